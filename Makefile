@@ -1,0 +1,54 @@
+# One node on 127.0.0.1:9092:  make run        The whole suite:  make test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run install test check bench compat sim reference clean
+
+# -- what a node needs, and nothing more
+
+install: $(VENV)/.node
+
+$(VENV)/.node: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing penstock into $(VENV)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+run: install
+	@$(BIN)/penstock start --data ./data
+
+# -- what a developer needs besides
+
+$(VENV)/.dev: $(VENV)/.node
+	@echo "installing the tools for development"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/tidy
+
+# -- long ones: seeded sweeps, Apache Kafka's own tools (needs Java, Maven), the race against it
+
+sim: $(VENV)/.dev
+	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log -k "seed or crash or simulat"
+
+compat: $(VENV)/.dev
+	$(BIN)/python -m compat $(ONLY)
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench $(ROWS)
+
+reference: $(VENV)/.dev
+	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

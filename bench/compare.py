@@ -1,0 +1,162 @@
+"""Rounds: both servers by turns, never at once, each over an empty directory."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from bench import programs, topics, usage
+from bench.programs import LoadFailed
+from bench.rows import Context, Row, Sample, Suite, raw_produce
+from bench.servers import Server, ServerFailed, running, scratch, stand_in
+from bench.stats import Spread, ratio_of
+
+WARMUP_SECONDS = 10.0
+WARMUP_SECONDS_QUICK = 2.0
+IDLE_SECONDS = 10.0
+IDLE_SECONDS_QUICK = 3.0
+DURABILITY_SECONDS = 60.0
+SELF_VARIABLE = "PENSTOCK_BENCH_SELF"
+
+# The two sides of a row: Penstock and Apache Kafka, or two ways to run Penstock.
+OURS, THEIRS = "penstock", "kafka"
+DURABLE: Mapping[str, Mapping[str, str]] = {
+    OURS: {"log.durability": "fsync"},
+    THEIRS: {"log.durability": "page-cache"},
+}
+# What comes nearest when Apache Kafka stands in for Penstock.
+DURABLE_STAND_IN: Mapping[str, Mapping[str, str]] = {
+    OURS: {"log.flush.interval.messages": "1"},
+    THEIRS: {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    rows: Sequence[Row]
+    rounds: int
+    seconds: float
+    quick: bool = False
+
+
+@dataclass(slots=True)
+class Result:
+    """A row's samples so far, one list per side, and what went wrong."""
+
+    row: Row
+    samples: dict[str, list[Sample]] = field(default_factory=lambda: {OURS: [], THEIRS: []})
+    failures: list[str] = field(default_factory=list)
+
+    def spread(self, side: str) -> Spread | None:
+        values = [sample.value for sample in self.samples[side]]
+        return Spread.of(values) if values else None
+
+    def cpu(self, side: str) -> float | None:
+        known = [s.cpu_s_per_million for s in self.samples[side] if s.cpu_s_per_million is not None]
+        return Spread.of(known).median if known else None
+
+    @property
+    def ratio(self) -> float | None:
+        ours, theirs = self.spread(OURS), self.spread(THEIRS)
+        return ratio_of(ours, theirs) if ours and theirs else None
+
+    @property
+    def met(self) -> bool | None:
+        """None where there is no target, or nothing to hold against it."""
+        if self.row.target is None or self.ratio is None:
+            return None
+        return self.row.target.met_by(self.ratio)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def warm_up(server: Server, quick: bool) -> None:
+    """Small and pipelined requests, until a JVM has compiled what it needs."""
+    length = WARMUP_SECONDS_QUICK if quick else WARMUP_SECONDS
+    topics.create(server.bootstrap, "warm-up", 10)
+    for connections, pipeline in ((10, 16), (100, 1)):
+        programs.load(
+            "produce",
+            length / 2,
+            port=server.port,
+            topic="warm-up",
+            partitions=10,
+            connections=connections,
+            pipeline=pipeline,
+        )
+    topics.delete(server.bootstrap, "warm-up")
+
+
+@contextmanager
+def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[Context]:
+    """A server as a suite wants it, and nothing left of it afterwards."""
+    kind = stand_in(OURS, SELF_VARIABLE) if suite is Suite.DURABILITY else side
+    kind = stand_in(kind, SELF_VARIABLE)
+    changes: Mapping[str, str] = {}
+    seconds = plan.seconds
+    if suite is Suite.DURABILITY:
+        changes = (DURABLE if kind == OURS else DURABLE_STAND_IN)[side]
+        seconds = plan.seconds if plan.quick else DURABILITY_SECONDS
+    with scratch() as place:
+        data: Path = place / "data"
+        if suite is Suite.FRESH:
+            with running(kind, data):
+                pass  # formats the directory; the second start is the one that is measured
+        with running(kind, data, changes=changes, clean=False) as server:
+            context = Context(server, seconds, plan.quick, half_rate)
+            if suite in (Suite.WARM, Suite.DURABILITY):
+                warm_up(server, plan.quick)
+            if suite is Suite.FRESH:
+                time.sleep(IDLE_SECONDS_QUICK if plan.quick else IDLE_SECONDS)
+                context.idle_memory = usage.memory(server.pids())
+            yield context
+
+
+def half_of_kafkas_rate(plan: Plan) -> float:
+    """Apache Kafka's closed-loop rate with 100 connections, halved."""
+    say("calibrating: Apache Kafka's own rate with 100 connections")
+    with prepared(THEIRS, Suite.WARM, plan, 0.0) as context:
+        return raw_produce(connections=100)(context).value / 2
+
+
+def _measure_suite(
+    side: str, suite: Suite, plan: Plan, half_rate: float, results: dict[str, Result]
+) -> None:
+    rows = [row for row in plan.rows if row.suite is suite]
+    if not rows:
+        return
+    try:
+        with prepared(side, suite, plan, half_rate) as context:
+            for row in rows:
+                try:
+                    sample = row.measure(context)
+                except (LoadFailed, KafkaException) as failure:
+                    results[row.name].failures.append(f"{side}: {failure}")
+                    say(f"  {side:9} {row.name:16} FAILED {failure}")
+                else:
+                    results[row.name].samples[side].append(sample)
+                    say(f"  {side:9} {row.name:16} {sample.value:14,.1f} {row.unit}")
+    except (ServerFailed, LoadFailed, KafkaException) as failure:
+        say(f"  {side:9} {suite.value}: {failure}")
+        for row in rows:
+            results[row.name].failures.append(f"{side}: {failure}")
+
+
+def compare(plan: Plan) -> list[Result]:
+    """All rounds; who begins changes from round to round."""
+    results = {row.name: Result(row) for row in plan.rows}
+    half_rate = half_of_kafkas_rate(plan) if "p99" in results else 0.0
+    for number in range(plan.rounds):
+        sides = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
+        for suite in Suite:
+            if any(row.suite is suite for row in plan.rows):
+                say(f"round {number + 1} of {plan.rounds}: {suite.value}")
+            for side in sides:
+                _measure_suite(side, suite, plan, half_rate, results)
+    return list(results.values())

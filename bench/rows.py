@@ -1,0 +1,374 @@
+"""What is measured: one row per promise, each with its target.
+
+A row knows how to measure itself against a running server; `compare` decides when, and on which
+side.  Values are requests or messages per second, microseconds, milliseconds or megabytes.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from bench import programs, topics, usage
+from bench.programs import Outcome, Run
+from bench.servers import Server
+from bench.stats import Bound, Target
+
+PARTITIONS = 10
+ROW_WARMUP_SECONDS = 2.0
+COLD_PRODUCE_RATE = 1000  # requests per second beside the cold reader
+EVICT_EVERY_SECONDS = 0.05
+SESSION_TOPICS = 4  # Kafka's controller refuses 10,000 partitions in one request
+
+
+class Suite(Enum):
+    """What kind of server a row wants."""
+
+    WARM = "warm"  # ten seconds of load first
+    FRESH = "fresh"  # started a second time over its own directory, idle
+    SESSIONS = "sessions"  # will hold 10,000 partitions
+    DURABILITY = "durability"  # Penstock against itself
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement."""
+
+    value: float
+    cpu_s_per_million: float | None = None
+    details: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Context:
+    """Where and how long a row measures."""
+
+    server: Server
+    seconds: float
+    quick: bool = False
+    half_rate: float = 0.0
+    idle_memory: usage.Memory | None = None
+    topics_made: int = 0
+
+    def topic_name(self) -> str:
+        """A new one each time: deleting is not over when the answer arrives."""
+        self.topics_made += 1
+        return f"bench-{self.topics_made}"
+
+    @property
+    def warmup(self) -> float:
+        return min(ROW_WARMUP_SECONDS, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table."""
+
+    name: str
+    title: str
+    unit: str
+    target: Target | None
+    measure: Callable[[Context], Sample]
+    suite: Suite = Suite.WARM
+
+
+def _watch(context: Context, run: Run, warmup: float) -> tuple[Outcome, float]:
+    """A run's outcome, and the server's CPU seconds per second while it was measured."""
+    with run:
+        time.sleep(warmup + context.seconds * 0.1)
+        pids, began = context.server.pids(), time.monotonic()
+        before = usage.cpu_seconds(pids)
+        time.sleep(context.seconds * 0.8)
+        spent = usage.cpu_seconds(pids) - before
+        elapsed = time.monotonic() - began
+        return run.outcome(), spent / elapsed
+
+
+def _per_million(cpu_rate: float, done_per_s: float) -> float | None:
+    return cpu_rate / done_per_s * 1e6 if done_per_s else None
+
+
+def _settle() -> None:
+    """What an earlier row left dirty must not be written during this one."""
+    os.sync()
+
+
+def raw_produce(partitions: int = PARTITIONS, **options: object) -> Callable[[Context], Sample]:
+    def measure(context: Context) -> Sample:
+        server, name = context.server, context.topic_name()
+        topics.create(server.bootstrap, name, partitions)
+        try:
+            _settle()
+            run = programs.start_load(
+                "produce",
+                context.seconds,
+                context.warmup,
+                port=server.port,
+                topic=name,
+                partitions=partitions,
+                **options,
+            )
+            got, cpu = _watch(context, run, context.warmup)
+        finally:
+            topics.delete(server.bootstrap, name)
+        done = got["requests_per_s"]
+        return Sample(done, _per_million(cpu, done), dict(got.numbers))
+
+    return measure
+
+
+def raw_fetch(context: Context) -> Sample:
+    """Round and round over a topic that fits into the page cache."""
+    server, name = context.server, context.topic_name()
+    topics.create(server.bootstrap, name, 1)
+    try:
+        programs.load(
+            "produce",
+            60,
+            port=server.port,
+            topic=name,
+            connections=8,
+            size=16384,
+            count=2048 if context.quick else 16384,
+        )
+        _settle()
+        run = programs.start_load(
+            "fetch", context.seconds, context.warmup, port=server.port, topic=name
+        )
+        got, cpu = _watch(context, run, context.warmup)
+    finally:
+        topics.delete(server.bootstrap, name)
+    return Sample(got["mb_per_s"], _per_million(cpu, got["requests_per_s"]), dict(got.numbers))
+
+
+def rd_produce(
+    size: int, acks: str, partitions: int = PARTITIONS, **options: int
+) -> Callable[[Context], Sample]:
+    def measure(context: Context) -> Sample:
+        server, name = context.server, context.topic_name()
+        topics.create(server.bootstrap, name, partitions)
+        try:
+            _settle()
+            run = programs.start_rdload(
+                "produce",
+                context.seconds,
+                context.warmup,
+                bootstrap=server.bootstrap,
+                topic=name,
+                partitions=partitions,
+                size=size,
+                acks=acks,
+                **options,
+            )
+            got, cpu = _watch(context, run, context.warmup)
+        finally:
+            topics.delete(server.bootstrap, name)
+        done = got["messages_per_s"]
+        return Sample(done, _per_million(cpu, done), dict(got.numbers))
+
+    return measure
+
+
+def rd_consume(context: Context) -> Sample:
+    """One pass over a topic, from the first message's arrival on."""
+    server, name = context.server, context.topic_name()
+    count = 500_000 if context.quick else 3_000_000
+    topics.create(server.bootstrap, name, PARTITIONS)
+    place: dict[str, Any] = {
+        "bootstrap": server.bootstrap,
+        "topic": name,
+        "partitions": PARTITIONS,
+        "count": count,
+    }
+    try:
+        programs.rdload("produce", 120, size=1000, **place)
+        _settle()
+        before = usage.cpu_seconds(server.pids())
+        got = programs.rdload("consume", 120, **place)
+        spent = usage.cpu_seconds(server.pids()) - before
+    finally:
+        topics.delete(server.bootstrap, name)
+    return Sample(got["messages_per_s"], spent / count * 1e6, dict(got.numbers))
+
+
+def p99_at_half_rate(context: Context) -> Sample:
+    got = raw_produce(connections=100, rate=context.half_rate)(context)
+    return Sample(got.details["p99_us"], got.cpu_s_per_million, got.details)
+
+
+def _evict_until(stopped: threading.Event, files: list[Path]) -> None:
+    while not stopped.wait(EVICT_EVERY_SECONDS):
+        usage.evict(files)
+
+
+def cold_reader(context: Context) -> Sample:
+    """Produce p99 while a reader walks over data that is no longer in the page cache."""
+    server = context.server
+    cold, warm = context.topic_name(), context.topic_name()
+    topics.create(server.bootstrap, cold, 1)
+    topics.create(server.bootstrap, warm, PARTITIONS)
+    steady: dict[str, Any] = {
+        "port": server.port,
+        "topic": warm,
+        "partitions": PARTITIONS,
+        "connections": 10,
+        "rate": COLD_PRODUCE_RATE,
+    }
+    try:
+        count = 100 if context.quick else 1000
+        programs.load("produce", 120, port=server.port, topic=cold, size=1_000_000, count=count)
+        _settle()
+        alone = programs.load("produce", context.seconds, context.warmup, **steady)
+        files = sorted(server.data.glob(f"{cold}-0/*.log"))
+        usage.evict(files)
+        stopped = threading.Event()
+        evictor = threading.Thread(target=_evict_until, args=(stopped, files))
+        evictor.start()
+        try:
+            length = context.seconds + context.warmup
+            reading = programs.start_load("fetch", length, port=server.port, topic=cold)
+            run = programs.start_load("produce", context.seconds, context.warmup, **steady)
+            with reading:
+                beside, cpu = _watch(context, run, context.warmup)
+                read = reading.outcome()
+        finally:
+            stopped.set()
+            evictor.join()
+    finally:
+        topics.delete(server.bootstrap, cold, warm)
+    details = {
+        **beside.numbers,
+        "p99_us_without_reader": alone["p99_us"],
+        "reader_mb_per_s": read["mb_per_s"],
+    }
+    return Sample(beside["p99_us"], _per_million(cpu, beside["requests_per_s"]), details)
+
+
+def start_ms(context: Context) -> Sample:
+    return Sample(context.server.started_s * 1000)
+
+
+def idle_rss(context: Context) -> Sample:
+    assert context.idle_memory is not None, "only a fresh server was left idle"
+    return Sample(context.idle_memory.rss_mb)
+
+
+def idle_pss(context: Context) -> Sample:
+    assert context.idle_memory is not None, "only a fresh server was left idle"
+    return Sample(context.idle_memory.pss_mb)
+
+
+def session(partitions: int) -> Callable[[Context], Sample]:
+    def measure(context: Context) -> Sample:
+        server = context.server
+        count = SESSION_TOPICS if partitions > 1 else 1
+        each = max(1, partitions // count // (10 if context.quick else 1))
+        names = [f"session-{partitions}-{number}" for number in range(count)]
+        for name in names:
+            topics.create(server.bootstrap, name, each)
+        run = programs.start_load(
+            "session",
+            context.seconds,
+            context.warmup,
+            port=server.port,
+            topic=",".join(names),
+            partitions=each,
+        )
+        got, cpu = _watch(context, run, context.warmup)
+        details = {**got.numbers, "session_partitions": float(count * each)}
+        return Sample(got["mean_us"], _per_million(cpu, got["requests_per_s"]), details)
+
+    return measure
+
+
+def _at_least(ratio: float) -> Target:
+    return Target(Bound.AT_LEAST, ratio)
+
+
+def _at_most(ratio: float) -> Target:
+    return Target(Bound.AT_MOST, ratio)
+
+
+def _shape(connections: int, pipeline: int, **options: int) -> Callable[[Context], Sample]:
+    return raw_produce(connections=connections, pipeline=pipeline, **options)
+
+
+_R, _M, _US = "requests/s", "messages/s", "µs"
+_RAW_ROWS = (
+    Row("raw-1x1", "Produce 100 B, 1 connection x 1", _R, _at_least(1.3), _shape(1, 1)),
+    Row("raw-100x1", "Produce 100 B, 100 x 1", _R, _at_least(1.3), _shape(100, 1)),
+    Row("raw-1x16", "Produce 100 B, 1 x 16", _R, _at_least(6), _shape(1, 16)),
+    Row("raw-10x16", "Produce 100 B, 10 x 16", _R, _at_least(6), _shape(10, 16)),
+    Row("raw-100x16", "Produce 100 B, 100 x 16", _R, _at_least(3), _shape(100, 16)),
+    Row(
+        "raw-four",
+        "Produce 100 B to four partitions, 10 x 16",
+        _R,
+        _at_least(4),
+        _shape(10, 16, per_request=4),
+    ),
+    Row(
+        "raw-idempotent",
+        "Produce 100 B, idempotent, 10 x 16",
+        _R,
+        _at_least(4),
+        _shape(10, 16, idempotent=1),
+    ),
+    Row("raw-16k", "Produce 16 KB, 8 x 1", _R, _at_least(1.5), _shape(8, 1, size=16384)),
+    Row("raw-1m", "Produce 1 MB, 1 x 1", _R, _at_least(1.2), _shape(1, 1, size=1_000_000)),
+    Row("fetch-1m", "Fetch 1 MB from the page cache", "MB/s", _at_least(1.0), raw_fetch),
+)
+_CLIENT_ROWS = (
+    Row("rd-100-1", "librdkafka produce 100 B, acks=1", _M, _at_least(1.2), rd_produce(100, "1")),
+    Row(
+        "rd-100-all",
+        "librdkafka produce 100 B, acks=all",
+        _M,
+        _at_least(1.2),
+        rd_produce(100, "all"),
+    ),
+    Row("rd-1k-1", "librdkafka produce 1 KB, acks=1", _M, _at_least(1.2), rd_produce(1000, "1")),
+    Row(
+        "rd-1k-all",
+        "librdkafka produce 1 KB, acks=all",
+        _M,
+        _at_least(1.2),
+        rd_produce(1000, "all"),
+    ),
+    Row("rd-consume", "librdkafka consume 1 KB", _M, _at_least(1.0), rd_consume),
+    Row("p99", "p99 at half of Kafka's rate, 100 x 1", _US, _at_most(0.8), p99_at_half_rate),
+    Row("cold", "Produce p99 beside a cold reader", _US, None, cold_reader),
+)
+_STATE_ROWS = (
+    Row("start", "Start to first answer", "ms", _at_most(0.15), start_ms, Suite.FRESH),
+    Row("rss", "Memory when idle (RSS)", "MB", _at_most(0.2), idle_rss, Suite.FRESH),
+    Row("pss", "Memory when idle (PSS)", "MB", None, idle_pss, Suite.FRESH),
+    Row("session-1", "Incremental fetch, 1 partition", _US, None, session(1), Suite.SESSIONS),
+    Row(
+        "session-10000",
+        "Incremental fetch, 10,000 partitions, one active",
+        _US,
+        None,
+        session(10_000),
+        Suite.SESSIONS,
+    ),
+)
+# With librdkafka's own queue of 100,000 messages and no bound on requests in flight, a thousand
+# partitions end in a standstill of one-message batches: the client's limit, not the disk's.
+_DEEP = {"queue": 1_000_000, "in_flight": 5}
+_DURABILITY_ROWS = tuple(
+    Row(
+        f"durability-{partitions}",
+        f"librdkafka acks=all 1 KB, {partitions} partitions: fsync beside page cache",
+        _M,
+        _at_least(0.9),
+        rd_produce(1000, "all", partitions, **_DEEP),
+        Suite.DURABILITY,
+    )
+    for partitions in (1, 100, 1000)
+)
+ROWS: tuple[Row, ...] = (*_RAW_ROWS, *_CLIENT_ROWS, *_STATE_ROWS, *_DURABILITY_ROWS)

@@ -1,0 +1,1 @@
+"""Penstock held against Apache Kafka's own classes, tools and directories."""

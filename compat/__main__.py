@@ -1,0 +1,61 @@
+"""`python -m compat [CHECK...]`: Penstock against Apache Kafka's own code; needs Java and Maven."""
+
+import argparse
+import signal
+import sys
+from functools import partial
+from types import FrameType
+
+from bench.servers import CACHE
+
+from compat.directories import check_directories
+from compat.dump import check_dump
+from compat.records import check_records
+from compat.report import Report
+from compat.sample import check_sample
+from compat.tools import check_tools
+
+CHECKS = {
+    "records": check_records,
+    "dump": check_dump,
+    "directories": check_directories,
+    "tools": check_tools,
+    "sample": check_sample,
+}
+SUMMARY = CACHE / "compat.json"
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt  # so that SIGTERM cleans up as Ctrl-C does
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m compat", description=__doc__)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="`tools` against what runs there")
+    given = parser.parse_args()
+    unknown = [name for name in given.checks if name not in CHECKS]
+    if unknown:
+        parser.error(f"no such check: {', '.join(unknown)}; there are {', '.join(CHECKS)}")
+    wanted = given.checks or (["tools"] if given.bootstrap else list(CHECKS))
+    if given.bootstrap and wanted != ["tools"]:
+        parser.error("--bootstrap goes with `tools` only: the others need their own directories")
+    signal.signal(signal.SIGTERM, _end)
+    report = Report()
+    try:
+        for name in wanted:
+            check = CHECKS[name]
+            if name == "tools":
+                check = partial(check_tools, bootstrap=given.bootstrap)
+            report.run(name, check)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    report.write(SUMMARY)
+    passed = len(report.lines) - len(report.failed)
+    print(f"{passed} passed, {len(report.failed)} failed")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,58 @@
+"""A directory changes hands between Apache Kafka and Penstock, and nothing is lost.
+
+The ports stay with the directory, because the metadata log holds the controller's address.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.servers import Ports, Server, node_settings, properties, running, scratch, stand_in
+
+from compat.data import Content, expect_content, fill
+from compat.report import Report
+
+SELF_VARIABLE = "PENSTOCK_COMPAT_SELF"
+
+
+def ourselves() -> str:
+    return stand_in("penstock", SELF_VARIABLE)
+
+
+@contextmanager
+def node(kind: str, data: Path, ports: Ports, *, clean: bool = True) -> Iterator[Server]:
+    """Either server with the same settings, so that they can follow one another."""
+    config = data.parent / f"{data.name}-node.properties"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(properties(node_settings(data, ports, {})))
+    with running(kind, data, ports=ports, config=config, clean=clean) as server:
+        yield server
+
+
+def _kafka_first(report: Report, place: Path, *, clean: bool) -> None:
+    how = "after a clean stop" if clean else "after SIGKILL"
+    data, ports, content = place / f"kafka-{clean}", Ports.free(), Content()
+    with node("kafka", data, ports, clean=clean) as server:
+        fill(server.bootstrap, content, "first")
+    with node(ourselves(), data, ports) as server:
+        expect_content(report, server.bootstrap, content, f"Penstock opens Kafka's, {how}")
+        fill(server.bootstrap, content, "second", 500)
+    with node("kafka", data, ports) as server:
+        expect_content(report, server.bootstrap, content, f"Kafka has it back, {how}")
+
+
+def _ours_first(report: Report, place: Path, *, clean: bool) -> None:
+    how = "after a clean stop" if clean else "after SIGKILL"
+    data, ports, content = place / f"ours-{clean}", Ports.free(), Content()
+    with node(ourselves(), data, ports, clean=clean) as server:
+        fill(server.bootstrap, content, "first")
+    with node("kafka", data, ports) as server:
+        expect_content(report, server.bootstrap, content, f"Kafka opens Penstock's, {how}")
+
+
+def check_directories(report: Report) -> None:
+    with scratch() as place:
+        for clean in (True, False):
+            _kafka_first(report, place, clean=clean)
+        for clean in (True, False):
+            _ours_first(report, place, clean=clean)

@@ -1,0 +1,3 @@
+"""Event streaming in Python that speaks Kafka's protocol."""
+
+__version__ = "0.1.0"

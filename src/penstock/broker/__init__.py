@@ -1,0 +1,1 @@
+"""The shell of a node: connections in, handlers, waiting room, replies out."""

@@ -1,0 +1,197 @@
+"""The broker: what a turn touches, what is done when it ends, and where handlers find things."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from penstock.broker.connection import Connection
+from penstock.broker.directory import Directory
+from penstock.broker.frames import FramePool
+from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT, ProduceMemo
+from penstock.broker.hosting import Hosting
+from penstock.broker.listener import Listener
+from penstock.broker.observe import Observer
+from penstock.broker.partition import Partition
+from penstock.broker.producer_ids import ProducerIdSource
+from penstock.broker.request import Request
+from penstock.broker.sessions import Sessions
+from penstock.broker.settings import Settings
+from penstock.config.broker import BrokerConfig
+from penstock.controller.delta import Delta
+from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResource, Image
+from penstock.errors import KafkaError, KafkaStorageError
+from penstock.raft.quorum import QuorumView
+from penstock.world import Cold, DiskFailed, World
+
+log = logging.getLogger("penstock.broker")
+
+EXPIRY_INTERVAL_MS = 100
+T = TypeVar("T")
+
+
+class Metadata(Protocol):
+    """What the broker needs of the cluster's metadata."""
+
+    @property
+    def image(self) -> Image: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    def submit(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
+        """Hand a request to the controller; `done` gets the response or a KafkaError."""
+        ...
+
+    def describe(self) -> QuorumView: ...
+
+
+class Broker:
+    """Everything that the requests of one node share. Used on the loop only."""
+
+    def __init__(self, world: World, config: BrokerConfig, metadata: Metadata) -> None:
+        self.world = world
+        self.static_config = config
+        self.config = config
+        self.settings = Settings.of(config)
+        self.node_id = config.node_id
+        self.metadata = metadata
+        self.image = metadata.image
+        self.frames = FramePool()
+        self.observe = Observer()
+        self.produce_memo = ProduceMemo()
+        self.sessions = Sessions(
+            self.settings.session_slots,
+            self.settings.session_eviction_ms,
+            lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
+        )
+        self.hosting = Hosting(self, [])
+        self.producer_ids = ProducerIdSource(self)
+        self.listeners: list[Listener] = []
+        self.wall_ms = world.clock.wall_ms()
+        self.find = self.hosting.find
+        self.stopping = False
+        self._touched = False
+        self._partitions: list[Partition] = []
+        self._connections: list[Connection] = []
+        self._reconsider: list[Callable[[], None]] = []
+        self._expiry_due = False
+
+    def use_directories(self, directories: list[Directory]) -> None:
+        self.hosting.directories.extend(directories)
+
+    # -- a turn
+
+    def touch(self) -> None:
+        """Something happened that the end of this turn has to look at."""
+        if not self._touched:
+            self._touched = True
+            self.wall_ms = self.world.clock.wall_ms()
+            self.world.timers.after_turn(self._end_turn)
+
+    def touch_partition(self, partition: Partition) -> None:
+        partition.touched = True
+        self._partitions.append(partition)
+        if not self._touched:
+            self.touch()
+
+    def touch_connection(self, connection: Connection) -> None:
+        self._connections.append(connection)
+        if not self._touched:
+            self.touch()
+
+    def reconsider(self, call: Callable[[], None]) -> None:
+        """Run at the end of this turn, after the appends and before the sends."""
+        self._reconsider.append(call)
+        if not self._touched:
+            self.touch()
+
+    def _end_turn(self) -> None:
+        if self._partitions:
+            mono_ms = self.world.clock.mono_ms()
+            partitions, self._partitions = self._partitions, []
+            for partition in partitions:
+                partition.append_turn(self.wall_ms, mono_ms)
+            for directory in self.hosting.directories:
+                directory.turn_ended()
+            if not self._expiry_due and any(each.awaiting for each in partitions):
+                self._schedule_expiry(mono_ms)
+        while self._reconsider:
+            waiting, self._reconsider = self._reconsider, []
+            for call in waiting:
+                call()
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()
+        self._touched = False
+        self.frames.turn_ended()
+
+    def _schedule_expiry(self, mono_ms: float) -> None:
+        self._expiry_due = True
+        self.world.timers.at(mono_ms + EXPIRY_INTERVAL_MS, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry_due = False
+        mono_ms = self.world.clock.mono_ms()
+        waiting = False
+        for partition in self.hosting.all():
+            if partition.awaiting:
+                partition.expire(mono_ms, PRODUCE_TIMED_OUT)
+                waiting = waiting or bool(partition.awaiting)
+        if waiting:
+            self._schedule_expiry(mono_ms)
+
+    # -- metadata
+
+    def follow(self, image: Image, delta: Delta) -> None:
+        """A new image is committed."""
+        self.image = image
+        self.produce_memo.clear()
+        own = ConfigResource(BROKER, str(self.node_id))
+        if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
+            self.reconfigure()
+        self.hosting.follow(image, delta)
+
+    def reconfigure(self) -> None:
+        """Dynamic broker settings hold from now on."""
+        own = ConfigResource(BROKER, str(self.node_id))
+        self.config = self.static_config.with_dynamic(
+            self.image.config(own), self.image.config(EVERY_BROKER)
+        )
+        self.settings = Settings.of(self.config)
+        for reason in self.config.ignored:
+            log.warning("a dynamic setting is ignored: %s", reason)
+        for listener in self.listeners:
+            listener.frame_bytes_max = self.settings.socket_request_bytes_max
+
+    def ask_controller(
+        self, request: Request, message: Any, on_error: Callable[[KafkaError], Any]
+    ) -> None:
+        """Let the controller answer; not before this node has taken its decision over."""
+
+        def done(result: Any) -> None:
+            response = on_error(result) if isinstance(result, KafkaError) else result
+            self.hosting.when_settled(lambda: request.reply(response))
+
+        self.metadata.submit(message, request.api_version, done)
+
+    # -- the disk, without waiting for it
+
+    def when_warm(
+        self, look: Callable[[], T], done: Callable[[T], None], failed: Callable[[KafkaError], None]
+    ) -> None:
+        """Call `look` until what it reads is in memory; then `done` with what it found."""
+        try:
+            result = look()
+        except Cold as cold:
+
+            def warmed(failure: DiskFailed | None) -> None:
+                if failure is None:
+                    self.when_warm(look, done, failed)
+                else:
+                    failed(KafkaStorageError(str(failure)))
+
+            cold.file.warm(cold.position, cold.size, warmed)
+        except KafkaError as error:
+            failed(error)
+        else:
+            done(result)

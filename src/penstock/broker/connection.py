@@ -1,0 +1,218 @@
+"""One peer: cuts frames out of its bytes, keeps its replies in order, bounds what it may hold.
+
+A reply slot is taken for each request when it arrives and filled whenever its answer is ready;
+only the filled slots at the front leave. Slots are plain lists of one element: this is the hot
+path, and an object per request costs more than the request.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from penstock.broker.frames import FIRST_BYTES_MAX
+from penstock.world import Part, Peer
+
+if TYPE_CHECKING:
+    from penstock.broker.listener import Listener
+
+REPLIES_WAITING_MAX = 1_024  # requests of one connection that may be unanswered
+UNSENT_BYTES_MAX = 8 * 1024 * 1024  # beyond this the peer is not read from until it reads
+HEAD_BYTES = 12  # size, key, version, correlation id
+_SIZE = Struct(">i")
+_HEAD = Struct(">ihhi")
+
+Slot = list[Sequence[Part] | None]
+
+
+class Connection:
+    """The node's side of one connection (world.Receiver)."""
+
+    __slots__ = (
+        "_buffer",
+        "_filled",
+        "_frame_bytes",
+        "_head",
+        "_paused",
+        "active_at_ms",
+        "client_id",
+        "client_software",
+        "closing",
+        "listener",
+        "on_closed",
+        "on_drain",
+        "peer",
+        "produce_prefix",
+        "replies",
+        "room",
+        "touched",
+    )
+
+    def __init__(self, listener: "Listener", peer: Peer, now_ms: float) -> None:
+        self.listener = listener
+        self.peer = peer
+        self.replies: deque[Slot] = deque()
+        self.room: memoryview | None = None
+        self.touched = False
+        self.closing = False
+        self.active_at_ms = now_ms
+        self.client_id = ""
+        self.client_software = ("", "")
+        self.produce_prefix = 0
+        self.on_closed: list[Callable[[], None]] = []
+        self.on_drain: list[Callable[[], None]] = []
+        self._paused = False
+        self._head = b""  # fewer than four bytes of a frame's size
+        self._buffer: bytearray | None = None
+        self._frame_bytes = 0
+        self._filled = 0
+
+    # -- bytes in
+
+    def received(self, data: memoryview) -> None:
+        if self._head:
+            data = memoryview(self._head + data)
+            self._head = b""
+        self.active_at_ms = self.listener.now_ms()
+        position, end = 0, len(data)
+        size_max = self.listener.frame_bytes_max
+        dispatch = self.listener.dispatch
+        while end - position >= HEAD_BYTES:
+            size, key, version, correlation_id = _HEAD.unpack_from(data, position)
+            stop = position + 4 + size
+            if size < 8 or size > size_max:
+                self.refuse(f"a frame of {size} bytes (socket.request.max.bytes is {size_max})")
+                return
+            if stop > end:
+                break
+            dispatch(self, data, position + 4, stop, key, version, correlation_id)
+            if self.closing:
+                return
+            position = stop
+        if position < end:
+            self._keep(data[position:])
+        if len(self.replies) > REPLIES_WAITING_MAX:
+            self._pause()
+
+    def _keep(self, rest: memoryview) -> None:
+        """The beginning of a frame: wait for the remainder in a buffer of its own."""
+        if len(rest) < 4:
+            self._head = bytes(rest)
+            return
+        size = _SIZE.unpack_from(rest)[0]
+        if size < 8 or size > self.listener.frame_bytes_max:
+            self.refuse(f"a frame of {size} bytes")
+            return
+        pool = self.listener.frames
+        self._frame_bytes = size
+        self._buffer = pool.borrow(min(size, FIRST_BYTES_MAX))
+        self._filled = len(rest) - 4
+        self._buffer[: self._filled] = rest[4:]
+        self._make_room()
+        if not pool.has_room():
+            self._pause()
+            pool.wait(self._maybe_resume)
+
+    def _make_room(self) -> None:
+        assert self._buffer is not None, "room is made inside a frame"
+        if self._filled == len(self._buffer) < self._frame_bytes:
+            size = min(self._frame_bytes, 2 * len(self._buffer))
+            self._buffer = self.listener.frames.grow(self._buffer, size)
+        end = min(self._frame_bytes, len(self._buffer))
+        self.room = memoryview(self._buffer)[self._filled : end]
+
+    def filled(self, size: int) -> None:
+        self._filled += size
+        if self._filled < self._frame_bytes:
+            self._make_room()
+            return
+        buffer, size = self._buffer, self._frame_bytes
+        assert buffer is not None, "only a frame under way is filled"
+        self._buffer = self.room = None
+        self.active_at_ms = self.listener.now_ms()
+        frame = memoryview(buffer)[:size]
+        key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
+        self.listener.dispatch(self, frame, 0, size, key, version, correlation_id)
+        self.listener.frames.give_back(buffer)
+        self.listener.broker.touch()
+
+    # -- replies out
+
+    def take_slot(self) -> Slot:
+        slot: Slot = [None]
+        self.replies.append(slot)
+        return slot
+
+    def fill(self, slot: Slot, parts: Sequence[Part]) -> None:
+        """Put an answer into its place; it leaves at the end of the turn if it is its turn."""
+        slot[0] = parts
+        if not self.touched:
+            self.touch()
+
+    def touch(self) -> None:
+        self.touched = True
+        self.listener.broker.touch_connection(self)
+
+    def flush(self) -> None:
+        """Send the answers whose turn it is. Called once per turn and connection."""
+        self.touched = False
+        replies = self.replies
+        ready: list[Part] = []
+        while replies and (parts := replies[0][0]) is not None:
+            replies.popleft()
+            ready.extend(parts)
+        if ready:
+            self.peer.send(ready)
+        if self.closing and not replies:
+            self.peer.close()
+        elif self.peer.unsent_bytes > UNSENT_BYTES_MAX:
+            self._pause()
+        elif self._paused:
+            self._maybe_resume()
+
+    def sent(self) -> None:
+        if self._paused:
+            self._maybe_resume()
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self.peer.pause()
+
+    def _maybe_resume(self) -> None:
+        if (
+            self._paused
+            and not self.closing
+            and len(self.replies) <= REPLIES_WAITING_MAX // 2
+            and self.peer.unsent_bytes <= UNSENT_BYTES_MAX // 2
+            and self.listener.frames.has_room()
+        ):
+            self._paused = False
+            self.peer.resume()
+
+    # -- ending
+
+    def drain(self) -> None:
+        """Read no further; whoever waits in a long poll hears now what there is."""
+        self._pause()
+        for call in list(self.on_drain):
+            call()
+
+    def refuse(self, reason: str) -> None:
+        """Drop a peer that does not speak the protocol: there is no schema to answer it in."""
+        self.listener.broker.observe.refused(self.peer.address, reason)
+        self.close()
+
+    def close(self) -> None:
+        self.closing = True
+        self.replies.clear()
+        self.peer.close()
+
+    def closed(self) -> None:
+        self.closing = True
+        self.replies.clear()
+        if self._buffer is not None:
+            self.listener.frames.give_back(self._buffer)
+            self._buffer = self.room = None
+            self.listener.broker.touch()
+        self.listener.forget(self)

@@ -1,0 +1,123 @@
+"""One of log.dirs: its disk, its sync rounds, and what happens when it fails.
+
+Group commit: one round at a time, over the files written since the last round began. A request
+waits for the first round that begins after its write. A failed sync fails the directory for good:
+the kernel may have dropped the bytes, so asking again would only hide it.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.errors import KafkaStorageError
+from penstock.log.files import FileCache
+from penstock.world import Disk, DiskFailed, DiskFull, File
+
+if TYPE_CHECKING:
+    from penstock.broker.partition import Partition
+
+log = logging.getLogger("penstock.directory")
+
+
+class Directory:
+    """A log directory while the node runs."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory_id: bytes,
+        *,
+        waits_for_sync: bool,
+        on_failed: Callable[["Directory"], None],
+        touch: Callable[[], None],
+    ) -> None:
+        self.disk = disk
+        self.directory_id = directory_id
+        self.waits_for_sync = waits_for_sync
+        self.failed: DiskFailed | None = None
+        self.files = FileCache(disk)
+        self.partitions: dict[Partition, None] = {}
+        self._on_failed = on_failed
+        self._touch = touch
+        self._written: list[Partition] = []
+        self._in_round = False
+        self._said_full = False
+
+    # -- group commit
+
+    def wrote(self, partition: "Partition") -> None:
+        """Called once per partition between two rounds."""
+        self._written.append(partition)
+        self._said_full = False
+
+    def turn_ended(self) -> None:
+        if not self._written or self._in_round or self.failed:
+            return
+        if self.waits_for_sync:
+            written, self._written = self._written, []
+            self._begin_round(written)
+            return
+        # The page cache answers for the rest; a segment that was left behind is written out, so
+        # that a restart need not look at it again.
+        rolled = [
+            each for each in self._written if each.log.synced_offset < each.log.active.base_offset
+        ]
+        if rolled:
+            self._written = [each for each in self._written if each not in rolled]
+            self._begin_round(rolled)
+
+    def _begin_round(self, written: list["Partition"]) -> None:
+        self._in_round = True
+        ends: list[tuple[Partition, int]] = []
+        files: list[File] = []
+        for partition in written:
+            partition.wrote = False
+            unsynced, end_offset = partition.log.begin_sync()
+            ends.append((partition, end_offset))
+            files.extend(unsynced)
+        self.disk.sync_files(files, lambda failure: self._end_round(ends, failure))
+
+    def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
+        self._in_round = False
+        if failure is not None:
+            self.fail(failure)
+            return
+        for partition, end_offset in ends:
+            partition.log.synced_to(end_offset)
+            partition.synced()
+        self._touch()
+        if self.waits_for_sync:
+            self.turn_ended()  # what was written meanwhile waits for nobody else
+
+    # -- failing
+
+    def fail(self, failure: DiskFailed) -> None:
+        """Take the directory offline; its partitions answer with an error, the others go on."""
+        if self.failed is not None:
+            return
+        self.failed = failure
+        log.error(
+            "log directory %s failed and is offline: %s; its %d partitions are unavailable until it"
+            " is repaired and the node restarted",
+            self.disk.root,
+            failure,
+            len(self.partitions),
+        )
+        error = KafkaStorageError(str(failure))
+        for partition in list(self.partitions):
+            partition.abandon(error)
+        self._on_failed(self)
+        self._touch()
+
+    def heard(self, failure: DiskFailed | None) -> None:
+        """For work off the loop whose only news is that it failed."""
+        if isinstance(failure, DiskFull):
+            self.filled_up(failure)
+        elif failure is not None:
+            self.fail(failure)
+
+    def filled_up(self, failure: DiskFull) -> None:
+        """Nothing was written and nothing is lost: producers are told, and writes may resume."""
+        if not self._said_full:
+            self._said_full = True
+            log.error("log directory %s is full: %s; writes are refused", self.disk.root, failure)

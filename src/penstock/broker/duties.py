@@ -1,0 +1,98 @@
+"""What a broker does by itself, in the background: checkpoints, retention, forgetting producers.
+
+Each duty runs in slices with a time budget, so that it costs the clients nothing they notice.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.errors import KafkaError
+from penstock.world import DiskFailed, Timer
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.directory import Directory
+    from penstock.broker.partition import Partition
+
+log = logging.getLogger("penstock.duties")
+
+SLICE_MS_MAX = 5.0
+PRODUCER_EXPIRY_MS = 600_000
+
+
+class Duties:
+    """Timers of one broker, until it stops."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._timers: dict[str, Timer] = {}
+        settings = broker.settings
+        self._every("recovery points", settings.checkpoint_ms, self._checkpoint)
+        self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._high_watermarks)
+        self._every("retention", settings.retention_check_ms, self._retention)
+        self._every("producers", PRODUCER_EXPIRY_MS, self._expire_producers)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _every(self, name: str, interval_ms: int, duty: Callable[[], None]) -> None:
+        def due() -> None:
+            self._every(name, interval_ms, duty)
+            duty()
+
+        at = self._broker.world.clock.mono_ms() + interval_ms
+        self._timers[name] = self._broker.world.timers.at(at, due)
+
+    def _working(self) -> Iterator["Directory"]:
+        return (each for each in self._broker.hosting.directories if not each.failed)
+
+    def _checkpoint(self) -> None:
+        for directory in self._working():
+            self._broker.hosting.checkpoint(directory)
+
+    def _high_watermarks(self) -> None:
+        for directory in self._working():
+            self._broker.hosting.checkpoint_high_watermarks(directory)
+
+    def _retention(self) -> None:
+        now_ms = self._broker.world.clock.wall_ms()
+        self._in_slices(lambda partition: self._forget_old(partition, now_ms))
+
+    def _forget_old(self, partition: "Partition", now_ms: int) -> None:
+        broker = self._broker
+
+        def removable(paths: list[str]) -> None:
+            delay_ms = partition.settings.log.file_delete_delay_ms
+            for path in paths:
+                broker.hosting.remove_later(partition.directory, path, delay_ms)
+
+        def refused(error: KafkaError) -> None:
+            log.error("retention of %s: %s", partition, error)
+
+        broker.when_warm(lambda: partition.forget_old(now_ms), removable, refused)
+
+    def _expire_producers(self) -> None:
+        now_ms = self._broker.world.clock.wall_ms()
+        self._in_slices(lambda partition: partition.log.remove_expired_producers(now_ms))
+
+    def _in_slices(self, visit: Callable[["Partition"], object]) -> None:
+        broker = self._broker
+        left = iter(list(broker.hosting.all()))
+
+        def some() -> None:
+            until = broker.world.clock.mono_ms() + SLICE_MS_MAX
+            for partition in left:
+                if partition.gone or partition.directory.failed:
+                    continue
+                try:
+                    visit(partition)
+                except DiskFailed as failure:
+                    partition.directory.fail(failure)
+                if broker.world.clock.mono_ms() >= until:
+                    broker.world.timers.soon(some)
+                    return
+
+        some()

@@ -1,0 +1,312 @@
+"""Fetch, v4-v18: long poll, sessions, records by sendfile.
+
+Below the minimum of bytes the request is parked until partitions it watches move or its time is
+up. Offsets between the high watermark and the log end wait like a long poll; only outside the log
+are they out of range. v13: topic ids.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.broker.sessions import FetchSet, Watched
+from penstock.errors import (
+    FencedLeaderEpoch,
+    FetchSessionTopicIdError,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+)
+from penstock.wire.fetch_answer import NO_TAGS, PartitionAnswer, Tagged, fetch_answer
+from penstock.wire.messages.k01_fetch import FetchRequest
+from penstock.world import Cold, DiskFailed, FileRange, Part, Timer
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.partition import Partition
+
+SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
+READ_COMMITTED = 1
+NO_EPOCH = -1
+CONSUMER_REPLICA = -1
+COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
+TAGS_FROM = 12
+
+
+def handle(broker: "Broker", request: Request, message: FetchRequest) -> None:
+    now_ms = broker.world.clock.mono_ms()
+    try:
+        fetch_set, incremental = broker.sessions.find(message, request.api_version, now_ms)
+    except KafkaError as error:
+        session_id = message.session_id if isinstance(error, FetchSessionTopicIdError) else 0
+        parts = fetch_answer(
+            request.api_version, request.correlation_id, error.code, session_id, []
+        )
+        request.reply_parts(parts)
+        return
+    Fetching(broker, request, message, fetch_set, incremental).begin(now_ms)
+
+
+class Fetching:
+    """One fetch from its arrival to its answer."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_bytes",
+        "_failed",
+        "_incremental",
+        "_message",
+        "_queued",
+        "_request",
+        "_set",
+        "_timer",
+        "_warming",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: Request,
+        message: FetchRequest,
+        fetch_set: FetchSet,
+        incremental: bool,
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._message = message
+        self._set = fetch_set
+        self._incremental = incremental
+        self._answers: dict[Watched, PartitionAnswer] = {}
+        self._bytes = 0
+        self._failed = False
+        self._warming = 0
+        self._timer: Timer | None = None
+        self._queued = False
+
+    def begin(self, now_ms: float) -> None:
+        if self._set.fetching is not None:
+            # A second fetch on a session before the first is answered: nobody waits for that one.
+            self._set.fetching.answer()
+        self._look()
+        wait_ms = self._message.max_wait_ms
+        if self._satisfied() or (wait_ms <= 0 and not self._warming):
+            self.answer()
+            return
+        self._set.fetching = self
+        self._timer = self._broker.world.timers.at(
+            now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms), self.answer
+        )
+        connection = self._request.connection
+        connection.on_closed.append(self._abandon)
+        connection.on_drain.append(self.answer)
+
+    def _satisfied(self) -> bool:
+        if self._failed:
+            return True
+        if self._warming:
+            return False
+        return self._bytes >= self._message.min_bytes
+
+    def poked(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._broker.reconsider(self.reconsider)
+
+    def reconsider(self) -> None:
+        """Look again at what has moved since; at the end of a turn."""
+        self._queued = False
+        if self._request.answered:
+            return
+        self._look()
+        if self._satisfied():
+            self.answer()
+
+    def _look(self) -> None:
+        dirty = self._set.dirty
+        for watched in list(dirty):
+            before = self._answers.get(watched)
+            if before is not None:
+                self._bytes -= _size(before.records)
+            try:
+                answer = self._read(watched)
+            except Cold as cold:
+                self._warm(watched, cold)
+                continue
+            self._answers[watched] = answer
+            size = _size(answer.records)
+            self._bytes += size
+            if answer.error_code or answer.tags is not NO_TAGS:
+                self._failed = True
+            elif not size:
+                del dirty[watched]
+
+    def _warm(self, watched: Watched, cold: Cold) -> None:
+        """The records are on disk only: a worker brings them in, nobody else waits for it."""
+        self._set.dirty.pop(watched, None)
+        self._answers.pop(watched, None)
+        self._warming += 1
+
+        def warmed(failure: DiskFailed | None) -> None:
+            self._warming -= 1
+            if failure is not None and watched.partition is not None:
+                watched.partition.directory.fail(failure)
+            watched.poke()
+
+        cold.file.warm(cold.position, cold.size, warmed)
+
+    def _read(self, watched: Watched) -> PartitionAnswer:
+        wanted = watched.wanted
+        partition: Partition | None = None
+        try:
+            partition = self._broker.find(watched.topic, watched.index)
+            watched.watch(partition)
+            return self._read_partition(partition, watched)
+        except KafkaError as error:
+            if partition is None:
+                watched.watch(None)
+            return self._error(wanted.partition, error, partition)
+
+    def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
+        wanted = watched.wanted
+        leader, log = partition.leader, partition.log
+        epoch = wanted.current_leader_epoch
+        if epoch not in (NO_EPOCH, leader.epoch):
+            raise FencedLeaderEpoch if epoch < leader.epoch else UnknownLeaderEpoch
+        replica_id = self._replica_id()
+        if replica_id >= 0:
+            raise NotLeaderOrFollower(f"node {replica_id} is no replica of {partition}")
+        high_watermark = leader.high_watermark
+        stable = log.stable_offset(high_watermark)
+        tags = NO_TAGS
+        if wanted.last_fetched_epoch != NO_EPOCH:
+            diverging = log.epoch_end(wanted.last_fetched_epoch)
+            if diverging[0] != wanted.last_fetched_epoch or diverging[1] < wanted.fetch_offset:
+                tags = Tagged(diverging_epoch=diverging).encode()
+                return PartitionAnswer(
+                    wanted.partition, 0, high_watermark, stable, log.start_offset, None, b"", tags
+                )
+        committed_only = self._message.isolation_level == READ_COMMITTED
+        upper = stable if committed_only else high_watermark
+        records, aborted = self._records(partition, watched, upper, committed_only)
+        return PartitionAnswer(
+            wanted.partition, 0, high_watermark, stable, log.start_offset, aborted, records
+        )
+
+    def _records(
+        self, partition: "Partition", watched: Watched, upper: int, committed_only: bool
+    ) -> tuple[Part, list[tuple[int, int]] | None]:
+        wanted, log = watched.wanted, partition.log
+        limit = min(
+            wanted.partition_max_bytes,
+            self._message.max_bytes - self._bytes,
+            self._broker.settings.fetch_bytes_max - self._bytes,
+        )
+        found = log.read(
+            wanted.fetch_offset,
+            max(0, limit),
+            upper_offset=upper,
+            min_one_batch=self._bytes == 0,
+        )
+        if found.file is None or not found.size:
+            return b"", [] if committed_only else None
+        aborted = None
+        if committed_only:
+            aborted = log.aborted_transactions(wanted.fetch_offset, upper)
+        if found.size < SENDFILE_BYTES_MIN:
+            return found.file.read(found.position, found.size), aborted
+        found.file.probe(found.position, found.size)
+        return FileRange(found.file, found.position, found.size), aborted
+
+    def _replica_id(self) -> int:
+        if self._request.api_version >= 15:
+            return self._message.replica_state.replica_id
+        return self._message.replica_id
+
+    def _error(
+        self, index: int, error: KafkaError, partition: "Partition | None"
+    ) -> PartitionAnswer:
+        tags = NO_TAGS
+        moved = isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch)
+        if moved and partition is not None and self._request.api_version >= TAGS_FROM:
+            leader = partition.leader
+            tags = Tagged(current_leader=(leader.node_id, leader.epoch)).encode()
+        return PartitionAnswer(index, error.code, -1, -1, -1, None, b"", tags)
+
+    # -- ending
+
+    def answer(self) -> None:
+        """Say what there is."""
+        if self._request.answered:
+            return
+        self._end()
+        topics: list[tuple[str | bytes, list[PartitionAnswer]]] = []
+        for watched in self._told():
+            answer = self._answers.get(watched) or self._nothing_yet(watched)
+            watched.sent_high_watermark = answer.high_watermark
+            watched.sent_log_start = answer.log_start_offset
+            if topics and topics[-1][0] == watched.topic:
+                topics[-1][1].append(answer)
+            else:
+                topics.append((watched.topic, [answer]))
+        self._request.reply_parts(
+            fetch_answer(
+                self._request.api_version,
+                self._request.correlation_id,
+                0,
+                self._set.session_id,
+                topics,
+            )
+        )
+
+    def _told(self) -> list[Watched]:
+        if not self._incremental:
+            return list(self._set.watched.values())
+        told = []
+        for watched, answer in self._answers.items():
+            moved = (
+                answer.high_watermark != watched.sent_high_watermark
+                or answer.log_start_offset != watched.sent_log_start
+            )
+            has_news = answer.error_code or _size(answer.records) or answer.tags is not NO_TAGS
+            if has_news or moved:
+                told.append(watched)
+            if has_news and watched in self._set.dirty:
+                # Behind the others next time, so that a busy partition does not starve them.
+                del self._set.dirty[watched]
+                self._set.dirty[watched] = None
+        return told
+
+    def _nothing_yet(self, watched: Watched) -> PartitionAnswer:
+        """Its records were still being brought into memory when the time was up."""
+        self._set.dirty[watched] = None
+        partition = watched.partition
+        if partition is None:
+            return self._error(watched.index, KafkaStorageError(), None)
+        high_watermark = partition.leader.high_watermark
+        stable = partition.log.stable_offset(high_watermark)
+        return PartitionAnswer(
+            watched.index, 0, high_watermark, stable, partition.log.start_offset, None, b""
+        )
+
+    def _abandon(self) -> None:
+        """The peer has gone."""
+        if not self._request.answered:
+            self._request.answered = True
+            self._end(closing=True)
+
+    def _end(self, *, closing: bool = False) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            if not closing:
+                self._request.connection.on_closed.remove(self._abandon)
+                self._request.connection.on_drain.remove(self.answer)
+        if self._set.fetching is self:
+            self._set.fetching = None
+        if not self._set.session_id:
+            self._set.close()
+
+
+def _size(records: Part) -> int:
+    return records.size if isinstance(records, FileRange) else len(records)

@@ -1,0 +1,183 @@
+"""Metadata, v0-v13: brokers, topics, partitions and their leaders, as this listener names them.
+
+v4: creation on request can be refused.  v10: topic ids.  v12: a topic may be asked for by id.
+A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.request import Request
+from penstock.controller.image import Image, Partition, Topic
+from penstock.controller.topic_names import check_topic_name
+from penstock.errors import (
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    LeaderNotAvailable,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from penstock.model import INTERNAL_TOPICS, ZERO_ID
+from penstock.wire.messages.k03_metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.wire.messages.k19_create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+CREATE_TOPICS_VERSION = 7
+CREATE_TIMEOUT_MS = 30_000
+FROM_DEFAULTS = -1
+
+
+def handle(broker: "Broker", request: Request, message: MetadataRequest) -> MetadataResponse | None:
+    wanted = message.topics
+    if wanted is None or (request.api_version == 0 and not wanted):
+        wanted = [MetadataRequestTopic(name=name) for name in broker.image.topics]
+    missing = _to_create(broker, message, wanted, request.api_version)
+    if not missing:
+        return _answer(broker, request, message, wanted, {})
+    topics = [
+        CreatableTopic(name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS)
+        for name in missing
+    ]
+    asked = wanted
+
+    def created(result: CreateTopicsResponse | KafkaError) -> None:
+        refused: dict[str, int] = {}
+        if isinstance(result, KafkaError):
+            refused = dict.fromkeys(missing, result.code)
+        else:
+            refused = {each.name: each.error_code for each in result.topics if each.error_code}
+        broker.hosting.when_settled(
+            lambda: request.reply(_answer(broker, request, message, asked, refused))
+        )
+
+    create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
+    broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
+    return None
+
+
+def _to_create(
+    broker: "Broker", message: MetadataRequest, wanted: list[MetadataRequestTopic], version: int
+) -> list[str]:
+    allowed = broker.settings.auto_create_topics and not broker.stopping
+    if not allowed or (version >= 4 and not message.allow_auto_topic_creation):
+        return []
+    names = (each.name for each in wanted if each.name and each.topic_id == ZERO_ID)
+    return [
+        name for name in dict.fromkeys(names) if name not in broker.image.topics and _legal(name)
+    ]
+
+
+def _legal(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except InvalidTopic:
+        return False
+    return True
+
+
+def _answer(
+    broker: "Broker",
+    request: Request,
+    message: MetadataRequest,
+    wanted: list[MetadataRequestTopic],
+    refused: dict[str, int],
+) -> MetadataResponse:
+    image = broker.image
+    listener = request.connection.listener.name
+    response = MetadataResponse(
+        brokers=_brokers(image, listener),
+        cluster_id=broker.metadata.cluster_id,
+        controller_id=broker.node_id,
+    )
+    if message.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    for each in wanted:
+        topic = _topic(broker, each, refused)
+        if message.include_topic_authorized_operations and not topic.error_code:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+        response.topics.append(topic)
+    return response
+
+
+def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
+    found = []
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(listener)
+        if endpoint is not None and not broker.fenced:
+            found.append(
+                MetadataResponseBroker(
+                    node_id=broker.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                )
+            )
+    return found
+
+
+def _topic(
+    broker: "Broker", wanted: MetadataRequestTopic, refused: dict[str, int]
+) -> MetadataResponseTopic:
+    image = broker.image
+    if wanted.topic_id != ZERO_ID:
+        topic = image.topic(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=UnknownTopicId.code, name=None, topic_id=wanted.topic_id
+            )
+    else:
+        name = wanted.name or ""
+        topic = image.topics.get(name)
+        if topic is None:
+            code = InvalidTopic.code if not _legal(name) else UnknownTopicOrPartition.code
+            return MetadataResponseTopic(error_code=refused.get(name, code), name=name)
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(broker, topic, each) for each in topic.partitions.values()],
+    )
+
+
+def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResponsePartition:
+    code = 0
+    offline = offline_replicas(broker, topic, state)
+    if state.leader < 0 or state.leader in offline:
+        code = KafkaStorageError.code if state.leader in offline else LeaderNotAvailable.code
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=state.partition_id,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=offline,
+    )
+
+
+def offline_replicas(broker: "Broker", topic: Topic, state: Any) -> list[int]:
+    """Replicas whose broker is away, or whose directory has failed here."""
+    offline = []
+    for node_id in state.replicas:
+        registered = broker.image.brokers.get(node_id)
+        if registered is None or registered.fenced:
+            offline.append(node_id)
+        elif node_id == broker.node_id:
+            hosted = broker.hosting.by_id.get(topic.topic_id, {}).get(state.partition_id)
+            if hosted is not None and hosted.directory.failed:
+                offline.append(node_id)
+    return offline

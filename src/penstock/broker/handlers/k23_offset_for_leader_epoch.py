@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch, v2-v4: where an epoch ended, for clients that check for truncation."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import FencedLeaderEpoch, KafkaError, UnknownLeaderEpoch
+from penstock.wire.messages.k23_offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+NO_EPOCH = -1
+
+
+def handle(
+    broker: "Broker", _request: Request, message: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    response = OffsetForLeaderEpochResponse()
+    for topic in message.topics:
+        ends = [_end(broker, topic.topic, each) for each in topic.partitions]
+        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+    return response
+
+
+def _end(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        partition = broker.find(topic, wanted.partition)
+        epoch = wanted.current_leader_epoch
+        if epoch not in (NO_EPOCH, partition.leader.epoch):
+            raise FencedLeaderEpoch if epoch < partition.leader.epoch else UnknownLeaderEpoch
+        answer.leader_epoch, answer.end_offset = partition.log.epoch_end(wanted.leader_epoch)
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer

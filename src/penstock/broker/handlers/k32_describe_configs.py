@@ -1,0 +1,136 @@
+"""DescribeConfigs, v1-v4: settings with their sources.  v3: types and documentation."""
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.config.broker import Source
+from penstock.config.describe import (
+    Described,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from penstock.config.topic import TopicConfig
+from penstock.controller.image import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    ConfigResource,
+)
+from penstock.controller.topic_names import check_topic_name
+from penstock.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.wire.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+DYNAMIC_LOGGER, CLIENT_METRICS_SOURCE, GROUP_SOURCE = 6, 7, 8
+STRING = 2
+
+
+def handle(
+    broker: "Broker", _request: Request, message: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, message, each) for each in message.resources]
+    )
+
+
+def _describe(
+    broker: "Broker", message: DescribeConfigsRequest, wanted: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
+    )
+    try:
+        described = _settings(broker, wanted)
+    except KafkaError as error:
+        result.error_code = error.code
+        result.error_message = error.message
+        return result
+    result.configs = [_entry(message, each) for each in described]
+    return result
+
+
+def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Described]:
+    name, keys = wanted.resource_name, wanted.configuration_keys
+    # Kafka takes an empty list of keys for all of them, as it does a null one.
+    names = keys or None
+    resource = ConfigResource(wanted.resource_type, name)
+    match wanted.resource_type:
+        case 2 if wanted.resource_type == TOPIC:
+            check_topic_name(name)
+            if name not in broker.image.topics:
+                raise UnknownTopicOrPartition(f"there is no topic {name}")
+            return describe_topic(TopicConfig(broker.image.config(resource), broker.config), names)
+        case 4 if wanted.resource_type == BROKER:
+            if not name:
+                return describe_cluster_default(broker.config, names)
+            _check_own(broker, name)
+            return describe_broker(broker.config, names)
+        case 8 if wanted.resource_type == BROKER_LOGGER:
+            _check_own(broker, name)
+            return _loggers(names)
+        case 16 if wanted.resource_type == CLIENT_METRICS:
+            return _stored(broker, resource, names, CLIENT_METRICS_SOURCE)
+        case 32 if wanted.resource_type == GROUP:
+            return _stored(broker, resource, names, GROUP_SOURCE)
+        case other:
+            raise InvalidRequest(f"there are no settings of resource type {other}")
+
+
+def _check_own(broker: "Broker", name: str) -> None:
+    if name != str(broker.node_id):
+        raise InvalidRequest(f"this is broker {broker.node_id}; ask broker {name!r} itself")
+
+
+def _stored(
+    broker: "Broker", resource: ConfigResource, names: list[str] | None, source: int
+) -> list[Described]:
+    """Settings of kinds whose keys are not looked at here: what was set, as it was set."""
+    return [
+        Described(name, value, source, False, False, STRING, "", ())
+        for name, value in broker.image.config(resource).items()
+        if names is None or name in names
+    ]
+
+
+def _loggers(names: list[str] | None) -> list[Described]:
+    known = ["root", *sorted(name for name in logging.root.manager.loggerDict if "." in name)]
+    found = []
+    for name in known if names is None else names:
+        if name not in known:
+            continue
+        logger = logging.getLogger(None if name == "root" else name)
+        level = logging.getLevelName(logger.getEffectiveLevel())
+        found.append(Described(name, level, DYNAMIC_LOGGER, False, False, STRING, "", ()))
+    return found
+
+
+def _entry(message: DescribeConfigsRequest, each: Described) -> DescribeConfigsResourceResult:
+    entry = DescribeConfigsResourceResult(
+        name=each.name,
+        value=each.value,
+        read_only=each.read_only,
+        config_source=each.source,
+        is_sensitive=each.is_sensitive,
+        config_type=each.type,
+        documentation=each.documentation if message.include_documentation else None,
+    )
+    if message.include_synonyms:
+        entry.synonyms = [
+            DescribeConfigsSynonym(name=name, value=value, source=int(Source(source)))
+            for name, value, source in each.synonyms
+        ]
+    return entry

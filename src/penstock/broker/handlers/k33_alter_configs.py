@@ -1,0 +1,31 @@
+"""AlterConfigs, v0-v2: replaces all settings of a resource. Answered by the controller."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import KafkaError
+from penstock.wire.messages.k33_alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: Request, message: AlterConfigsRequest) -> None:
+    def refused(error: KafkaError) -> AlterConfigsResponse:
+        return AlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                )
+                for each in message.resources
+            ]
+        )
+
+    broker.ask_controller(request, message, refused)

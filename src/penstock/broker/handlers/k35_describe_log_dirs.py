@@ -1,0 +1,52 @@
+"""DescribeLogDirs, v1-v5: what each log directory holds.  v4: its size and what is left of it."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.directory import Directory
+from penstock.broker.request import Request
+from penstock.errors import KafkaStorageError
+from penstock.wire.messages.k35_describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", _request: Request, message: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    wanted = None
+    if message.topics is not None:
+        wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(
+        results=[_describe(each, wanted) for each in broker.hosting.directories]
+    )
+
+
+def _describe(directory: Directory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=directory.disk.root)
+    if directory.failed:
+        result.error_code = KafkaStorageError.code
+        return result
+    result.total_bytes = directory.disk.total_bytes()
+    result.usable_bytes = directory.disk.free_bytes()
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in directory.partitions:
+        if wanted is not None and (partition.topic, partition.index) not in wanted:
+            continue
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        lag = max(0, partition.leader.high_watermark - partition.log.end_offset)
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index,
+                partition_size=partition.log.size,
+                offset_lag=lag,
+            )
+        )
+    result.topics = list(topics.values())
+    return result

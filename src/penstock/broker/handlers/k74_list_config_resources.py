@@ -1,0 +1,42 @@
+"""ListConfigResources, v0-v1.  v0: client metrics only.  v1: every kind that has settings."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.controller.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from penstock.errors import UnsupportedVersion
+from penstock.wire.messages.k74_list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+
+
+def handle(
+    broker: "Broker", request: Request, message: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    kinds = tuple(dict.fromkeys(message.resource_types)) or KINDS
+    if request.api_version == 0:
+        kinds = (CLIENT_METRICS,)
+    if not set(kinds) <= set(KINDS):
+        raise UnsupportedVersion("a resource type that has no settings")
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in kinds
+            for name in _names(broker, kind)
+        ]
+    )
+
+
+def _names(broker: "Broker", kind: int) -> list[str]:
+    if kind == TOPIC:
+        return sorted(broker.image.topics)
+    if kind in (BROKER, BROKER_LOGGER):
+        return [str(node_id) for node_id in sorted(broker.image.brokers)]
+    return sorted(each.name for each in broker.image.configs if each.kind == kind)

@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions, v0: topics and their partitions, in pages (KIP-966)."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.authorized import TOPIC_OPERATIONS
+from penstock.broker.handlers.k03_metadata import offline_replicas
+from penstock.broker.request import Request
+from penstock.controller.image import Topic
+from penstock.controller.topic_names import check_topic_name
+from penstock.errors import InvalidTopic, LeaderNotAvailable, UnknownTopicOrPartition
+from penstock.model import INTERNAL_TOPICS
+from penstock.wire.messages.k75_describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+PARTITIONS_PER_PAGE_MAX = 2_000  # max.request.partition.size.limit
+
+
+def handle(
+    broker: "Broker", _request: Request, message: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    every = not message.topics
+    names = sorted(broker.image.topics if every else {topic.name for topic in message.topics})
+    first = 0
+    if message.cursor is not None:
+        names = [name for name in names if name >= message.cursor.topic_name]
+        if names and names[0] == message.cursor.topic_name:
+            first = max(0, message.cursor.partition_index)
+    left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            response.topics.append(_missing(name))
+            continue
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=first)
+            break
+        page = [index for index in topic.partitions if index >= first]
+        response.topics.append(_topic(broker, topic, page[:left]))
+        if len(page) > left:
+            response.next_cursor = Cursor(topic_name=name, partition_index=page[left])
+            break
+        left -= len(page)
+        first = 0
+    return response
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = UnknownTopicOrPartition.code
+    try:
+        check_topic_name(name)
+    except InvalidTopic:
+        code = InvalidTopic.code
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+
+
+def _topic(
+    broker: "Broker", topic: Topic, indexes: list[int]
+) -> DescribeTopicPartitionsResponseTopic:
+    described = DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    for index in indexes:
+        state = topic.partitions[index]
+        described.partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                error_code=LeaderNotAvailable.code if state.leader < 0 else 0,
+                partition_index=index,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+                eligible_leader_replicas=list(state.eligible_leaders),
+                last_known_elr=list(state.last_known_leaders),
+                offline_replicas=offline_replicas(broker, topic, state),
+            )
+        )
+    return described

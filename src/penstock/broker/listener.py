@@ -1,0 +1,106 @@
+"""One listening address: takes connections in, knows which APIs it serves, drops the idle."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.broker.connection import Connection
+from penstock.broker.dispatch import dispatch
+from penstock.world import Listening, Peer
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.listener")
+
+REAP_INTERVAL_MS_MAX = 10_000
+
+
+class Listener:
+    """Accepts peers for the broker under one listener name."""
+
+    def __init__(self, broker: "Broker", name: str, *, controller: bool) -> None:
+        settings = broker.settings
+        self.broker = broker
+        self.name = name
+        self.kind = "controller" if controller else "broker"
+        self.frames = broker.frames
+        self.frame_bytes_max = settings.socket_request_bytes_max
+        self.now_ms = broker.world.clock.mono_ms
+        self.dispatch = dispatch
+        self.connections: dict[Connection, None] = {}
+        self._per_address: dict[str, int] = {}
+        self._listening: Listening | None = None
+        self._serving = False
+        self.address = ("", 0)
+
+    def open(self, host: str, port: int) -> None:
+        """Listen; OSError if the address cannot be had. Nobody is served before `serve`."""
+        self._listening = self.broker.world.network.listen(host, port, self._accept)
+        self.address = self._listening.address
+        self._schedule_reaping()
+
+    def _accept(self, peer: Peer) -> Connection:
+        connection = Connection(self, peer, self.now_ms())
+        settings = self.broker.settings
+        host = peer.address[0]
+        count = self._per_address.get(host, 0) + 1
+        self.connections[connection] = None
+        self._per_address[host] = count
+        if not self._serving:
+            peer.pause()
+        if len(self.connections) > settings.connections_max:
+            connection.refuse(f"more than max.connections={settings.connections_max} connections")
+        elif count > settings.connections_per_address_max:
+            limit = settings.connections_per_address_max
+            connection.refuse(f"more than max.connections.per.ip={limit} connections")
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        if connection not in self.connections:
+            return
+        del self.connections[connection]
+        host = connection.peer.address[0]
+        self._per_address[host] -= 1
+        if not self._per_address[host]:
+            del self._per_address[host]
+        for call in connection.on_closed:
+            call()
+
+    def _schedule_reaping(self) -> None:
+        idle_ms = self.broker.settings.connections_idle_ms_max
+        if idle_ms < 0 or self._listening is None:
+            return
+        wait_ms = min(REAP_INTERVAL_MS_MAX, max(100, idle_ms // 4))
+        self.broker.world.timers.at(self.now_ms() + wait_ms, self._reap)
+
+    def _reap(self) -> None:
+        oldest = self.now_ms() - self.broker.settings.connections_idle_ms_max
+        for connection in list(self.connections):
+            # A peer with an unanswered request is waiting for us, unless it has stopped reading.
+            waiting = connection.replies and not connection.peer.unsent_bytes
+            if connection.active_at_ms < oldest and not waiting:
+                log.debug("closing the idle connection from %s:%d", *connection.peer.address)
+                connection.close()
+        self._schedule_reaping()
+
+    def serve(self) -> None:
+        """Answer those who came early, and all who come."""
+        self._serving = True
+        for connection in self.connections:
+            connection.peer.resume()
+
+    def drain(self) -> None:
+        """Take in nothing more; what is parked is answered with what there is."""
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.drain()
+
+    def stop_accepting(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def close_all(self) -> None:
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.close()

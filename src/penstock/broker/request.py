@@ -1,0 +1,53 @@
+"""A request on its way through the node, for every API but the fast paths."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.wire.frame import response_frame
+from penstock.world import Part
+
+if TYPE_CHECKING:
+    from penstock.broker.connection import Connection, Slot
+
+
+class Request:
+    """Who asked, in which version, and the place its answer goes to."""
+
+    __slots__ = (
+        "answered",
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        connection: "Connection",
+        slot: "Slot",
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.connection = connection
+        self.slot = slot
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.answered = False
+
+    def reply(self, response: Any, version: int | None = None) -> None:
+        """Answer with a message; a peer that has gone in the meantime is no error."""
+        body_version = self.api_version if version is None else version
+        frame = response_frame(self.api_key, body_version, self.correlation_id, response)
+        self.reply_parts((frame,))
+
+    def reply_parts(self, parts: Sequence[Part]) -> None:
+        assert not self.answered, "a request is answered once"
+        self.answered = True
+        if not self.connection.closing:
+            self.connection.fill(self.slot, parts)

@@ -1,0 +1,172 @@
+"""Fetch sessions (KIP-227): what a client watches, and which of it has changed.
+
+A session costs what changed. Appends and watermark moves mark a watched partition dirty; an
+incremental fetch looks at the dirty ones only, however many the session holds. A fetch without a
+session uses the same FetchSet, for itself alone.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import (
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+)
+from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from penstock.broker.handlers.k01_fetch import Fetching
+    from penstock.broker.partition import Partition
+
+SESSIONLESS_EPOCH = -1
+FIRST_EPOCH = 0
+EPOCH_MAX = 0x7FFFFFFF
+TOPIC_IDS = 13
+
+TopicKey = str | bytes  # the name, or from v13 the id
+
+
+class Watched:
+    """One partition that a client fetches, with what it was last told about it."""
+
+    __slots__ = (
+        "_set",
+        "index",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start",
+        "topic",
+        "wanted",
+    )
+
+    def __init__(self, fetch_set: "FetchSet", topic: TopicKey, wanted: FetchPartition) -> None:
+        self._set = fetch_set
+        self.topic = topic
+        self.index = wanted.partition
+        self.wanted = wanted
+        self.partition: Partition | None = None
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
+
+    def poke(self) -> None:
+        """The partition has moved."""
+        self._set.poked(self)
+
+    def watch(self, partition: "Partition | None") -> None:
+        if partition is not self.partition:
+            self.unwatch()
+            self.partition = partition
+        if partition is not None:
+            partition.watchers[self] = None
+
+    def unwatch(self) -> None:
+        if self.partition is not None:
+            self.partition.watchers.pop(self, None)
+
+
+class FetchSet:
+    """The partitions of one session, or of one fetch without a session."""
+
+    __slots__ = ("dirty", "epoch", "fetching", "session_id", "used_at_ms", "uses_ids", "watched")
+
+    def __init__(self, session_id: int, uses_ids: bool) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        self.uses_ids = uses_ids
+        self.watched: dict[tuple[TopicKey, int], Watched] = {}
+        self.dirty: dict[Watched, None] = {}
+        self.used_at_ms = 0.0
+        self.fetching: Fetching | None = None  # the fetch that waits on this set, if one does
+
+    def poked(self, watched: Watched) -> None:
+        self.dirty[watched] = None
+        if self.fetching is not None:
+            self.fetching.poked()
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what the request adds, changes and forgets."""
+        for topic in request.topics:
+            key: TopicKey = topic.topic_id if self.uses_ids else topic.topic
+            for wanted in topic.partitions:
+                place = (key, wanted.partition)
+                watched = self.watched.get(place)
+                if watched is None:
+                    watched = self.watched[place] = Watched(self, key, wanted)
+                else:
+                    watched.wanted = wanted
+                self.dirty[watched] = None
+        for forgotten in request.forgotten_topics_data:
+            key = forgotten.topic_id if self.uses_ids else forgotten.topic
+            for index in forgotten.partitions:
+                gone = self.watched.pop((key, index), None)
+                if gone is not None:
+                    gone.unwatch()
+                    self.dirty.pop(gone, None)
+
+    def close(self) -> None:
+        for watched in self.watched.values():
+            watched.unwatch()
+        self.fetching = None
+
+
+class Sessions:
+    """All sessions of a node, bounded; the one unused for longest makes room when it is stale."""
+
+    def __init__(self, slots: int, eviction_ms: int, draw_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._draw_id = draw_id
+        self._sessions: dict[int, FetchSet] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, request: FetchRequest, version: int, now_ms: float) -> tuple[FetchSet, bool]:
+        """The set to fetch from, and whether only changes are to be told."""
+        uses_ids = version >= TOPIC_IDS
+        session_id, epoch = request.session_id, request.session_epoch
+        if version < 7 or epoch in (SESSIONLESS_EPOCH, FIRST_EPOCH):
+            self._end(session_id)
+            wanted = version >= 7 and epoch == FIRST_EPOCH
+            fetch_set = FetchSet(self._new_id(now_ms) if wanted else 0, uses_ids)
+            if fetch_set.session_id:
+                fetch_set.used_at_ms = now_ms
+                self._sessions[fetch_set.session_id] = fetch_set
+            fetch_set.update(request)
+            return fetch_set, False
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise FetchSessionIdNotFound
+        if session.epoch != epoch:
+            raise InvalidFetchSessionEpoch
+        if session.uses_ids != uses_ids:
+            raise FetchSessionTopicIdError
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.used_at_ms = now_ms
+        self._sessions[session_id] = self._sessions.pop(session_id)
+        session.update(request)
+        return session, True
+
+    def _new_id(self, now_ms: float) -> int:
+        """An id nobody uses, or 0 when there is no room: the client then goes on without one."""
+        if len(self._sessions) >= self._slots:
+            oldest_id = next(iter(self._sessions), None)
+            if oldest_id is None:
+                return 0
+            if now_ms - self._sessions[oldest_id].used_at_ms < self._eviction_ms:
+                return 0
+            self._end(oldest_id)
+        while True:
+            session_id = self._draw_id()
+            if session_id and session_id not in self._sessions:
+                return session_id
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def describe(self) -> dict[str, Any]:
+        partitions = sum(len(session.watched) for session in self._sessions.values())
+        return {"sessions": len(self._sessions), "partitions": partitions}

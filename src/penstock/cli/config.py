@@ -1,0 +1,198 @@
+"""`penstock config describe|set|unset|explain`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.output import (
+    BootstrapOption,
+    CommandFailed,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    format_of,
+    key_values,
+    print_json,
+    print_rows,
+    report,
+)
+from penstock.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.client.values import ConfigChange, ConfigValue, Resource
+    from penstock.config.key import Key
+
+app = typer.Typer(
+    help="Show, change and explain the settings of topics and brokers.", no_args_is_help=True
+)
+
+SOURCES = {
+    1: "topic",
+    2: "dynamic broker",
+    3: "dynamic, all brokers",
+    4: "static broker",
+    5: "default",
+}
+SOURCE_DEFAULT = 5
+
+TopicOption = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="A topic.")]
+BrokerOption = Annotated[int | None, typer.Option("--broker", metavar="ID", help="One broker.")]
+AllBrokersOption = Annotated[bool, typer.Option("--all-brokers", help="All brokers at once.")]
+Keys = Annotated[list[str], typer.Argument(metavar="KEY")]
+
+
+def _resource(topic: str | None, broker: int | None, all_brokers: bool) -> "Resource":
+    from penstock.client.values import Resource, ResourceType
+
+    if (topic is not None) + (broker is not None) + all_brokers != 1:
+        raise CommandFailed(
+            "say whose settings: one of --topic NAME, --broker ID, --all-brokers", ExitCode.USAGE
+        )
+    if topic is not None:
+        return Resource(ResourceType.TOPIC, topic)
+    return Resource(ResourceType.BROKER, "" if broker is None else str(broker))
+
+
+@app.command()
+def describe(
+    context: typer.Context,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY")] = [],  # noqa: B006
+    *,
+    topic: TopicOption = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokersOption = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also the keys that have their default.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Show settings: those that somebody set, unless keys are named or --all is given."""
+    resource = _resource(topic, broker, all_brokers)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        values = admin.describe_configs([resource], keys=keys or None)[resource]
+    if isinstance(values, KafkaError):
+        raise values
+    shown = sorted(values, key=lambda each: each.name)
+    if not everything and not keys:
+        shown = [each for each in shown if each.source != SOURCE_DEFAULT]
+    rows = [_row(each) for each in shown]
+    print_rows(format_of(context, form), ("name", "value", "source"), rows)
+
+
+def _row(value: "ConfigValue") -> dict[str, Json]:
+    synonyms: list[Json] = [
+        {"name": each.name, "value": each.value, "source": SOURCES.get(each.source, "other")}
+        for each in value.synonyms
+    ]
+    return {
+        "name": value.name,
+        "value": "(hidden)" if value.sensitive else value.value,
+        "source": SOURCES.get(value.source, "other"),
+        "read_only": value.read_only,
+        "sensitive": value.sensitive,
+        "synonyms": synonyms,
+    }
+
+
+@app.command("set")
+def set_keys(
+    context: typer.Context,
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
+    *,
+    topic: TopicOption = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokersOption = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Set keys of a topic, of one broker, or of all brokers."""
+    from penstock.client.values import ConfigChange, Operation
+
+    changes = [
+        ConfigChange(name, Operation.SET, value)
+        for name, value in key_values(settings, "set").items()
+    ]
+    resource = _resource(topic, broker, all_brokers)
+    _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
+
+
+@app.command()
+def unset(
+    context: typer.Context,
+    keys: Keys,
+    *,
+    topic: TopicOption = None,
+    broker: BrokerOption = None,
+    all_brokers: AllBrokersOption = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Let keys have the value that they had before somebody set them."""
+    from penstock.client.values import ConfigChange, Operation
+
+    changes = [ConfigChange(key, Operation.DELETE) for key in keys]
+    resource = _resource(topic, broker, all_brokers)
+    _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
+
+
+def _change(
+    bootstrap: str, form: Format, resource: "Resource", changes: "list[ConfigChange]"
+) -> None:
+    with connect(bootstrap) as admin:
+        error = admin.alter_configs({resource: changes})[resource]
+    name = str(resource)
+    report(form, [] if error else [name], {name: error} if error else {}, "changed")
+
+
+@app.command()
+def explain(context: typer.Context, keys: Keys, form: FormatOption = None) -> None:
+    """Say what keys mean here, their defaults and limits. Needs no server."""
+    rows = [row for name in keys for row in _explained(name)]
+    if format_of(context, form) is Format.JSON:
+        print_json(list(rows))
+        return
+    for row in rows:
+        print(f"{row['name']}  ({row['scope']} key)")
+        print(f"  {row['documentation'] or 'Known by name.'}")
+        for label in ("type", "default", "allowed", "changes", "from", "environment"):
+            if row.get(label) is not None:
+                print(f"  {label + ':':13}{row[label]}")
+        print()
+
+
+def _explained(name: str) -> list[dict[str, Json]]:
+    from penstock.config.environment import variable_of_key
+    from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, nearest, retired
+
+    rows: list[dict[str, Json]] = []
+    if (key := TOPIC_KEYS.get(name)) is not None:
+        behind = ", ".join(each for each, _ in key.synonyms) or None
+        rows.append({**_explained_key(key, "topic"), "from": behind})
+    if (key := BROKER_KEYS.get(name)) is not None:
+        more: dict[str, Json] = {"changes": key.mode.value, "environment": variable_of_key(name)}
+        rows.append({**_explained_key(key, "broker"), **more})
+    if rows:
+        return rows
+    if (gone := retired(name)) is not None:
+        raise CommandFailed(f"{name}: {gone.way_out}")
+    near = nearest(name, {**BROKER_KEYS, **TOPIC_KEYS})
+    hint = f"; did you mean {near}?" if near else ""
+    raise CommandFailed(f"{name} is not a known key{hint}")
+
+
+def _explained_key(key: "Key", scope: str) -> dict[str, Json]:
+    from penstock.config.values import to_text
+
+    return {
+        "name": key.name,
+        "scope": scope,
+        "type": key.type.name.lower(),
+        "default": to_text(key.default),
+        "allowed": key.allowed.text() if key.allowed is not None else None,
+        "effect": key.effect.name.lower(),
+        "documentation": key.documentation,
+    }

@@ -1,0 +1,67 @@
+"""`penstock log dump`: what is inside the files of a data directory. Needs no server."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.output import (
+    CommandFailed,
+    Format,
+    FormatOption,
+    Json,
+    format_of,
+    note,
+    print_json_line,
+)
+
+app = typer.Typer(help="Look into the files of a data directory.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Look into the files of a data directory."""
+
+
+@app.command()
+def dump(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH")],
+    records: Annotated[
+        bool, typer.Option("--records", help="The records of each batch too, decoded.")
+    ] = False,
+    form: FormatOption = None,
+) -> None:
+    """Print segments, indexes, snapshots and checkpoints: files, or a partition's directory."""
+    from penstock.cli.dump import dump_file, files_in
+
+    chosen = format_of(context, form)
+    faults = 0
+    for path in paths:
+        if not path.exists():
+            raise CommandFailed(f"{path}: there is no such file or directory")
+        for file in files_in(path):
+            if chosen is Format.TABLE:
+                print(f"-- {file} ({file.stat().st_size} bytes)")
+            for row in dump_file(file, records):
+                faults += "fault" in row
+                _print_row(file, row, chosen)
+    if faults:
+        raise CommandFailed(f"{faults} faults were found")
+
+
+def _print_row(file: Path, row: dict[str, Json], form: Format) -> None:
+    if form is Format.JSON:
+        print_json_line({"file": str(file), **row})
+        return
+    if "fault" in row:
+        note(f"fault: {file}: {row['fault']}")
+        return
+    indent = "    " if "record" in row else "  "
+    print(indent + "  ".join(f"{name}={_plain(value)}" for name, value in row.items()))
+
+
+def _plain(value: Json) -> str:
+    if isinstance(value, dict):
+        return "{" + " ".join(f"{name}={_plain(each)}" for name, each in value.items()) + "}"
+    return "-" if value is None else str(value)

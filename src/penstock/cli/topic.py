@@ -1,0 +1,241 @@
+"""`penstock topic create|list|describe|alter|delete`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.output import (
+    BootstrapOption,
+    CommandFailed,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    error_text,
+    format_of,
+    key_values,
+    note,
+    print_json,
+    print_rows,
+    report,
+)
+from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
+from penstock.model import id_to_text
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+    from penstock.client.values import TopicDescription
+
+app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME")]
+ConfigOption = Annotated[
+    list[str], typer.Option("--config", metavar="KEY=VALUE", help="A topic key; may be repeated.")
+]
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    names: Names,
+    *,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="Default: the server's num.partitions."),
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=1,
+            help="Default: the server's default.replication.factor.",
+        ),
+    ] = None,
+    configs: ConfigOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave topics alone that are there already.")
+    ] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Ask whether it could be done; do nothing.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Create topics."""
+    from penstock.client.values import NewTopic
+
+    settings = key_values(configs, "--config")
+    new = [NewTopic(name, partitions or -1, replication_factor or -1, settings) for name in names]
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        results = admin.create_topics(new, validate_only=validate_only)
+    failed = {name: each for name, each in results.items() if isinstance(each, KafkaError)}
+    if if_not_exists:
+        there = [n for n, each in failed.items() if isinstance(each, TopicAlreadyExists)]
+        for name in there:
+            note(f"{name}: there already")
+            del failed[name], results[name]
+    done = [name for name in results if name not in failed]
+    report(format_of(context, form), done, failed, "valid" if validate_only else "created")
+
+
+@app.command("list")
+def list_topics(
+    context: typer.Context,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also the topics that the server keeps for itself.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """List topics."""
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        topics = admin.list_topics()
+    rows = [_topic_row(topic) for topic in topics if internal or not topic.internal]
+    print_rows(
+        format_of(context, form), ("name", "partitions", "replication_factor", "topic_id"), rows
+    )
+
+
+def _topic_row(topic: "TopicDescription") -> dict[str, Json]:
+    return {
+        "name": topic.name,
+        "topic_id": id_to_text(topic.topic_id),
+        "internal": topic.internal,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+    }
+
+
+@app.command()
+def describe(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME")] = [],  # noqa: B006
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Describe topics, all of them unless named: partitions, leaders, replicas, settings."""
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        wanted = names or [topic.name for topic in admin.list_topics() if not topic.internal]
+        found = admin.describe_topics(wanted)
+        described = [each for each in found.values() if not isinstance(each, KafkaError)]
+        settings = {topic.name: _own_settings(admin, topic.name) for topic in described}
+    rows = [_described_row(topic, settings[topic.name]) for topic in described]
+    if format_of(context, form) is Format.JSON:
+        print_json(list(rows))
+    else:
+        for topic in described:
+            _print_described(topic, settings[topic.name])
+    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+    for name, error in failed.items():
+        note(f"error: {name}: {error_text(error)}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+
+
+def _own_settings(admin: "Admin", name: str) -> dict[str, str | None]:
+    from penstock.client.values import Resource, ResourceType
+
+    resource = Resource(ResourceType.TOPIC, name)
+    values = admin.describe_configs([resource])[resource]
+    if isinstance(values, KafkaError):
+        raise values
+    return {each.name: each.value for each in values if each.source == _SOURCE_TOPIC}
+
+
+_SOURCE_TOPIC = 1
+
+
+def _described_row(topic: "TopicDescription", settings: dict[str, str | None]) -> dict[str, Json]:
+    partitions: list[Json] = [
+        {
+            "partition": each.partition,
+            "leader": each.leader,
+            "leader_epoch": each.leader_epoch,
+            "replicas": list(each.replicas),
+            "in_sync": list(each.in_sync),
+            "offline": list(each.offline),
+        }
+        for each in topic.partitions
+    ]
+    return {**_topic_row(topic), "configs": {**settings}, "partitions": partitions}
+
+
+def _print_described(topic: "TopicDescription", settings: dict[str, str | None]) -> None:
+    said = ", ".join(f"{name}={value}" for name, value in settings.items()) or "none of its own"
+    print(f"{topic.name}  (id {id_to_text(topic.topic_id)}, settings: {said})")
+    rows: list[dict[str, Json]] = [
+        {
+            "partition": each.partition,
+            "leader": each.leader if each.leader >= 0 else None,
+            "replicas": list(each.replicas),
+            "in_sync": list(each.in_sync),
+        }
+        for each in topic.partitions
+    ]
+    print_rows(Format.TABLE, ("partition", "leader", "replicas", "in_sync"), rows)
+    print()
+
+
+@app.command()
+def alter(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    *,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="The new, larger total.")
+    ] = None,
+    configs: ConfigOption = [],  # noqa: B006
+    delete_configs: Annotated[
+        list[str],
+        typer.Option("--delete-config", metavar="KEY", help="Back to the broker's value."),
+    ] = [],  # noqa: B006
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Add partitions to a topic, or change its settings."""
+    from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
+
+    changes = [
+        ConfigChange(key, Operation.SET, value)
+        for key, value in key_values(configs, "--config").items()
+    ]
+    changes += [ConfigChange(key, Operation.DELETE) for key in delete_configs]
+    if partitions is None and not changes:
+        raise CommandFailed(
+            "nothing to alter; say --partitions, --config or --delete-config", ExitCode.USAGE
+        )
+    results: dict[str, KafkaError | None] = {}
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        if partitions is not None:
+            results[f"{name} partitions"] = admin.create_partitions({name: partitions})[name]
+        if changes:
+            resource = Resource(ResourceType.TOPIC, name)
+            results[f"{name} settings"] = admin.alter_configs({resource: changes})[resource]
+    failed = {what: error for what, error in results.items() if error is not None}
+    report(format_of(context, form), [n for n in results if n not in failed], failed, "altered")
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    names: Names,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Topics that are not there are no error.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Delete topics with all their records."""
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        results = admin.delete_topics(names)
+    failed = {name: error for name, error in results.items() if error is not None}
+    if if_exists:
+        missing = [n for n, each in failed.items() if isinstance(each, UnknownTopicOrPartition)]
+        for name in missing:
+            note(f"{name}: not there")
+            del failed[name], results[name]
+    done = [name for name in results if name not in failed]
+    report(format_of(context, form), done, failed, "deleted")

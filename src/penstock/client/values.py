@@ -1,0 +1,130 @@
+"""What the admin client takes and returns."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Resource(NamedTuple):
+    """A topic or a broker; a broker without a name stands for all of them."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name}" if self.name else "all brokers"
+
+
+class Broker(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    topic_id: bytes
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(each.replicas) for each in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """-1 leaves a count to the broker. `assignments` has the replicas of each partition."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: dict[str, str] = field(default_factory=dict)
+    assignments: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """-1 and the zero id stand for what an older server does not tell."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    replication_factor: int
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One key; `value` is None where it is not set or secret."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    type: int
+    documentation: str | None
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+class Operation(IntEnum):
+    """How a key changes."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+class At(IntEnum):
+    """Places in a partition that have no timestamp of their own."""
+
+    END = -1
+    BEGINNING = -2
+    MAX_TIMESTAMP = -3
+
+
+class FoundOffset(NamedTuple):
+    """-1 where there is none: no record that late, or an end without a timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int

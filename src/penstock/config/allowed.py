@@ -1,0 +1,95 @@
+"""Limits on values: ranges, choices, lists of choices."""
+
+import re
+from typing import NamedTuple
+
+from penstock.config.key import Value
+
+
+class Between(NamedTuple):
+    """A number between two others, both included; `beside` is one more value that is fine."""
+
+    low: int | float
+    high: int | float | None = None
+    beside: int | None = None
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, int | float), "limits on numbers belong to numeric keys"
+        if value == self.beside:
+            return None
+        if value >= self.low and (self.high is None or value <= self.high):
+            return None
+        return f"must be {self.text()}"
+
+    def text(self) -> str:
+        words = f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
+        return words if self.beside is None else f"{words}, or {self.beside}"
+
+
+class OneOf(NamedTuple):
+    """One word of a few."""
+
+    words: tuple[str, ...]
+    any_case: bool = False
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, str), "choices belong to string keys"
+        if value in self.words or (self.any_case and value.lower() in self.words):
+            return None
+        return f"must be {self.text()}"
+
+    def text(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+
+class EachOf(NamedTuple):
+    """A list of different words, each one of a few."""
+
+    words: tuple[str, ...]
+    may_be_empty: bool = False
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, tuple), "lists of choices belong to list keys"
+        if not value and not self.may_be_empty:
+            return f"must not be empty; it is {self.text()}"
+        if len(set(value)) != len(value):
+            return "names something twice"
+        for word in value:
+            if word not in self.words:
+                return f"{word!r} is not known; it is {self.text()}"
+        return None
+
+    def text(self) -> str:
+        words = "a list of " + ", ".join(self.words)
+        return words + ", or empty" if self.may_be_empty else words
+
+
+class NotEmpty(NamedTuple):
+    """A string with something in it, if it is set at all."""
+
+    def refusal(self, value: Value) -> str | None:
+        return "must not be empty" if value == "" else None
+
+    def text(self) -> str:
+        return "not empty"
+
+
+class ThrottledReplicas(NamedTuple):
+    """`*`, or a list of partition:broker pairs."""
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, tuple), "throttled replicas are a list"
+        if value == ("*",) or all(re.fullmatch(r"\d+:\d+", pair) for pair in value):
+            return None
+        return f"must be {self.text()}"
+
+    def text(self) -> str:
+        return "'*' or a list of partition:broker pairs"
+
+
+def at_least(low: int) -> Between:
+    return Between(low)
+
+
+def between(low: float, high: float) -> Between:
+    return Between(low, high)

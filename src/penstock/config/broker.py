@@ -1,0 +1,328 @@
+"""A broker's configuration: immutable, typed, and knowing where each value comes from."""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from penstock.config.key import Mode, Value, ValueType
+from penstock.config.listeners import (
+    OWN_HOSTS,
+    Address,
+    Listener,
+    Voter,
+    parse_addresses,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+)
+from penstock.config.table import BROKER_KEYS, find_broker_key
+from penstock.config.values import parse, to_text
+from penstock.config.view import ConfigView
+from penstock.errors import InvalidConfig
+
+NODE_ID_DEFAULT = 1
+ROLES_DEFAULT = ("broker", "controller")
+
+
+class Source(IntEnum):
+    """Where a value comes from; the numbers are those of DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Setting(NamedTuple):
+    """A static value as it was written, and where: `server.properties line 3`."""
+
+    text: str
+    where: str
+
+
+class Synonym(NamedTuple):
+    """One of the places that could give a value; the first one does. `value` is None if it is
+    secret."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class BrokerConfig(ConfigView):
+    """Built by `load`, or by `BrokerConfig.of` where there is no file.
+
+    The values have passed their own keys' checks; `check.py` has the checks across keys.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, Setting],
+        per_broker: Mapping[str, str] | None = None,
+        cluster_default: Mapping[str, str] | None = None,
+    ) -> None:
+        """InvalidConfig if a static value is bad; dynamic ones that are bad are left out."""
+        values = {name: _parse(name, setting.text) for name, setting in static.items()}
+        self._values: dict[str, Value] = {n: v for n, v in values.items() if v is not None}
+        self._static = {name: static[name] for name in self._values}
+        self._ignored: list[str] = []
+        self._cluster_default = self._accept(cluster_default or {}, cluster_wide=True)
+        self._per_broker = self._accept(per_broker or {}, cluster_wide=False)
+        self._topic_defaults: dict[str, Value] = {}
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> "BrokerConfig":
+        """A configuration from plain texts, checked like a file's."""
+        from penstock.config.check import check_broker
+
+        config = cls({name: Setting(text, "settings") for name, text in settings.items()})
+        check_broker(config)
+        return config
+
+    def with_dynamic(
+        self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]
+    ) -> "BrokerConfig":
+        """The same static settings under other dynamic ones."""
+        return BrokerConfig(self._static, per_broker, cluster_default)
+
+    def _accept(self, dynamic: Mapping[str, str], *, cluster_wide: bool) -> dict[str, str]:
+        """Take over the dynamic values that can be taken over.
+
+        They come from the metadata log, where a newer or older release may have put something
+        that this one refuses: that must not stop a node.
+        """
+        accepted: dict[str, str] = {}
+        for name, text in dynamic.items():
+            key = find_broker_key(name)
+            per_broker_only = cluster_wide and key is not None and key.mode is Mode.PER_BROKER
+            try:
+                if key is None or key.mode is Mode.READ_ONLY or per_broker_only:
+                    raise InvalidConfig(f"{name} cannot be set this way")
+                self._values[name] = parse(key, text)
+            except InvalidConfig as problem:
+                self._ignored.append(str(problem))
+            else:
+                accepted[name] = text
+        return accepted
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Why some dynamic values were left out, one sentence each."""
+        return tuple(self._ignored)
+
+    # -- values
+
+    def get(self, name: str) -> Value:
+        """The effective value, through weaker keys where the key itself is not set."""
+        if name in self._values:
+            return self._values[name]
+        if name in ("node.id", "broker.id"):
+            return self.node_id
+        key = BROKER_KEYS[name]
+        for weaker, factor in key.synonyms:
+            if weaker in self._values:
+                return _scaled(self._values[weaker], factor)
+        if key.default is None:
+            for weaker, factor in key.synonyms:
+                if (default := BROKER_KEYS[weaker].default) is not None:
+                    return _scaled(default, factor)
+        return key.default
+
+    def written(self, name: str) -> str | None:
+        """The value of this very key as DescribeConfigs shows it; None if it is not set."""
+        key = find_broker_key(name)
+        assert key is not None, f"{name} is no key"
+        if name in ("node.id", "broker.id"):
+            return str(self.node_id)
+        return to_text(self._values.get(name, key.default if key.name == name else None))
+
+    def synonyms(self, name: str) -> tuple[Synonym, ...]:
+        """All places that could give the value, strongest first."""
+        return tuple(self._synonyms(name))
+
+    def _synonyms(self, name: str) -> Iterator[Synonym]:
+        key = find_broker_key(name)
+        assert key is not None, f"{name} is no key"
+        names = [name, *(weaker for weaker, _ in key.synonyms)]
+        for source, texts in (
+            (Source.DYNAMIC_BROKER, self._per_broker),
+            (Source.DYNAMIC_DEFAULT_BROKER, self._cluster_default),
+            (Source.STATIC_BROKER, {n: s.text for n, s in self._static.items()}),
+        ):
+            for each in names:
+                if each in texts:
+                    yield Synonym(each, None if key.sensitive else texts[each], source)
+        for each in names:
+            known = BROKER_KEYS.get(each)
+            if known is not None and known.default is not None:
+                yield Synonym(each, to_text(known.default), Source.DEFAULT)
+
+    def source(self, name: str) -> Source:
+        found = self.synonyms(name)
+        return found[0].source if found else Source.DEFAULT
+
+    def where(self, name: str) -> str:
+        """Where the value stands, for people."""
+        found = self.synonyms(name)
+        match found[0] if found else None:
+            case Synonym(name=key, source=Source.STATIC_BROKER):
+                return self._static[key].where
+            case Synonym(source=Source.DYNAMIC_BROKER):
+                return "dynamic, this broker"
+            case Synonym(source=Source.DYNAMIC_DEFAULT_BROKER):
+                return "dynamic, all brokers"
+            case _:
+                return "default"
+
+    @property
+    def static(self) -> Mapping[str, Setting]:
+        """What was set before the start, by key."""
+        return self._static
+
+    @property
+    def set_names(self) -> tuple[str, ...]:
+        """The keys that somebody set, in the order of their names."""
+        return tuple(sorted({*self._static, *self._cluster_default, *self._per_broker}))
+
+    @property
+    def cluster_default(self) -> Mapping[str, str]:
+        """The dynamic values of all brokers, as written."""
+        return self._cluster_default
+
+    def topic_default(self, name: str) -> Value:
+        """The value of a topic key that the topic itself does not set."""
+        if name not in self._topic_defaults:
+            from penstock.config.topic import default_from_broker
+
+            self._topic_defaults[name] = default_from_broker(name, self)
+        return self._topic_defaults[name]
+
+    # -- what the values mean
+
+    @cached_property
+    def node_id(self) -> int:
+        for name in ("node.id", "broker.id"):
+            value = self._values.get(name)
+            if isinstance(value, int) and value >= 0:
+                return value
+        return NODE_ID_DEFAULT
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        return self.texts("process.roles") or ROLES_DEFAULT
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.roles
+
+    @cached_property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        return tuple(name.upper() for name in self.texts("controller.listener.names"))
+
+    @cached_property
+    def security_protocols(self) -> Mapping[str, str]:
+        """The protocol that each listener name stands for."""
+        protocols = parse_protocol_map(self.text("listener.security.protocol.map"))
+        if "listener.security.protocol.map" not in self._values:
+            for name in self.controller_listener_names:
+                protocols.setdefault(name, "PLAINTEXT")
+        return protocols
+
+    @cached_property
+    def listeners(self) -> tuple[Listener, ...]:
+        return parse_listeners("listeners", self.texts("listeners"), self.security_protocols)
+
+    @cached_property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What clients are told; port 0 and an empty host are the node's to fill in."""
+        if not self.texts("advertised.listeners"):
+            return self.listeners
+        said = parse_listeners(
+            "advertised.listeners", self.texts("advertised.listeners"), self.security_protocols
+        )
+        named = {listener.name for listener in said}
+        controllers = self.controller_listener_names
+        kept = (each for each in self.listeners if each.name in controllers)
+        return said + tuple(each for each in kept if each.name not in named)
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """The listeners that clients and brokers use."""
+        names = self.controller_listener_names
+        return tuple(each for each in self.listeners if each.name not in names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        names = self.controller_listener_names
+        return tuple(each for each in self.listeners if each.name in names)
+
+    @cached_property
+    def inter_broker_listener_name(self) -> str:
+        if (name := self.get("inter.broker.listener.name")) is not None:
+            return str(name).upper()
+        wanted = self.text("security.inter.broker.protocol")
+        for listener in self.broker_listeners:
+            if listener.protocol == wanted:
+                return listener.name
+        return wanted
+
+    @cached_property
+    def voters(self) -> tuple[Voter, ...]:
+        return parse_voters(self.texts("controller.quorum.voters"))
+
+    @cached_property
+    def bootstrap_controllers(self) -> tuple[Address, ...]:
+        key = "controller.quorum.bootstrap.servers"
+        return parse_addresses(key, self.texts(key))
+
+    @cached_property
+    def sole_voter(self) -> bool:
+        """Whether this node is the whole quorum, and so may begin one in an empty directory."""
+        if not self.is_controller:
+            return False
+        if self.voters:
+            return [voter.node_id for voter in self.voters] == [self.node_id]
+        own = {*OWN_HOSTS}
+        ports = set[int]()
+        for listener in self.advertised_listeners + self.listeners:
+            if listener.name in self.controller_listener_names:
+                own.add(listener.host)
+                ports.add(listener.port)
+        return all(each.host in own and each.port in ports for each in self.bootstrap_controllers)
+
+    @cached_property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(directory for directory in self.texts("log.dirs") if directory)
+
+    @property
+    def metadata_log_dir(self) -> str:
+        directory = self.get("metadata.log.dir")
+        return str(directory) if directory else self.log_dirs[0]
+
+    @property
+    def durability(self) -> str:
+        """`fsync` or `page-cache`."""
+        return self.text("log.durability")
+
+
+def _parse(name: str, text: str) -> Value:
+    key = find_broker_key(name)
+    if key is None:
+        raise InvalidConfig(f"{name} is no broker key")
+    # An empty text for a key that is not set by default leaves it unset, as Kafka's files do.
+    if not text.strip() and key.default is None and key.type is not ValueType.PASSWORD:
+        return None
+    return parse(key, text)
+
+
+def _scaled(value: Value, factor: int) -> Value:
+    """Into the stronger key's unit; a negative number means "no limit" in every unit."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return value * factor if value >= 0 else value

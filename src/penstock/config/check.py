@@ -1,0 +1,237 @@
+"""Checks across keys: values that are fine alone and not together.
+
+Each check raises InvalidConfig; `broker_problems` runs them all, so that a start tells everything
+that is wrong at once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.config.broker import BrokerConfig
+from penstock.config.key import Mode
+from penstock.config.listeners import EVERY_INTERFACE, check_served
+from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, find_broker_key, nearest
+from penstock.config.topic import TopicConfig
+from penstock.config.values import parse
+from penstock.errors import InvalidConfig
+
+
+def check_broker(config: BrokerConfig) -> None:
+    """InvalidConfig with every problem, one per line."""
+    problems = broker_problems(config)
+    if problems:
+        raise InvalidConfig("\n".join(problems))
+
+
+def broker_problems(config: BrokerConfig) -> list[str]:
+    """What keeps a node from starting with this configuration."""
+    problems: list[str] = []
+    for check in _CHECKS:
+        try:
+            check(config)
+        except InvalidConfig as problem:
+            problems.append(problem.message)
+    return problems
+
+
+def _check_node_id(config: BrokerConfig) -> None:
+    node_id, broker_id = config.static.get("node.id"), config.static.get("broker.id")
+    if node_id is None or broker_id is None or int(broker_id.text) < 0:
+        return
+    if int(node_id.text) != int(broker_id.text):
+        raise InvalidConfig(
+            f"node.id is {node_id.text} ({node_id.where}) but broker.id is {broker_id.text} "
+            f"({broker_id.where}): they are two names of one number; set only node.id"
+        )
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    if not config.listeners:
+        raise InvalidConfig("listeners is empty; e.g. listeners=PLAINTEXT://:9092")
+    check_served(config.listeners)
+
+
+def _check_roles(config: BrokerConfig) -> None:
+    if config.is_broker and not config.broker_listeners:
+        raise InvalidConfig(
+            "process.roles has broker, but every one of listeners is in controller.listener.names;"
+            " add one for clients, e.g. PLAINTEXT://:9092"
+        )
+    if config.is_controller:
+        _check_controller_listeners(config)
+        return
+    if config.controller_listeners:
+        names = ", ".join(each.name for each in config.controller_listeners)
+        raise InvalidConfig(
+            f"process.roles has no controller, but listeners has {names}, which is in "
+            "controller.listener.names; remove it from listeners"
+        )
+    if not config.voters and not config.bootstrap_controllers:
+        raise InvalidConfig(
+            "process.roles has no controller and nothing says where one is; set "
+            "controller.quorum.bootstrap.servers=host:port"
+        )
+
+
+def _check_controller_listeners(config: BrokerConfig) -> None:
+    if config.controller_listeners or (config.sole_voter and config.is_broker):
+        return
+    if not config.controller_listener_names:
+        raise InvalidConfig(
+            "process.roles has controller and other nodes take part, but no listener is for them; "
+            "set controller.listener.names=CONTROLLER and add CONTROLLER://:9093 to listeners"
+        )
+    names = ", ".join(config.controller_listener_names)
+    raise InvalidConfig(
+        f"controller.listener.names is {names}, but listeners has none of that name; add "
+        f"{config.controller_listener_names[0]}://:9093 to listeners"
+    )
+
+
+def _check_advertised(config: BrokerConfig) -> None:
+    names = {listener.name for listener in config.listeners}
+    said = bool(config.texts("advertised.listeners"))
+    for listener in config.advertised_listeners:
+        if listener.name not in names:
+            raise InvalidConfig(
+                f"advertised.listeners has {listener.name}, which is not one of listeners"
+            )
+        if listener.host in EVERY_INTERFACE and (said or config.is_broker):
+            if listener.name in config.controller_listener_names and not said:
+                continue
+            raise InvalidConfig(
+                f"clients cannot connect to {listener.host}; set advertised.listeners="
+                f"{listener.name}://<a name or address of this machine>:{listener.port}"
+            )
+    advertised = {listener.name for listener in config.advertised_listeners}
+    for listener in config.broker_listeners:
+        if listener.name not in advertised:
+            raise InvalidConfig(
+                f"advertised.listeners leaves out {listener.name}, which is one of listeners"
+            )
+
+
+def _check_inter_broker_listener(config: BrokerConfig) -> None:
+    if config.get("inter.broker.listener.name") is None:
+        return
+    if config.is_broker and config.inter_broker_listener_name not in {
+        each.name for each in config.broker_listeners
+    }:
+        raise InvalidConfig(
+            f"inter.broker.listener.name is {config.inter_broker_listener_name}, which is not one "
+            "of the listeners for brokers"
+        )
+
+
+def _check_voters(config: BrokerConfig) -> None:
+    ids = [voter.node_id for voter in config.voters]
+    if not ids:
+        return
+    if config.is_controller and config.node_id not in ids:
+        raise InvalidConfig(
+            f"process.roles has controller, but controller.quorum.voters has no node "
+            f"{config.node_id}; it has {', '.join(map(str, ids))}"
+        )
+    if not config.is_controller and config.node_id in ids:
+        raise InvalidConfig(
+            f"controller.quorum.voters has node {config.node_id}, but process.roles has no "
+            "controller"
+        )
+
+
+def _check_bootstrap(config: BrokerConfig) -> None:
+    # Parsing is the check.
+    assert config.bootstrap_controllers is not None
+
+
+def _check_directories(config: BrokerConfig) -> None:
+    if not config.log_dirs:
+        raise InvalidConfig("log.dirs names no directory; e.g. log.dirs=/var/lib/penstock")
+    if len(set(config.log_dirs)) != len(config.log_dirs):
+        raise InvalidConfig("log.dirs names a directory twice")
+
+
+def _check_retention(config: BrokerConfig) -> None:
+    if config.integer("log.retention.ms") == 0:
+        raise InvalidConfig("log.retention.* is 0; it must be -1 (for ever) or at least 1")
+
+
+def _check_not_served(config: BrokerConfig) -> None:
+    # Accepting these without effect would promise a protection that is not there.
+    if config.text("authorizer.class.name"):
+        raise InvalidConfig(
+            "authorizer.class.name: access control is not served yet; remove the line only if "
+            "everyone who reaches the listeners may do everything"
+        )
+    if config.boolean("remote.log.storage.system.enable"):
+        raise InvalidConfig(
+            "remote.log.storage.system.enable: tiered storage is not served yet; remove the line"
+        )
+
+
+_CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
+    _check_node_id,
+    _check_listeners,
+    _check_roles,
+    _check_advertised,
+    _check_inter_broker_listener,
+    _check_voters,
+    _check_bootstrap,
+    _check_directories,
+    _check_retention,
+    _check_not_served,
+)
+
+
+def validate_broker_config(name: str, value: str) -> None:
+    """One broker key and its value; InvalidConfig says key, value, reason and range."""
+    key = find_broker_key(name)
+    if key is None:
+        raise _unknown("broker", name, nearest(name, BROKER_KEYS))
+    parse(key, value)
+
+
+def validate_dynamic_broker_config(name: str, value: str, *, cluster_wide: bool) -> None:
+    """As above, for a change while the cluster runs: of one broker, or of all."""
+    validate_broker_config(name, value)
+    check_dynamic(name, cluster_wide=cluster_wide)
+
+
+def check_dynamic(name: str, *, cluster_wide: bool) -> None:
+    """InvalidConfig if this broker key cannot be changed, or removed, while the cluster runs."""
+    key = find_broker_key(name)
+    if key is None:
+        raise _unknown("broker", name, nearest(name, BROKER_KEYS))
+    if key.mode is Mode.READ_ONLY:
+        raise InvalidConfig(
+            f"{name} cannot change while a broker runs; set it in server.properties and start anew"
+        )
+    if cluster_wide and key.mode is Mode.PER_BROKER:
+        raise InvalidConfig(f"{name} can be set for single brokers only, not for all at once")
+
+
+def validate_topic_config(name: str, value: str) -> None:
+    """One topic key and its value; InvalidConfig says key, value, reason and range."""
+    key = TOPIC_KEYS.get(name)
+    if key is None:
+        raise _unknown("topic", name, nearest(name, TOPIC_KEYS))
+    parse(key, value)
+
+
+def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """All overrides of one topic, alone and together."""
+    for name, value in overrides.items():
+        validate_topic_config(name, value)
+    topic = TopicConfig(overrides, broker)
+    low, high = topic.integer("min.compaction.lag.ms"), topic.integer("max.compaction.lag.ms")
+    if low > high:
+        raise InvalidConfig(
+            f"min.compaction.lag.ms ({low}) is above max.compaction.lag.ms ({high})"
+        )
+    if topic.boolean("remote.storage.enable"):
+        raise InvalidConfig("remote.storage.enable: tiered storage is not served yet")
+
+
+def _unknown(kind: str, name: str, near: str | None) -> InvalidConfig:
+    # Kafka's wording first, since tools look for it.
+    hint = f"; did you mean {near}?" if near else ""
+    return InvalidConfig(f"Unknown {kind} config name: {name}{hint}")

@@ -1,0 +1,105 @@
+"""What a configuration key is: its name, type, default, limits and what it does here.
+
+The tables in `keys_*.py` are built at every start, so a key is a plain tuple and its limits are
+small values; texts for people are put together only when somebody asks.
+"""
+
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, Protocol, TypeAlias
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+DOUBLE_MAX = 1.7976931348623157e308
+
+
+class ValueType(IntEnum):
+    """The types of values; the numbers are those of DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Mode(StrEnum):
+    """When a broker key may change."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Effect(IntEnum):
+    """Whether setting the key changes anything here."""
+
+    NOW = 0
+    LATER = 1
+    NEVER = 2
+
+
+class Allowed(Protocol):
+    """A limit on the values of one key."""
+
+    def refusal(self, value: Value) -> str | None:
+        """Why the value is not allowed; None if it is."""
+        ...
+
+    def text(self) -> str:
+        """The allowed values, for people."""
+        ...
+
+
+class Key(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    type: ValueType
+    default: Value
+    allowed: Allowed | None = None
+    mode: Mode = Mode.READ_ONLY
+    effect: Effect = Effect.LATER
+    about: str = ""
+    # Keys that give this one its value when it is not set, with the factor into its unit.
+    # For a topic key they are the broker's keys, strongest first.
+    synonyms: tuple[tuple[str, int], ...] = ()
+    internal: bool = False
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ValueType.PASSWORD
+
+    @property
+    def documentation(self) -> str:
+        """One or two sentences, and whether the key does anything here."""
+        note = _EFFECT_NOTES[self.effect]
+        return f"{self.about} {note}".strip()
+
+
+_EFFECT_NOTES = {
+    Effect.NOW: "",
+    Effect.LATER: "Accepted, but without effect yet.",
+    Effect.NEVER: "Accepted, but without effect: nothing here needs it.",
+}
+
+BOOLEAN = ValueType.BOOLEAN
+STRING = ValueType.STRING
+INT = ValueType.INT
+SHORT = ValueType.SHORT
+LONG = ValueType.LONG
+DOUBLE = ValueType.DOUBLE
+LIST = ValueType.LIST
+CLASS = ValueType.CLASS
+PASSWORD = ValueType.PASSWORD
+READ_ONLY = Mode.READ_ONLY
+PER_BROKER = Mode.PER_BROKER
+CLUSTER_WIDE = Mode.CLUSTER_WIDE
+NOW = Effect.NOW
+LATER = Effect.LATER
+NEVER = Effect.NEVER

@@ -1,0 +1,148 @@
+"""Addresses in the configuration: listeners, advertised listeners, quorum voters.
+
+Every function here takes texts and returns values; InvalidConfig says what is wrong with a text.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.errors import InvalidConfig
+
+PORT_MAX = 65535
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS = ("PLAINTEXT",)
+EVERY_INTERFACE = ("0.0.0.0", "::")
+OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+_LISTENER = re.compile(r"([^:/\s]+)://(?:\[([^\]\s]*)\]|([^:/\s\[\]]*)):([0-9]+)")
+_ADDRESS = re.compile(r"(?:\[([^\]\s]+)\]|([^:/@\s\[\]]+)):([0-9]+)")
+
+
+class Listener(NamedTuple):
+    """One address with its name and protocol. An empty host is every interface (to listen on),
+    or this machine's own name (to advertise)."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+
+    def __str__(self) -> str:
+        return f"{self.name}://{_host_text(self.host)}:{self.port}"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{_host_text(self.host)}:{self.port}"
+
+
+class Voter(NamedTuple):
+    """One controller of a fixed quorum."""
+
+    node_id: int
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.node_id}@{self.address}"
+
+
+def _host_text(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """`NAME:PROTOCOL,...` as a dict."""
+    protocols: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, _, protocol = (part.strip().upper() for part in pair.partition(":"))
+        if protocol not in PROTOCOLS:
+            raise InvalidConfig(
+                f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL with a protocol "
+                f"of {', '.join(PROTOCOLS)}"
+            )
+        if name in protocols:
+            raise InvalidConfig(f"listener.security.protocol.map names {name} twice")
+        protocols[name] = protocol
+    return protocols
+
+
+def parse_listeners(
+    key: str, texts: Sequence[str], protocols: Mapping[str, str]
+) -> tuple[Listener, ...]:
+    """The listeners that `key` names, each with the protocol that its name stands for."""
+    found: list[Listener] = []
+    for text in texts:
+        match = _LISTENER.fullmatch(text)
+        if match is None:
+            raise InvalidConfig(
+                f"{key}: {text!r} is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092"
+            )
+        name = match[1].upper()
+        port = _port(key, text, match[4])
+        if name not in protocols:
+            raise InvalidConfig(
+                f"{key}: nothing says which protocol {name} speaks; add "
+                f"listener.security.protocol.map={name}:PLAINTEXT"
+            )
+        if any(name == other.name for other in found):
+            raise InvalidConfig(f"{key} names {name} twice")
+        found.append(Listener(name, match[2] or match[3] or "", port, protocols[name]))
+    return tuple(found)
+
+
+def check_served(listeners: Sequence[Listener]) -> None:
+    """Refuse what cannot be listened on: another protocol than ours, one port twice."""
+    for listener in listeners:
+        if listener.protocol not in SERVED_PROTOCOLS:
+            raise InvalidConfig(
+                f"listeners: {listener} speaks {listener.protocol}, which is not served yet; "
+                f"only {', '.join(SERVED_PROTOCOLS)} is"
+            )
+    taken: dict[int, Listener] = {}
+    for listener in listeners:
+        other = taken.setdefault(listener.port, listener)
+        if other is not listener and listener.port and _share_interface(other, listener):
+            raise InvalidConfig(f"listeners: {other} and {listener} use the same port")
+
+
+def _share_interface(one: Listener, other: Listener) -> bool:
+    everywhere = ("", *EVERY_INTERFACE)
+    return one.host == other.host or one.host in everywhere or other.host in everywhere
+
+
+def parse_addresses(key: str, texts: Sequence[str]) -> tuple[Address, ...]:
+    """`host:port` each."""
+    return tuple(_address(key, text, text) for text in texts)
+
+
+def parse_voters(texts: Sequence[str]) -> tuple[Voter, ...]:
+    """`id@host:port` each, as controller.quorum.voters has them."""
+    key = "controller.quorum.voters"
+    voters: list[Voter] = []
+    for text in texts:
+        node, at, address = text.partition("@")
+        if not at or not node.isdecimal():
+            raise InvalidConfig(f"{key}: {text!r} is not id@host:port, e.g. 1@localhost:9093")
+        voter = Voter(int(node), _address(key, text, address))
+        if any(voter.node_id == other.node_id for other in voters):
+            raise InvalidConfig(f"{key} names node {voter.node_id} twice")
+        voters.append(voter)
+    return tuple(voters)
+
+
+def _address(key: str, whole: str, text: str) -> Address:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise InvalidConfig(f"{key}: {whole!r} has no host:port, e.g. localhost:9093")
+    return Address(match[1] or match[2], _port(key, whole, match[3]))
+
+
+def _port(key: str, text: str, digits: str) -> int:
+    port = int(digits)
+    if port > PORT_MAX:
+        raise InvalidConfig(f"{key}: {text!r} has a port above {PORT_MAX}")
+    return port

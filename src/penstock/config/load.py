@@ -1,0 +1,155 @@
+"""From files, environment and command line to one configuration.
+
+`--set` comes before the environment, the environment before files, files before defaults. Nothing
+is read here: texts come in, with the name that a person knows them by.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.config.broker import BrokerConfig, Setting
+from penstock.config.check import broker_problems
+from penstock.config.environment import settings_in, variable_of_key
+from penstock.config.key import Effect
+from penstock.config.properties import PropertiesError, parse_properties
+from penstock.config.table import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    belongs_to_plugin,
+    find_broker_key,
+    nearest,
+    retired,
+)
+from penstock.config.values import parse
+from penstock.errors import InvalidConfig
+
+
+class ConfigRefused(Exception):
+    """The node cannot start with this; `problems` has one sentence per reason."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class ConfigText(NamedTuple):
+    """A properties file that somebody else has read."""
+
+    name: str
+    text: str
+
+
+class Loaded(NamedTuple):
+    """A configuration that a node can start with, and what to tell the user about it."""
+
+    config: BrokerConfig
+    warnings: tuple[str, ...]
+    without_effect: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    key: str
+    text: str
+    where: str
+    rank: int
+
+
+def load(
+    files: Sequence[ConfigText] = (),
+    environment: Mapping[str, str] | None = None,
+    sets: Sequence[str] = (),
+) -> Loaded:
+    """Merge the sources; ConfigRefused with every problem found, ranked as above."""
+    problems: list[str] = []
+    warnings: list[str] = []
+    settings: dict[str, _Found] = {}
+    found = _collect(files, environment or {}, sets, problems)
+    for each in found:
+        if not _is_known(each, warnings, problems):
+            continue
+        before = settings.get(each.key)
+        if before is not None and before.rank == each.rank:
+            warnings.append(f"{each.key}: {before.where} is set aside by {each.where}")
+        settings[each.key] = each
+    _drop_shadows(settings, warnings)
+    for each in settings.values():
+        _check_value(each, problems)
+    if problems:
+        raise ConfigRefused(problems)
+    config = BrokerConfig({k: Setting(found.text, found.where) for k, found in settings.items()})
+    if problems := broker_problems(config):
+        raise ConfigRefused(problems)
+    return Loaded(config, tuple(warnings), tuple(_without_effect(config)))
+
+
+def _collect(
+    files: Sequence[ConfigText],
+    environment: Mapping[str, str],
+    sets: Sequence[str],
+    problems: list[str],
+) -> list[_Found]:
+    """Everything that was said, weakest first."""
+    found: list[_Found] = []
+    for rank, file in enumerate(files):
+        try:
+            for line, key, value in parse_properties(file.text):
+                found.append(_Found(key, value, f"{file.name} line {line}", rank))
+        except PropertiesError as problem:
+            problems.append(f"{file.name} {problem}")
+    for variable, key, value in settings_in(environment):
+        found.append(_Found(key, value, f"environment {variable}", len(files)))
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            problems.append(f"--set {text}: must be KEY=VALUE, e.g. --set num.partitions=3")
+            continue
+        found.append(_Found(key.strip(), value, f"--set {key.strip()}", len(files) + 1))
+    return found
+
+
+def _is_known(found: _Found, warnings: list[str], problems: list[str]) -> bool:
+    """Whether the key is one; tells the user what it may have been meant to be."""
+    name = found.key
+    if find_broker_key(name) is not None:
+        return True
+    if (gone := retired(name)) is not None:
+        (problems if gone.stops else warnings).append(f"{found.where}: {name}: {gone.way_out}")
+        return False
+    if belongs_to_plugin(name):
+        return False
+    hint = "it is ignored"
+    if (topic_key := TOPIC_KEYS.get(name)) is not None and topic_key.synonyms:
+        hint += f"; for all topics it is called {topic_key.synonyms[0][0]}"
+    elif (near := nearest(name, BROKER_KEYS)) is not None:
+        spelled = f" ({variable_of_key(near)})" if found.where.startswith("environment") else ""
+        hint += f"; did you mean {near}{spelled}?"
+    warnings.append(f"{found.where}: {name} is not a known key; {hint}")
+    return False
+
+
+def _drop_shadows(settings: dict[str, _Found], warnings: list[str]) -> None:
+    """A stronger source wins with a weaker key too: --set log.dir over a file's log.dirs."""
+    for name in [name for name in settings if name in BROKER_KEYS]:
+        for weaker, _ in BROKER_KEYS[name].synonyms:
+            here, there = settings.get(name), settings.get(weaker)
+            if here is not None and there is not None and there.rank > here.rank:
+                warnings.append(f"{name}: {here.where} is set aside by {there.where}")
+                del settings[name]
+
+
+def _check_value(found: _Found, problems: list[str]) -> None:
+    key = find_broker_key(found.key)
+    assert key is not None, "unknown keys were sorted out before"
+    if not found.text.strip() and key.default is None:
+        return
+    try:
+        parse(key, found.text)
+    except InvalidConfig as problem:
+        problems.append(f"{found.where}: {problem}")
+
+
+def _without_effect(config: BrokerConfig) -> Iterator[str]:
+    for name in config.static:
+        key = find_broker_key(name)
+        if key is not None and key.effect is not Effect.NOW:
+            yield name

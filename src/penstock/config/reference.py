@@ -1,0 +1,111 @@
+"""Writes the reference of all keys, docs/reference/configuration.md, from the tables.
+
+python -m penstock.config.reference > docs/reference/configuration.md
+"""
+
+from collections.abc import Iterable, Sequence
+
+from penstock.config import (
+    keys_cluster,
+    keys_groups,
+    keys_log,
+    keys_network,
+    keys_operations,
+    keys_replication,
+    keys_security,
+    keys_share,
+    keys_tiering,
+    keys_topic,
+    keys_transactions,
+)
+from penstock.config.key import DOUBLE_MAX, INT_MAX, LONG_MAX, Effect, Key, Value
+from penstock.config.values import to_text
+
+_HEAD = """\
+# Configuration keys
+
+Made from the code by `python -m penstock.config.reference`; do not edit.
+
+Broker keys are set in a `server.properties` file (`penstock start --config FILE`), as `KAFKA_*`
+environment variables (`KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`: `_` stands for a dot,
+`__` for an underscore, `___` for a dash), or as `--set KEY=VALUE`. `--set` comes before the
+environment, the environment before files, files before defaults. Keys marked *cluster-wide* or
+*per-broker* can also change while a broker runs (`penstock config set`). Topic keys are set when a
+topic is created or later (`penstock config set --topic NAME KEY=VALUE`).
+
+Every key of Apache Kafka 4.3's brokers and topics is known. **In effect** says whether a key does
+something here: *yes*, *not yet* (accepted without effect for now), or *not needed* (accepted; there
+is nothing here that it could change).
+"""
+
+_SECTIONS: Sequence[tuple[str, Sequence[Key]]] = (
+    ("Node and cluster", keys_cluster.KEYS),
+    ("Network", keys_network.KEYS),
+    ("Log", keys_log.KEYS),
+    ("Replication", keys_replication.KEYS),
+    ("Groups and offsets", keys_groups.KEYS),
+    ("Transactions", keys_transactions.KEYS),
+    ("Security", keys_security.KEYS),
+    ("Metrics, quotas, plug-ins", keys_operations.KEYS),
+    ("Share groups", keys_share.KEYS),
+    ("Tiered storage", keys_tiering.KEYS),
+)
+_EFFECTS = {Effect.NOW: "yes", Effect.LATER: "not yet", Effect.NEVER: "not needed"}
+_GREATEST: dict[Value, str] = {
+    INT_MAX: "2^31 - 1",
+    LONG_MAX: "2^63 - 1",
+    DOUBLE_MAX: "no limit",
+}
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [_HEAD, "## Topic keys\n", *_topic_table(keys_topic.KEYS)]
+    parts.append("\n# Broker keys\n")
+    for title, keys in _SECTIONS:
+        parts.append(f"\n## {title}\n")
+        parts.extend(_broker_table(keys))
+    return "\n".join(parts) + "\n"
+
+
+def _topic_table(keys: Iterable[Key]) -> Iterable[str]:
+    yield "| key | type | default | allowed | broker keys behind it | in effect | |"
+    yield "|---|---|---|---|---|---|---|"
+    for key in keys:
+        if not key.internal:
+            behind = "<br>".join(f"`{name}`" for name, _ in key.synonyms)
+            yield _row(key, behind)
+
+
+def _broker_table(keys: Iterable[Key]) -> Iterable[str]:
+    yield "| key | type | default | allowed | changes | in effect | |"
+    yield "|---|---|---|---|---|---|---|"
+    for key in keys:
+        if not key.internal:
+            yield _row(key, key.mode.value)
+
+
+def _row(key: Key, middle: str) -> str:
+    allowed = key.allowed.text() if key.allowed is not None else ""
+    cells = (
+        f"`{key.name}`",
+        key.type.name.lower(),
+        _default(key.default),
+        allowed,
+        middle,
+        _EFFECTS[key.effect],
+        key.about,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(value: Value) -> str:
+    # Compared by type too: True == 1, and 1 is no limit.
+    if isinstance(value, int | float) and not isinstance(value, bool) and value in _GREATEST:
+        return _GREATEST[value]
+    text = to_text(value)
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

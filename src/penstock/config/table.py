@@ -1,0 +1,115 @@
+"""All keys, by name, and the ones that are no longer keys."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.config import (
+    keys_cluster,
+    keys_groups,
+    keys_log,
+    keys_network,
+    keys_operations,
+    keys_replication,
+    keys_security,
+    keys_share,
+    keys_tiering,
+    keys_topic,
+    keys_transactions,
+)
+from penstock.config.key import Key
+
+BROKER_KEYS: Mapping[str, Key] = {
+    key.name: key
+    for keys in (
+        keys_cluster.KEYS,
+        keys_network.KEYS,
+        keys_log.KEYS,
+        keys_replication.KEYS,
+        keys_groups.KEYS,
+        keys_share.KEYS,
+        keys_transactions.KEYS,
+        keys_security.KEYS,
+        keys_tiering.KEYS,
+        keys_operations.KEYS,
+    )
+    for key in keys
+}
+TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_topic.KEYS}
+
+# `listener.name.<listener>.<key>` narrows a key to one listener; the others belong to plug-ins.
+LISTENER_PREFIX = "listener.name."
+_PLUGIN_PREFIXES = ("config.providers.", "metrics.context.", "rlmm.config.", "rsm.config.")
+
+
+class Retired(NamedTuple):
+    """A key that older Kafkas knew."""
+
+    stops: bool
+    way_out: str
+
+
+_ZOOKEEPER = Retired(
+    True,
+    "there is no ZooKeeper here. Remove the zookeeper.* lines; the node keeps its own metadata "
+    "(process.roles=broker,controller, which is the default)",
+)
+_LISTENERS = Retired(True, "say it in listeners, e.g. listeners=PLAINTEXT://:9092")
+_ADVERTISED = Retired(
+    True, "say it in advertised.listeners, e.g. advertised.listeners=PLAINTEXT://my.host:9092"
+)
+_GONE = Retired(False, "Kafka 4 no longer has it; it is ignored")
+
+_RETIRED: Mapping[str, Retired] = {
+    "host.name": _LISTENERS,
+    "port": _LISTENERS,
+    "advertised.host.name": _ADVERTISED,
+    "advertised.port": _ADVERTISED,
+    "delegation.token.master.key": Retired(True, "it is called delegation.token.secret.key now"),
+    "log.message.timestamp.difference.max.ms": Retired(
+        True, "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+    ),
+    "auto.include.jmx.reporter": _GONE,
+    "broker.id.generation.enable": _GONE,
+    "control.plane.listener.name": _GONE,
+    "controlled.shutdown.max.retries": _GONE,
+    "controlled.shutdown.retry.backoff.ms": _GONE,
+    "group.coordinator.new.enable": _GONE,
+    "inter.broker.protocol.version": _GONE,
+    "leader.imbalance.per.broker.percentage": _GONE,
+    "log.message.downconversion.enable": _GONE,
+    "log.message.format.version": _GONE,
+    "offsets.commit.required.acks": _GONE,
+    "password.encoder.cipher.algorithm": _GONE,
+    "password.encoder.iterations": _GONE,
+    "password.encoder.key.length": _GONE,
+    "password.encoder.keyfactory.algorithm": _GONE,
+    "password.encoder.old.secret": _GONE,
+    "password.encoder.secret": _GONE,
+}
+
+
+def retired(name: str) -> Retired | None:
+    """What became of a key that older Kafkas knew; None if it is not one."""
+    return _ZOOKEEPER if name.startswith("zookeeper.") else _RETIRED.get(name)
+
+
+def find_broker_key(name: str) -> Key | None:
+    """The key of a name, also where the name is narrowed to one listener."""
+    key = BROKER_KEYS.get(name)
+    if key is None and name.startswith(LISTENER_PREFIX):
+        _, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+        # A SASL mechanism may stand between: listener.name.x.scram-sha-512.sasl.jaas.config.
+        key = BROKER_KEYS.get(rest) or BROKER_KEYS.get(rest.partition(".")[2])
+    return key
+
+
+def belongs_to_plugin(name: str) -> bool:
+    return name.startswith(_PLUGIN_PREFIXES)
+
+
+def nearest(name: str, keys: Mapping[str, Key]) -> str | None:
+    """The known key that looks most like `name`; None if none does."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name.lower().replace("_", "."), keys, n=1, cutoff=0.75)
+    return found[0] if found else None

@@ -1,0 +1,78 @@
+"""A topic's configuration: its own overrides above what its broker says."""
+
+from collections.abc import Mapping
+
+from penstock.config.broker import BrokerConfig, Source, Synonym
+from penstock.config.key import Value
+from penstock.config.table import TOPIC_KEYS
+from penstock.config.values import parse, to_text
+from penstock.config.view import ConfigView
+from penstock.errors import InvalidConfig
+
+
+class TopicConfig(ConfigView):
+    """Light enough for tens of thousands: only the overrides are its own."""
+
+    __slots__ = ("_broker", "_overrides", "_values", "ignored")
+
+    def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+        self._broker = broker
+        self._overrides = dict(overrides)
+        self._values: dict[str, Value] = {}
+        # Overrides were checked when they were set. One that this release does not know or
+        # allow must not stop the node that finds it in the metadata log: it is left out.
+        ignored: list[str] = []
+        for name, text in overrides.items():
+            key = TOPIC_KEYS.get(name)
+            try:
+                if key is None:
+                    raise InvalidConfig(f"{name} is no topic key")
+                self._values[name] = parse(key, text)
+            except InvalidConfig as problem:
+                ignored.append(str(problem))
+        self.ignored = tuple(ignored)
+
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """What the topic itself sets, as written."""
+        return self._overrides
+
+    def get(self, name: str) -> Value:
+        if name in self._values:
+            return self._values[name]
+        return self._broker.topic_default(name)
+
+    def synonyms(self, name: str) -> tuple[Synonym, ...]:
+        """All places that could give the value, strongest first."""
+        own: tuple[Synonym, ...] = ()
+        if name in self._values:
+            own = (Synonym(name, to_text(self._values[name]), Source.TOPIC),)
+        synonyms = TOPIC_KEYS[name].synonyms
+        if not synonyms:
+            return own
+        strongest = synonyms[0][0]
+        return own + self._broker.synonyms(strongest)
+
+    def source(self, name: str) -> Source:
+        found = self.synonyms(name)
+        return found[0].source if found else Source.DEFAULT
+
+    @property
+    def segment_bytes(self) -> int:
+        """The segment size, by the key for tests if that is set."""
+        small = self.get("internal.segment.bytes")
+        return small if isinstance(small, int) else self.integer("segment.bytes")
+
+
+def topic_config(overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
+    """The effective configuration of a topic with these overrides on this broker."""
+    return TopicConfig(overrides, broker)
+
+
+def default_from_broker(name: str, broker: BrokerConfig) -> Value:
+    """The value that a broker gives to a topic key."""
+    key = TOPIC_KEYS[name]
+    if not key.synonyms:
+        return key.default
+    # The strongest broker key knows its own weaker ones, and their units.
+    return broker.get(key.synonyms[0][0])

@@ -1,0 +1,92 @@
+"""From the text of a value to the value, and back; both as Kafka does it."""
+
+import re
+
+from penstock.config.key import Key, Value, ValueType
+from penstock.errors import InvalidConfig
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
+
+
+def parse(key: Key, text: str) -> Value:
+    """The typed value of a text; InvalidConfig if the key does not allow it."""
+    text = text.strip()
+    try:
+        value = _parse_type(key.type, text)
+    except ValueError as problem:
+        raise refused(key, text, str(problem)) from None
+    refusal = key.allowed.refusal(value) if key.allowed is not None else None
+    if refusal is not None:
+        raise refused(key, text, refusal)
+    return value
+
+
+def refused(key: Key, text: str, reason: str) -> InvalidConfig:
+    """The complaint about a value: key, value, reason."""
+    shown = "(hidden)" if key.sensitive else repr(text)
+    return InvalidConfig(f"{key.name} = {shown}: {reason}")
+
+
+def _parse_type(kind: ValueType, text: str) -> Value:
+    match kind:
+        case ValueType.BOOLEAN:
+            return _parse_boolean(text)
+        case ValueType.SHORT | ValueType.INT | ValueType.LONG:
+            return _parse_integer(text, _BITS[kind])
+        case ValueType.DOUBLE:
+            if not _DOUBLE.fullmatch(text):
+                raise ValueError("must be a number")
+            return float(text)
+        case ValueType.LIST:
+            return tuple(part.strip() for part in text.split(",")) if text else ()
+        case _:
+            return text
+
+
+def _parse_boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return word == "true"
+
+
+def _parse_integer(text: str, bits: int) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("must be a whole number")
+    value = int(text)
+    limit = 1 << (bits - 1)
+    if not -limit <= value < limit:
+        raise ValueError(f"must be {-limit} to {limit - 1}")
+    return value
+
+
+def to_text(value: Value) -> str | None:
+    """The value as Kafka prints it; None stays None."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _double_text(value)
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def _double_text(value: float) -> str:
+    """As Java prints a double: plain from a thousandth to ten million, else with an exponent."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value:.16e}".partition("e")
+    shortest = repr(value)
+    if "e" in shortest:
+        digits, _, exponent = shortest.partition("e")
+    else:
+        digits = digits.rstrip("0")
+    digits = digits if "." in digits else digits + ".0"
+    digits = digits + "0" if digits.endswith(".") else digits
+    return f"{digits}E{int(exponent)}"

@@ -1,0 +1,40 @@
+"""Typed access to configuration values, for a broker's and for a topic's alike."""
+
+from abc import ABC, abstractmethod
+
+from penstock.config.key import Value
+
+
+class ConfigView(ABC):
+    """Values by key. The typed getters are for code that knows its key's type; asking a key for
+    a type it has not is a mistake in the code, and so is a key that is in no table."""
+
+    @abstractmethod
+    def get(self, name: str) -> Value:
+        """The effective value; KeyError if there is no such key."""
+
+    def boolean(self, name: str) -> bool:
+        value = self.get(name)
+        assert isinstance(value, bool), f"{name} is {value!r}, not a boolean"
+        return value
+
+    def integer(self, name: str) -> int:
+        value = self.get(name)
+        assert isinstance(value, int), f"{name} is {value!r}, not an integer"
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.get(name)
+        assert isinstance(value, int | float), f"{name} is {value!r}, not a number"
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.get(name)
+        assert isinstance(value, str), f"{name} is {value!r}, not a string"
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list; a list key that is not set is empty."""
+        value = self.get(name)
+        assert value is None or isinstance(value, tuple), f"{name} is {value!r}, not a list"
+        return value or ()

@@ -1,0 +1,1 @@
+"""Cluster metadata as a replicated state machine, and the image that is built from its records."""

@@ -1,0 +1,75 @@
+"""The controller's rules of configuration, from the table of keys."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.config import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    BrokerConfig,
+    Key,
+    ValueType,
+    topic_config,
+    validate_dynamic_broker_config,
+    validate_topic_config,
+    validate_topic_overrides,
+)
+from penstock.config.values import to_text
+from penstock.controller.image import BROKER, EVERY_BROKER, TOPIC, ConfigResource
+from penstock.controller.settings import ConfigEntry
+
+
+class TableRules:
+    """Rules of this node's static configuration (see settings.ConfigRules)."""
+
+    def __init__(self, broker: BrokerConfig) -> None:
+        self._broker = broker
+
+    def validate(
+        self,
+        resource: ConfigResource,
+        changes: Mapping[str, str | None],
+        after: Mapping[str, str],
+    ) -> None:
+        """Groups and client metrics keep what they are given: those who serve them check it."""
+        for name, value in changes.items():
+            if resource.kind == TOPIC and value is not None:
+                validate_topic_config(name, value)
+            elif resource.kind == BROKER and value is not None:
+                cluster_wide = resource == EVERY_BROKER
+                validate_dynamic_broker_config(name, value, cluster_wide=cluster_wide)
+        if resource.kind == TOPIC:
+            # What an older or newer release has set must not forbid other changes.
+            known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
+            validate_topic_overrides(known, self._broker)
+
+    def is_list(self, kind: int, name: str) -> bool:
+        key = _key(kind, name)
+        return key is not None and key.type is ValueType.LIST
+
+    def default(self, kind: int, name: str) -> str | None:
+        if kind == TOPIC and name in TOPIC_KEYS:
+            return to_text(self._broker.topic_default(name))
+        key = _key(kind, name)
+        return None if key is None else to_text(key.default)
+
+    def effective_topic_configs(
+        self, overrides: Mapping[str, str], cluster: Mapping[str, str], broker: Mapping[str, str]
+    ) -> Sequence[ConfigEntry]:
+        base = self._broker.with_dynamic(broker, cluster) if cluster or broker else self._broker
+        effective = topic_config(overrides, base)
+        return [
+            ConfigEntry(
+                name=name,
+                value=to_text(effective.get(name)),
+                source=int(effective.source(name)),
+                read_only=False,
+                sensitive=key.sensitive,
+            )
+            for name, key in sorted(TOPIC_KEYS.items())
+            if not key.internal
+        ]
+
+
+def _key(kind: int, name: str) -> Key | None:
+    table = TOPIC_KEYS if kind == TOPIC else BROKER_KEYS
+    return table.get(name)

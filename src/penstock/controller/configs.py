@@ -1,0 +1,232 @@
+"""AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers, groups, client metrics."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.controller.image import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    EVERY_BROKER,
+    GROUP,
+    TOPIC,
+    ConfigResource,
+    Image,
+)
+from penstock.controller.settings import MIN_ISR, RECORDS_PER_REQUEST_MAX, ConfigRules
+from penstock.controller.topic_names import check_topic_name
+from penstock.effects import Outcome
+from penstock.errors import (
+    BrokerIdNotRegistered,
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
+from penstock.wire.messages import k33_alter_configs as k33
+from penstock.wire.messages import k44_incremental_alter_configs as k44
+from penstock.wire.records.metadata import ConfigRecord
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+CONFIG_VALUE_LENGTH_MAX = 32_767
+
+KINDS = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "client metrics", GROUP: "group"}
+
+
+def check_values(
+    rules: ConfigRules,
+    resource: ConfigResource,
+    changes: Mapping[str, str | None],
+    after: Mapping[str, str],
+) -> None:
+    """The changes are legal, alone and with what is set already; else InvalidConfig."""
+    for name, value in changes.items():
+        if value is not None and len(value) > CONFIG_VALUE_LENGTH_MAX:
+            raise InvalidConfig(
+                f"The configuration value for {name} has {len(value)} characters; "
+                f"at most {CONFIG_VALUE_LENGTH_MAX} are allowed."
+            )
+    rules.validate(resource, changes, after)
+
+
+class ConfigWork:
+    """Decides about settings; holds no state but what it was given."""
+
+    def __init__(self, image: Image, rules: ConfigRules) -> None:
+        self._image = image
+        self._rules = rules
+
+    def incremental(self, request: k44.IncrementalAlterConfigsRequest) -> Outcome:
+        records: list[Any] = []
+        responses = []
+        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        for wanted in request.resources:
+            resource = ConfigResource(wanted.resource_type, wanted.resource_name)
+            response = k44.AlterConfigsResourceResponse(
+                error_message=None, resource_type=resource.kind, resource_name=resource.name
+            )
+            responses.append(response)
+            try:
+                _check_once(named[resource], [config.name for config in wanted.configs])
+                made = self._increments(resource, wanted.configs)
+                _check_size(len(records) + len(made))
+            except KafkaError as error:
+                response.error_code, response.error_message = error.code, error.message
+                continue
+            records += made
+        reply = k44.IncrementalAlterConfigsResponse(responses=responses)
+        return Outcome(() if request.validate_only else records, reply)
+
+    def _increments(
+        self, resource: ConfigResource, configs: list[k44.AlterableConfig]
+    ) -> list[ConfigRecord]:
+        self._check_resource(resource)
+        current = self._image.config(resource)
+        changes = {
+            config.name: self._after(resource, config, current.get(config.name))
+            for config in configs
+        }
+        return self._change(resource, changes)
+
+    def _change(
+        self, resource: ConfigResource, changes: Mapping[str, str | None]
+    ) -> list[ConfigRecord]:
+        current = self._image.config(resource)
+        self._check_min_isr(resource, changes)
+        after = {name: value for name, value in {**current, **changes}.items() if value is not None}
+        check_values(self._rules, resource, changes, after)
+        return [
+            _record(resource, name, value)
+            for name, value in changes.items()
+            # A broker reloads files it names (key stores) when told the same value again.
+            if value != current.get(name) or resource.kind == BROKER
+        ]
+
+    def _check_min_isr(self, resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
+        """Eligible leader replicas need one min.insync.replicas that all brokers share."""
+        if resource.kind != BROKER or MIN_ISR not in changes:
+            return
+        if not self._image.eligible_leaders_enabled:
+            return
+        if resource != EVERY_BROKER:
+            raise InvalidConfig(
+                f"{MIN_ISR} cannot be set for one broker while eligible leader replicas are in "
+                "use. Set it for all brokers, or for a topic."
+            )
+        if changes[MIN_ISR] is None:
+            raise InvalidConfig(
+                f"{MIN_ISR} cannot be removed while eligible leader replicas are in use. Set it "
+                "to another value."
+            )
+
+    def _after(
+        self, resource: ConfigResource, config: k44.AlterableConfig, current: str | None
+    ) -> str | None:
+        operation, value = config.config_operation, config.value
+        if operation == DELETE:
+            return None
+        if operation not in (SET, APPEND, SUBTRACT):
+            raise InvalidRequest(f"Unknown config operation {operation} for {config.name}.")
+        if value is None:
+            raise InvalidRequest(
+                f"Null value not supported for {config.name}; use DELETE to go back to the default."
+            )
+        if operation == SET:
+            return value
+        if not self._rules.is_list(resource.kind, config.name):
+            verb = "APPEND" if operation == APPEND else "SUBTRACT"
+            raise InvalidConfig(
+                f"Can't {verb} to key {config.name} because its type is not LIST. Use SET."
+            )
+        if current is None:
+            current = self._rules.default(resource.kind, config.name)
+        parts = [part for part in (current or "").split(",") if part]
+        for part in value.split(","):
+            if operation == APPEND and part not in parts:
+                parts.append(part)
+            elif operation == SUBTRACT and part in parts:
+                parts.remove(part)
+        return ",".join(parts)
+
+    def replace_all(self, request: k33.AlterConfigsRequest) -> Outcome:
+        """The old call: what is not named goes back to its default."""
+        records: list[Any] = []
+        responses = []
+        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
+        for wanted in request.resources:
+            resource = ConfigResource(wanted.resource_type, wanted.resource_name)
+            response = k33.AlterConfigsResourceResponse(
+                error_message=None, resource_type=resource.kind, resource_name=resource.name
+            )
+            responses.append(response)
+            try:
+                _check_once(named[resource], [config.name for config in wanted.configs])
+                made = self._replacement(resource, wanted.configs)
+                _check_size(len(records) + len(made))
+            except KafkaError as error:
+                response.error_code, response.error_message = error.code, error.message
+                continue
+            records += made
+        reply = k33.AlterConfigsResponse(responses=responses)
+        return Outcome(() if request.validate_only else records, reply)
+
+    def _replacement(
+        self, resource: ConfigResource, configs: list[k33.AlterableConfig]
+    ) -> list[ConfigRecord]:
+        self._check_resource(resource)
+        current = self._image.config(resource)
+        wanted: dict[str, str] = {}
+        for config in configs:
+            if config.value is None:
+                raise InvalidRequest(f"Null value not supported for {config.name}; leave it out.")
+            wanted[config.name] = config.value
+        return self._change(resource, {**dict.fromkeys(current), **wanted})
+
+    def _check_resource(self, resource: ConfigResource) -> None:
+        kind, name = resource
+        if kind == TOPIC:
+            check_topic_name(name)
+            if name not in self._image.topics:
+                raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        elif kind == BROKER:
+            if name and not (name.isascii() and name.isdigit()):
+                raise InvalidRequest(
+                    f"Unable to parse broker name as a base 10 number: '{name}'. "
+                    "Leave it empty to mean every broker."
+                )
+            if name and int(name) not in self._image.brokers:
+                raise BrokerIdNotRegistered(f"No broker with id {name} found.")
+        elif kind in (CLIENT_METRICS, GROUP):
+            if not name:
+                raise InvalidRequest(f"A {KINDS[kind]} resource needs a name.")
+        elif kind == BROKER_LOGGER:
+            raise InvalidRequest("Log levels belong to one broker: send this to that broker.")
+        else:
+            raise InvalidRequest(
+                f"Unknown resource type {kind}; "
+                f"known are {', '.join(f'{code} ({text})' for code, text in KINDS.items())}."
+            )
+
+
+def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=resource.kind, resource_name=resource.name, name=name, value=value
+    )
+
+
+def _check_once(times: int, names: list[str]) -> None:
+    if times > 1:
+        raise InvalidRequest("Each resource must appear at most once.")
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidRequest(f"Each key must appear at most once; twice here: {', '.join(twice)}.")
+
+
+def _check_size(record_count: int) -> None:
+    if record_count > RECORDS_PER_REQUEST_MAX:
+        raise PolicyViolation(
+            f"One request may write at most {RECORDS_PER_REQUEST_MAX} records. "
+            "Split it into several requests."
+        )

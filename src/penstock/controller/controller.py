@@ -1,0 +1,218 @@
+"""The controller: requests that change the cluster in, metadata records and responses out.
+
+State is one image, made of the records so far, committed or not. Records of a metadata
+transaction are collected aside and become visible when it ends.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.controller.brokers import BrokerWork
+from penstock.controller.chance import Chance
+from penstock.controller.configs import ConfigWork
+from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
+from penstock.controller.features import FeatureWork
+from penstock.controller.image import ELIGIBLE_LEADERS, Image
+from penstock.controller.producer_ids import allocate
+from penstock.controller.records import (
+    METADATA_VERSION,
+    METADATA_VERSION_LATEST,
+    METADATA_VERSION_MIN,
+)
+from penstock.controller.settings import ConfigRules, ControllerSettings
+from penstock.controller.topics import TopicWork
+from penstock.effects import Outcome
+from penstock.errors import KafkaError, UnsupportedVersion
+from penstock.wire.messages.k19_create_topics import CreateTopicsRequest
+from penstock.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from penstock.wire.messages.k33_alter_configs import AlterConfigsRequest
+from penstock.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from penstock.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.wire.messages.k46_list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from penstock.wire.messages.k57_update_features import UpdateFeaturesRequest
+from penstock.wire.messages.k62_broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.wire.messages.k63_broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.k64_unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from penstock.wire.messages.k67_allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from penstock.wire.messages.k70_controller_registration import ControllerRegistrationRequest
+from penstock.wire.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+BOOTSTRAP_TRANSACTION = "Bootstrap records"
+
+
+class NewerMetadata(Exception):
+    """The directory was written by a server whose metadata this one cannot read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request message, its version, and the chance it may use."""
+
+    message: Any
+    version: int
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one batch made of the image."""
+
+    image: Image
+    delta: Delta
+
+
+class Controller:
+    """A machine (see machine.protocols). `stepped` hears of every image, before it is committed."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        rules: ConfigRules,
+        bootstrap: Sequence[Any],
+        stepped: Callable[[Step], None],
+    ) -> None:
+        self._settings = settings
+        self._rules = rules
+        self._bootstrap = bootstrap
+        self._stepped = stepped
+        self._next_offset = 0
+        self._records_seen = False
+        self._in_transaction = False
+        self._loading = True
+        self._last_batch = (-1, -1, 0)  # offset, epoch, time
+        self.image = Image()
+        self._builder = ImageBuilder(self.image)
+
+    @property
+    def metadata_version(self) -> int:
+        return self.image.metadata_version
+
+    # Records
+
+    def replay(self, record: Any) -> None:
+        self._records_seen = True
+        match record:
+            case BeginTransactionRecord():
+                self._fold()
+                self._in_transaction = True
+            case EndTransactionRecord():
+                self._in_transaction = False
+            case AbortTransactionRecord():
+                self._in_transaction = False
+                self._builder = ImageBuilder(self.image)
+            case _:
+                self._builder.apply(record)
+
+    def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        self._next_offset = end_offset
+        self._last_batch = (end_offset - 1, epoch, timestamp_ms)
+        # While loading, one image for all batches: one for each would be copied and thrown away.
+        if not self._loading and not self._in_transaction:
+            delta = self._fold()
+            self._stepped(Step(self.image, delta))
+
+    def _fold(self) -> Delta:
+        """Make what was replayed since the last time part of the image."""
+        self.image, delta = self._builder.build(*self._last_batch)
+        self._builder = ImageBuilder(self.image)
+        self._check_metadata_version()
+        return delta
+
+    def _check_metadata_version(self) -> None:
+        level = self.image.features.get(METADATA_VERSION)
+        if level is None or METADATA_VERSION_MIN <= level <= METADATA_VERSION_LATEST:
+            return
+        raise NewerMetadata(
+            f"This directory is at {METADATA_VERSION} {level}; this server reads "
+            f"{METADATA_VERSION_MIN} to {METADATA_VERSION_LATEST}. Start it with a server that "
+            "knows this version."
+        )
+
+    def loaded(self, _now_ms: int) -> Outcome:
+        """Activation: an empty log gets its first records, an open transaction is aborted."""
+        self._loading = False
+        records: list[Any] = []
+        if self._in_transaction:
+            records.append(AbortTransactionRecord(reason="Controller failover"))
+        else:
+            delta = self._fold()
+            self._stepped(Step(self.image, delta))
+        if not self._records_seen or (self._in_transaction and not self.image.features):
+            if not self._bootstrap:
+                raise MetadataCorrupt("an empty metadata log, and no bootstrap records for it")
+            features = {r.name for r in self._bootstrap if getattr(r, "feature_level", 0)}
+            records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
+            records += self._bootstrap
+            if ELIGIBLE_LEADERS in features:
+                records += FeatureWork(self.image, self._settings).min_isr_records()
+            records.append(EndTransactionRecord())
+        return Outcome(records)
+
+    # Requests
+
+    def handle(self, event: Any, _now_ms: int) -> Outcome:
+        assert isinstance(event, Request), "the controller handles requests only"
+        message, version = event.message, event.version
+        match message:
+            case CreateTopicsRequest():
+                return self._topics(event).create(message)
+            case DeleteTopicsRequest():
+                return self._topics(event).delete(message, version)
+            case CreatePartitionsRequest():
+                return self._topics(event).create_partitions(message)
+            case ListPartitionReassignmentsRequest():
+                return self._topics(event).list_reassignments(message)
+            case IncrementalAlterConfigsRequest():
+                return ConfigWork(self.image, self._rules).incremental(message)
+            case AlterConfigsRequest():
+                return ConfigWork(self.image, self._rules).replace_all(message)
+            case UpdateFeaturesRequest():
+                return FeatureWork(self.image, self._settings).update(message, version)
+            case AllocateProducerIdsRequest():
+                return _or_code(AllocateProducerIdsResponse, allocate, self.image, message)
+            case BrokerRegistrationRequest():
+                return _or_code(BrokerRegistrationResponse, self._brokers().register, message)
+            case BrokerHeartbeatRequest():
+                return _or_code(BrokerHeartbeatResponse, self._brokers().heartbeat, message)
+            case UnregisterBrokerRequest():
+                return _or_code(UnregisterBrokerResponse, self._brokers().unregister, message)
+            case ControllerRegistrationRequest():
+                return self._brokers().register_controller(message)
+            case _:
+                raise UnsupportedVersion(f"The controller does not serve {type(message).__name__}.")
+
+    def _topics(self, event: Request) -> TopicWork:
+        return TopicWork(self.image, self._settings, self._rules, Chance(event.seed))
+
+    def _brokers(self) -> BrokerWork:
+        return BrokerWork(self.image, self._settings, self._next_offset)
+
+
+def _or_code(response: Callable[..., Any], work: Callable[..., Outcome], *given: Any) -> Outcome:
+    """What `work` decides, or a response that carries the code (and text) of its refusal."""
+    try:
+        return work(*given)
+    except KafkaError as error:
+        reply = response(error_code=error.code)
+        if hasattr(reply, "error_message"):
+            reply.error_message = error.message
+        return Outcome(reply=reply)

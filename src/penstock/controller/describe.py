@@ -1,0 +1,112 @@
+"""Answers that only look: DescribeQuorum from the quorum's state, DescribeCluster from the image."""
+
+from penstock.controller.image import Image
+from penstock.errors import (
+    KafkaError,
+    MismatchedEndpointType,
+    UnknownTopicOrPartition,
+    UnsupportedEndpointType,
+)
+from penstock.model import CLUSTER_METADATA_TOPIC
+from penstock.raft.quorum import QuorumView
+from penstock.wire.messages import k55_describe_quorum as k55
+from penstock.wire.messages import k60_describe_cluster as k60
+
+BROKERS, CONTROLLERS = 1, 2
+NO_BROKER = -1
+
+
+def describe_quorum(
+    request: k55.DescribeQuorumRequest, view: QuorumView, now_ms: int
+) -> k55.DescribeQuorumResponse:
+    """There is one partition to describe; any other is unknown."""
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            _partition(view, now_ms)
+            if topic.topic_name == CLUSTER_METADATA_TOPIC and partition.partition_index == 0
+            else _unknown(partition.partition_index)
+            for partition in topic.partitions
+        ]
+        topics.append(k55.ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+    nodes = [
+        k55.Node(
+            node_id=voter.node_id,
+            listeners=[
+                k55.Listener(name=each.listener, host=each.host, port=each.port)
+                for each in voter.endpoints
+            ],
+        )
+        for voter in view.voters
+    ]
+    return k55.DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
+
+
+def _partition(view: QuorumView, now_ms: int) -> k55.ResponsePartitionData:
+    return k55.ResponsePartitionData(
+        partition_index=0,
+        error_message=None,
+        leader_id=view.leader_id,
+        leader_epoch=view.epoch,
+        high_watermark=view.high_watermark,
+        current_voters=[
+            k55.ReplicaState(
+                replica_id=voter.node_id,
+                replica_directory_id=voter.directory_id,
+                log_end_offset=view.end_offset,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+            for voter in view.voters
+        ],
+    )
+
+
+def _unknown(partition_index: int) -> k55.ResponsePartitionData:
+    error = UnknownTopicOrPartition()
+    return k55.ResponsePartitionData(
+        partition_index=partition_index, error_code=error.code, error_message=error.message
+    )
+
+
+def describe_cluster(
+    request: k60.DescribeClusterRequest, image: Image, *, listener: str, cluster_id: str
+) -> k60.DescribeClusterResponse:
+    """The brokers as seen through one of their listeners; asked of a broker, not a controller."""
+    try:
+        _check_endpoint_type(request.endpoint_type)
+    except KafkaError as error:
+        return k60.DescribeClusterResponse(error_code=error.code, error_message=error.message)
+    brokers = []
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(listener)
+        if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
+            continue
+        brokers.append(
+            k60.DescribeClusterBroker(
+                broker_id=broker.broker_id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=broker.rack,
+                is_fenced=broker.fenced,
+            )
+        )
+    return k60.DescribeClusterResponse(
+        cluster_id=cluster_id, controller_id=some_active_broker(image), brokers=brokers
+    )
+
+
+def some_active_broker(image: Image) -> int:
+    """What clients are told is the controller: any broker forwards to the real one."""
+    active = (broker.broker_id for broker in image.brokers.values() if broker.active)
+    return min(active, default=NO_BROKER)
+
+
+def _check_endpoint_type(endpoint_type: int) -> None:
+    if endpoint_type == CONTROLLERS:
+        raise MismatchedEndpointType(
+            "The request was sent to a broker listener, but asks for controllers. Send it to a "
+            "controller listener."
+        )
+    if endpoint_type != BROKERS:
+        raise UnsupportedEndpointType(f"Unsupported endpoint type {endpoint_type}.")

@@ -1,0 +1,189 @@
+"""Who leads a partition when brokers come, go, or come back from a crash.
+
+The in-sync replicas lead; when none is left, the eligible leader replicas do: those that were in
+sync when the set fell below min.insync.replicas, and so have everything that was committed. The
+last leader may return when both are empty. Anyone else only where unclean election is allowed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.controller.image import (
+    BROKER,
+    EVERY_BROKER,
+    NO_LEADER,
+    RECOVERING,
+    TOPIC,
+    ConfigResource,
+    Image,
+    Partition,
+    Topic,
+)
+from penstock.controller.settings import MIN_ISR, ControllerSettings
+from penstock.wire.records.metadata import PartitionChangeRecord
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class Electorate:
+    """What an election has to know beside the partition."""
+
+    image: Image
+    settings: ControllerSettings
+    removed: int = NO_LEADER  # leaves: neither in sync nor leader any more
+    added: int = NO_LEADER  # returns: may lead although the image shows it fenced
+    crashed: int = NO_LEADER  # came back without a clean stop: its log may have lost its end
+    _configs: dict[str, Any] = field(default_factory=dict)
+
+    def may_lead(self, broker_id: int) -> bool:
+        if broker_id in (self.removed, self.crashed):
+            return False
+        broker = self.image.brokers.get(broker_id)
+        return broker_id == self.added or (broker is not None and broker.active)
+
+    def setting(self, topic: str, name: str, static: str) -> str:
+        """The topic's own value, else the broker's, else the cluster's, else the static one."""
+        own = self.image.config(ConfigResource(TOPIC, topic)).get(name)
+        if own is not None:
+            return own
+        if name not in self._configs:
+            node = ConfigResource(BROKER, str(self.settings.node_id))
+            cluster = self.image.config(EVERY_BROKER).get(name, static)
+            self._configs[name] = self.image.config(node).get(name, cluster)
+        return str(self._configs[name])
+
+    def min_isr(self, topic: str, partition: Partition) -> int:
+        value = self.setting(topic, MIN_ISR, str(self.settings.min_insync_replicas))
+        return min(int(value), len(partition.replicas))
+
+    def unclean_allowed(self, topic: str) -> bool:
+        static = str(self.settings.unclean_leader_election_enable).lower()
+        return self.setting(topic, UNCLEAN_ELECTION, static) == "true"
+
+
+def change_partition(
+    electorate: Electorate, topic: Topic, partition: Partition
+) -> PartitionChangeRecord | None:
+    """The record that takes the partition to where it should be; None if it is there already."""
+    with_eligible = electorate.image.eligible_leaders_enabled
+    gone = (electorate.removed, electorate.crashed)
+    isr = [each for each in partition.isr if each not in gone]
+    eligible = _eligible_leaders(electorate, topic, partition, isr) if with_eligible else []
+    last_known = list(partition.last_known_leaders)
+    record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
+
+    leader, unclean = _elect(electorate, topic, partition, isr, eligible)
+    if leader != partition.leader:
+        record.leader = leader
+        if unclean:
+            isr, eligible = [leader], []
+            if partition.recovery_state != RECOVERING:
+                record.leader_recovery_state = RECOVERING
+        elif leader in eligible:
+            isr = [leader]
+            eligible = [each for each in eligible if each != leader]
+    if not with_eligible and not isr:
+        isr = list(partition.isr)  # the last one in sync stays named: only it may lead again
+    if with_eligible and not isr and partition.isr:
+        last_known = [partition.leader] if partition.leader != NO_LEADER else last_known
+    elif leader != NO_LEADER:
+        last_known = []
+
+    changed = record.leader != -2 or record.leader_recovery_state >= 0
+    for name, value, before in (
+        ("isr", isr, partition.isr),
+        ("eligible_leader_replicas", eligible, partition.eligible_leaders),
+        ("last_known_elr", last_known, partition.last_known_leaders),
+    ):
+        if value != list(before):
+            setattr(record, name, value)
+            changed = True
+    return record if changed else None
+
+
+def _eligible_leaders(
+    electorate: Electorate, topic: Topic, partition: Partition, isr: list[int]
+) -> list[int]:
+    if len(isr) >= electorate.min_isr(topic.name, partition):
+        return []
+    candidates = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
+    return [each for each in candidates if each not in isr and each != electorate.crashed]
+
+
+def _elect(
+    electorate: Electorate,
+    topic: Topic,
+    partition: Partition,
+    isr: list[int],
+    eligible: list[int],
+) -> tuple[int, bool]:
+    """The leader, and whether records may be lost by the choice."""
+    entitled = isr or eligible
+    may_lead: Callable[[int], bool] = electorate.may_lead
+    if partition.leader in entitled and may_lead(partition.leader):
+        return partition.leader, False
+    for each in partition.replicas:
+        if each in entitled and may_lead(each):
+            return each, False
+    if not entitled and electorate.image.eligible_leaders_enabled:
+        # Nobody is sure to have everything; the one that led last has the most.
+        last = partition.last_known_leaders
+        if len(last) == 1 and may_lead(last[0]):
+            return last[0], True
+    if electorate.unclean_allowed(topic.name):
+        for each in partition.replicas:
+            if may_lead(each):
+                return each, True
+    return NO_LEADER, False
+
+
+def changes_on_leaving(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
+    """The broker is fenced or gone: others take over what it led."""
+    return _changes(
+        Electorate(image, settings, removed=broker_id),
+        lambda partition: broker_id in partition.isr or partition.leader == broker_id,
+    )
+
+
+def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
+    """The broker is back: it may lead what nobody leads."""
+    return _changes(
+        Electorate(image, settings, added=broker_id),
+        lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas,
+    )
+
+
+def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
+    """The broker did not stop cleanly, so the end of its logs may be missing.
+
+    Where others have the partition too, it is no longer in sync. Where it is the only replica,
+    nobody knows better: it goes on leading, in a new epoch, so that clients notice if offsets
+    they saw are used for other records now.
+    """
+    records = _changes(
+        Electorate(image, settings, crashed=broker_id),
+        lambda partition: (
+            partition.replicas != (broker_id,)
+            and (broker_id in partition.isr or broker_id in partition.eligible_leaders)
+        ),
+    )
+    records += [
+        PartitionChangeRecord(
+            partition_id=partition.partition_id, topic_id=topic.topic_id, leader=broker_id
+        )
+        for topic, partition in image.partitions()
+        if partition.replicas == (broker_id,) and partition.leader == broker_id
+    ]
+    return records
+
+
+def _changes(electorate: Electorate, concerned: Callable[[Partition], bool]) -> list[Any]:
+    records = []
+    for topic, partition in electorate.image.partitions():
+        if concerned(partition):
+            record = change_partition(electorate, topic, partition)
+            if record is not None:
+                records.append(record)
+    return records

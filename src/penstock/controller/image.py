@@ -1,0 +1,169 @@
+"""The cluster as the committed metadata records describe it: immutable, one value per version.
+
+A new image shares with the old one every part that did not change; only the tables that a batch
+touched are copied. `delta.py` makes one from the other. The mappings are never written to after
+the image is made.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.controller.records import METADATA_VERSION, METADATA_VERSION_LATEST
+from penstock.wire.records.metadata import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    UserScramCredentialRecord,
+)
+
+NO_LEADER = -1
+RECOVERED, RECOVERING = 0, 1
+
+# Directory ids with a meaning of their own, as every Kafka node knows them.
+UNASSIGNED_DIRECTORY = bytes(16)
+LOST_DIRECTORY = bytes(15) + b"\x01"
+MIGRATING_DIRECTORY = bytes(15) + b"\x02"
+
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    partition_id: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[bytes, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    eligible_leaders: tuple[int, ...] = ()
+    last_known_leaders: tuple[int, ...] = ()
+    recovery_state: int = RECOVERED
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """The log directory of a replica; all zeros if nobody has said yet."""
+        if broker_id in self.replicas and len(self.directories) == len(self.replicas):
+            return self.directories[self.replicas.index(broker_id)]
+        return UNASSIGNED_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    topic_id: bytes
+    partitions: Mapping[int, Partition]  # by id, in order
+
+
+class Endpoint(NamedTuple):
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class VersionRange(NamedTuple):
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    broker_id: int
+    epoch: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, VersionRange]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    directories: tuple[bytes, ...]
+    cordoned: tuple[bytes, ...] | None = None
+
+    @property
+    def active(self) -> bool:
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        for endpoint in self.endpoints:
+            if endpoint.name == listener:
+                return endpoint
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    controller_id: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: Mapping[str, VersionRange]
+    zk_migration_ready: bool = False
+
+
+class ConfigResource(NamedTuple):
+    """`kind` as on the wire: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
+
+    kind: int
+    name: str
+
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+EVERY_BROKER = ConfigResource(BROKER, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIds:
+    """The next block, and who got the last one."""
+
+    next_producer_id: int = 0
+    broker_id: int = -1
+    broker_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    offset: int = -1  # of the last record in it
+    epoch: int = -1
+    timestamp_ms: int = 0
+    topics: Mapping[str, Topic] = field(default_factory=empty)
+    topic_names: Mapping[bytes, str] = field(default_factory=empty)
+    brokers: Mapping[int, Broker] = field(default_factory=empty)
+    controllers: Mapping[int, ControllerNode] = field(default_factory=empty)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=empty)
+    features: Mapping[str, int] = field(default_factory=empty)  # finalized, never 0
+    producer_ids: ProducerIds = ProducerIds()
+    client_quotas: Mapping[tuple[Any, ...], ClientQuotaRecord] = field(default_factory=empty)
+    scram: Mapping[tuple[str, int], UserScramCredentialRecord] = field(default_factory=empty)
+    acls: Mapping[bytes, AccessControlEntryRecord] = field(default_factory=empty)
+    delegation_tokens: Mapping[str, DelegationTokenRecord] = field(default_factory=empty)
+    unread: tuple[bytes, ...] = ()
+
+    @property
+    def metadata_version(self) -> int:
+        return self.features.get(METADATA_VERSION, METADATA_VERSION_LATEST)
+
+    @property
+    def eligible_leaders_enabled(self) -> bool:
+        return self.features.get(ELIGIBLE_LEADERS, 0) >= 1
+
+    def topic(self, topic_id: bytes) -> Topic | None:
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        return self.configs.get(resource) or empty()
+
+    def partitions(self) -> Iterator[tuple[Topic, Partition]]:
+        for topic in self.topics.values():
+            for partition in topic.partitions.values():
+                yield topic, partition

@@ -1,0 +1,1 @@
+"""One partition's log, in Kafka's files, on an injected disk."""

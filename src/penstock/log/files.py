@@ -1,0 +1,119 @@
+"""Open files of closed segments, and the disk work that a log does off the loop.
+
+A file that leaves the cache is not closed: a range of it may still be on its way to a peer.
+Dropping the last reference closes it.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from penstock.world import Disk, DiskFailed, File
+
+OPEN_FILES_MAX = 256
+
+
+class FileCache:
+    """The most recently used files of closed segments; one cache serves a whole directory."""
+
+    def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX) -> None:
+        self._disk = disk
+        self._limit = limit
+        self._files: OrderedDict[str, File] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: str) -> File:
+        """FileNotFoundError if there is no such file."""
+        file = self._files.get(path)
+        if file is not None:
+            self._files.move_to_end(path)
+            return file
+        file = self._disk.open(path)
+        self.put(path, file)
+        return file
+
+    def put(self, path: str, file: File) -> None:
+        self._files[path] = file
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)
+
+    def drop(self, path: str) -> None:
+        self._files.pop(path, None)
+
+    def drop_within(self, directory: str) -> None:
+        prefix = f"{directory}/"
+        for path in [path for path in self._files if path.startswith(prefix)]:
+            del self._files[path]
+
+
+Step: TypeAlias = Callable[[Callable[[DiskFailed | None], None]], None]
+
+
+class Chores:
+    """Disk work in order, one piece at a time: each begins when the one before it is durable.
+
+    The order is what lets a restart conclude from one file that the ones before it are there.
+    After a failure nothing further is done.
+    """
+
+    __slots__ = ("_disk", "_failed", "_running", "_steps", "failure")
+
+    def __init__(self, disk: Disk, failed: Callable[[DiskFailed], None] | None = None) -> None:
+        self._disk = disk
+        self._failed = failed
+        self._steps: deque[Step] = deque()
+        self._running = False
+        self.failure: DiskFailed | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._running
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.add(lambda done: self._disk.replace(path, data, done))
+
+    def rename(self, source: str, target: str) -> None:
+        def step(done: Callable[[DiskFailed | None], None]) -> None:
+            if self._disk.exists(source):
+                self._disk.rename(source, target, done)
+            else:
+                done(None)
+
+        self.add(step)
+
+    def remove(self, path: str) -> None:
+        self.add(lambda done: self._disk.remove(path, done))
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call when everything added so far is durable."""
+
+        def step(done: Callable[[DiskFailed | None], None]) -> None:
+            call()
+            done(None)
+
+        self.add(step)
+
+    def add(self, step: Step) -> None:
+        self._steps.append(step)
+        if not self._running:
+            self._running = True
+            self._next()
+
+    def _next(self) -> None:
+        if not self._steps or self.failure is not None:
+            self._running = False
+            return
+        self._steps.popleft()(self._done)
+
+    def _done(self, failure: DiskFailed | None) -> None:
+        if failure is not None:
+            self._fail(failure)
+        self._next()
+
+    def _fail(self, failure: DiskFailed) -> None:
+        self.failure = failure
+        self._steps.clear()
+        if self._failed is not None:
+            self._failed(failure)

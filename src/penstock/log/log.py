@@ -1,0 +1,538 @@
+"""One partition's log: appends, reads, rolls, truncates and forgets.
+
+Invariants: offsets are given once and rise; nothing in memory changes until its write has
+succeeded; what is durable is a prefix, and ends at `synced_offset`.
+The log makes no batch objects and keeps nothing per batch. Files of closed segments, snapshots
+and epochs are written off the loop, in order (files.Chores); recovery.py copes when they are not
+there. appending.py stages, reading.py finds, retention.py and truncation.py forget.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+from penstock.errors import KafkaError, OffsetOutOfRange
+from penstock.log import reading, retention, truncation
+from penstock.log.appending import Stage, stage_produced, stage_stored
+from penstock.log.checkpoints import format_epochs
+from penstock.log.config import LogConfig
+from penstock.log.directory import (
+    EPOCHS_FILE,
+    INDEX,
+    LOG,
+    METADATA_FILE,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    format_metadata,
+    segment_file,
+)
+from penstock.log.epochs import LeaderEpochs
+from penstock.log.files import Chores, FileCache
+from penstock.log.producers import Producers, check_marker
+from penstock.log.reading import Found, Read
+from penstock.log.retention import Removal
+from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
+from penstock.log.transactions import pack_aborted
+from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
+from penstock.world import Buffer, Disk, DiskFailed, Done, File
+
+# Turns up to this size are joined: one copy costs less than many parts.
+_JOIN_BYTES_MAX = 64 * 1024
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What opening a log had to do."""
+
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    segments_rebuilt: int = 0
+    segments_removed: int = 0
+    # (offset, byte position, file) of durable batches that do not match their checksum; kept.
+    corrupt: list[tuple[int, int, str]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+class Log:
+    """Made by `create` or, for one that exists, by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        active: ActiveSegment,
+        *,
+        files: FileCache | None = None,
+        failed: Callable[[DiskFailed], None] | None = None,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.config = config
+        self.files = files if files is not None else FileCache(disk)
+        self.files.drop_within(directory)  # of a log that had this name before
+        self.active = active
+        self.closed: list[ClosedSegment] = []
+        self._bases: list[int] = []
+        self.start_offset = active.base_offset
+        self.end_offset = active.base_offset
+        self.synced_offset = active.base_offset
+        self.epochs = LeaderEpochs()
+        self.producers = Producers()
+        self.chores = Chores(disk, failed)
+        self.snapshots: list[int] = []
+        self.recovery = Recovery()
+        self._unsynced: dict[File, None] = {}
+        self._round_ceiling = NEVER
+        self._truncating = False
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        topic_id: bytes | None,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        start_offset: int = 0,
+        files: FileCache | None = None,
+        failed: Callable[[DiskFailed], None] | None = None,
+    ) -> "Log":
+        """A log with nothing in it. Cheap: nothing is synced before the first sync round."""
+        disk.make_directory(directory)
+        metadata: File | None = None
+        if topic_id is not None:
+            metadata = disk.open(f"{directory}/{METADATA_FILE}", create=True)
+            metadata.append([format_metadata(topic_id)])
+        file = disk.open(segment_file(directory, start_offset, LOG), create=True)
+        log = cls(
+            disk,
+            directory,
+            config,
+            ActiveSegment(start_offset, file, now_ms),
+            files=files,
+            failed=failed,
+        )
+        if metadata is not None:
+            log._unsynced[metadata] = None
+        log._unsynced[file] = None
+        return log
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        salvage: bool = False,
+        files: FileCache | None = None,
+        failed: Callable[[DiskFailed], None] | None = None,
+    ) -> "Log":
+        """A log that exists, recovered unless its last stop was clean; `recovery` says what that
+        took. Waits for the disk. See recovery.open_log."""
+        from penstock.log.recovery import open_log
+
+        return open_log(
+            disk,
+            directory,
+            config,
+            now_ms=now_ms,
+            clean=clean,
+            recovery_point=recovery_point,
+            start_offset=start_offset,
+            salvage=salvage,
+            files=files,
+            failed=failed,
+        )
+
+    # ---- what is where
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset of an open transaction, or the end. Knows nothing of replication."""
+        ongoing = self.producers.ongoing
+        return next(iter(ongoing)) if ongoing else self.end_offset
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """What read_committed consumers may read up to: below it every transaction has ended,
+        and its marker is replicated."""
+        first = self.producers.first_unstable(high_watermark)
+        return high_watermark if first is None or first > high_watermark else first
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments. Opens each closed segment once."""
+        return self.active.size + sum(segment.size_of(self.files) for segment in self.closed)
+
+    def segments_from(self, offset: int) -> Iterator[ActiveSegment | ClosedSegment]:
+        """The segment that holds `offset`, and those after it."""
+        if offset < self.active.base_offset:
+            yield from self.closed[max(0, bisect_right(self._bases, offset) - 1) :]
+        yield self.active
+
+    # ---- appending
+
+    def append(
+        self,
+        batches: Sequence[tuple[Buffer, Header]],
+        leader_epoch: int,
+        now_ms: int,
+        start_at_zero: Collection[int] = (),
+    ) -> list[int | KafkaError]:
+        """Store a turn's batches as the leader; one result per batch, in order: the offset it
+        got (for a duplicate, the offset it has) or why it was refused.
+
+        `start_at_zero` names producers that, if not known here, must begin with sequence 0.
+        Raises DiskFailed when the write fails: then nothing has changed.
+        """
+        self._check_writable()
+        stages, results = stage_produced(self, batches, leader_epoch, now_ms, start_at_zero)
+        start_offset = self.end_offset
+        if stages[-1].end_offset != start_offset:
+            self._write(stages, now_ms)
+            if leader_epoch > self.epochs.latest:
+                self.assign_epoch(leader_epoch, start_offset)
+        return results
+
+    def append_control(
+        self,
+        marker: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        transactions_v2: bool = False,
+    ) -> int:
+        """Write the marker that ends a producer's transaction here; the offset it got.
+
+        Raises InvalidProducerEpoch or TransactionCoordinatorFenced for a late one.
+        """
+        self._check_writable()
+        state = self.producers.states.get(producer_id)
+        check_marker(state, producer_epoch, coordinator_epoch, transactions_v2)
+        offset = self.end_offset
+        batch = build_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+            base_offset=offset,
+            leader_epoch=leader_epoch,
+        )
+        self._append_stored(batch, now_ms)
+        return offset
+
+    def append_as_follower(self, data: Buffer, now_ms: int) -> int:
+        """Store batches that carry their offsets and epochs; the new end offset.
+
+        A batch cut short at the end is left out, as fetch answers may end so. CorruptMessage,
+        and nothing stored, if a checksum does not hold or offsets do not rise.
+        """
+        self._check_writable()
+        self._append_stored(data, now_ms)
+        return self.end_offset
+
+    def _append_stored(self, data: Buffer, now_ms: int) -> None:
+        stages = stage_stored(self, data, now_ms)
+        if stages[-1].end_offset == self.end_offset:
+            return
+        self._write(stages, now_ms)
+        for stage in stages:
+            for header, base_offset, _ in stage.replay:
+                if header[LEADER_EPOCH] > self.epochs.latest:
+                    self.assign_epoch(header[LEADER_EPOCH], base_offset)
+
+    def _check_writable(self) -> None:
+        if self.chores.failure is not None:
+            raise self.chores.failure
+        assert not self._truncating, "nothing is appended until a truncation is done"
+
+    def roll_ms(self, base_offset: int) -> int:
+        """How long a segment may take appends; jitter spreads the rolls of many partitions."""
+        config = self.config
+        if config.segment_jitter_ms <= 0:
+            return config.segment_ms
+        # Not random, so that a simulation repeats, but different for every segment.
+        spread = crc32c(f"{self.directory}/{base_offset}".encode())
+        return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
+
+    def _write(self, stages: list[Stage], now_ms: int) -> None:
+        """Write all stages, then let them count; on failure take back what was written."""
+        first = stages[0]
+        if len(stages) == 1:
+            if first.size - first.position <= _JOIN_BYTES_MAX:
+                self.active.file.append((b"".join(first.parts),))
+            else:
+                self.active.file.append(first.parts)
+            self._commit(first)
+            return
+        made: list[File] = []
+        try:
+            if first.parts:
+                self.active.file.append(first.parts)
+            for stage in stages[1:]:
+                path = segment_file(self.directory, stage.base_offset, LOG)
+                made.append(self.disk.open(path, create=True))
+                made[-1].append(stage.parts)
+        except DiskFailed:
+            self._take_back(first, made)
+            raise
+        if first.parts:
+            self._commit(first)
+        for stage, file in zip(stages[1:], made, strict=True):
+            self._start_segment(ActiveSegment(stage.base_offset, file, now_ms))
+            self._commit(stage)
+
+    def _take_back(self, first: Stage, made: list[File]) -> None:
+        """Undo a turn that was written in part. Waits for the disk, which a turn else never
+        does: done later, it would meet the next turn's writes to the same names."""
+        try:
+            if self.active.file.size > first.position:
+                self.active.file.truncate_now(first.position)
+            for file in made:
+                file.close()
+                self.disk.remove_now(file.path)
+        except DiskFailed as failure:
+            self.chores.failure = failure
+
+    def _commit(self, stage: Stage) -> None:
+        active = self.active
+        active.size = stage.size
+        active.largest_timestamp = stage.largest_timestamp
+        active.largest_offset = stage.largest_offset
+        active.first_timestamp = stage.first_timestamp
+        active.unindexed_bytes = stage.unindexed_bytes
+        for last, position, timestamp, timestamp_offset in stage.entries:
+            active.index.add(last - active.base_offset, position)
+            active.times.add(timestamp, timestamp_offset - active.base_offset)
+        active.remember(stage.start_offset, stage.position)
+        self.end_offset = stage.end_offset
+        self._unsynced[active.file] = None
+        if stage.producers:
+            self.producers.commit(stage.producers, stage.started)
+        for header, base_offset, marker in stage.replay:
+            aborted = self.producers.replay(header, base_offset, marker)
+            if aborted is not None:
+                active.aborted += pack_aborted(aborted)
+
+    def assign_epoch(self, leader_epoch: int, offset: int) -> None:
+        """Note that a leader's epoch begins at `offset`.
+
+        The first one of a fresh log is not written down until the segment closes: recovery
+        finds it in the batches. Later ones are, since a leader may change without a batch.
+        """
+        if self.epochs.assign(leader_epoch, offset) and len(self.epochs.epochs) > 1:
+            self.write_epochs()
+
+    def write_epochs(self) -> None:
+        path = f"{self.directory}/{EPOCHS_FILE}"
+        self.chores.replace(path, format_epochs(self.epochs.entries()))
+
+    # ---- rolling
+
+    def roll(self, now_ms: int) -> bool:
+        """Begin a new segment at the end offset; False if the active one is empty already."""
+        self._check_writable()
+        if self.active.size == 0:
+            return False
+        path = segment_file(self.directory, self.end_offset, LOG)
+        file = self.disk.open(path, create=True)
+        self._start_segment(ActiveSegment(self.end_offset, file, now_ms))
+        return True
+
+    def adopt(self, closed: list[ClosedSegment]) -> None:
+        """These are the closed segments now."""
+        self.closed = closed
+        self._bases = [segment.base_offset for segment in closed]
+
+    def _start_segment(self, active: ActiveSegment) -> None:
+        old = self.active
+        self.active = active
+        self._unsynced[active.file] = None
+        if old.size == 0 and old.base_offset == active.base_offset:
+            return
+        old.finish()
+        old.forget_positions()
+        closed = ClosedSegment.after_roll(self.directory, old, active.base_offset)
+        self.files.put(closed.path(LOG), old.file)
+        self.closed.append(closed)
+        self._bases.append(closed.base_offset)
+        self._persist_closed(closed, old)
+
+    def _persist_closed(self, closed: ClosedSegment, old: ActiveSegment) -> None:
+        """Off the loop, in this order: the offset index comes last and stands for the rest, so
+        recovery rebuilds a segment exactly if its offset index is missing."""
+        chores = self.chores
+        if old.aborted:
+            chores.replace(closed.path(TXN_INDEX), bytes(old.aborted))
+        else:  # one may be left from before a truncation
+            chores.remove(closed.path(TXN_INDEX))
+        chores.replace(closed.path(TIME_INDEX), bytes(old.times.data))
+        self.write_epochs()
+        snapshot = segment_file(self.directory, closed.end_offset, SNAPSHOT)
+        chores.replace(snapshot, self.producers.to_snapshot())
+        self.snapshots.append(closed.end_offset)
+        chores.replace(closed.path(INDEX), old.index.to_bytes())
+
+        def forget() -> None:
+            for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
+                self.files.drop(closed.path(suffix))  # it may be a file that was replaced
+            closed.memory = None
+
+        chores.then(forget)
+
+    # ---- reading
+
+    def read(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> Read:
+        """Whole batches from the one that holds `offset` on, within one segment, below
+        `upper_offset`, and not more than `max_bytes` unless a first batch is larger and
+        `min_one_batch` is said. Empty at or above `upper_offset`. May raise Cold."""
+        if offset < self.start_offset or offset > self.end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in [{self.start_offset}, {self.end_offset}]"
+            )
+        if offset >= upper_offset:
+            return Read(None, 0, 0, offset, offset)
+        active = self.active
+        if offset >= active.base_offset:
+            start = active.recall(offset)
+            if start is not None:
+                end: int | None = active.size
+                if upper_offset < self.end_offset:
+                    end = active.recall(upper_offset)
+                if end is not None and end - start <= max_bytes:
+                    return Read(active.file, start, end - start, upper_offset, active.base_offset)
+        return reading.read(self, offset, max_bytes, upper_offset, min_one_batch)
+
+    def offset_for_timestamp(self, timestamp: int) -> Found | None:
+        """The first record at or after a time. May raise Cold."""
+        return reading.offset_for_timestamp(self, timestamp)
+
+    def max_timestamp(self) -> Found | None:
+        """The first record with the largest timestamp. May raise Cold."""
+        return reading.max_timestamp(self)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends;
+        (-1, -1) if the epoch is newer than all we know."""
+        return self.epochs.end_of(leader_epoch, self.end_offset)
+
+    def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of aborted transactions in a range. May raise Cold."""
+        return reading.aborted_transactions(self, first_offset, upper_offset)
+
+    # ---- durability
+
+    @property
+    def recovery_point(self) -> int:
+        """What the recovery-point checkpoint should say: everything before it is durable, and so
+        are the indexes and the snapshot of every segment that ends before it."""
+        offset = self.synced_offset
+        for segment in reversed(self.closed):
+            if segment.memory is None:
+                break
+            offset = min(offset, segment.base_offset)
+        return offset
+
+    @property
+    def unsynced(self) -> bool:
+        return bool(self._unsynced)
+
+    def mark_unsynced(self, file: File) -> None:
+        self._unsynced[file] = None
+
+    def begin_sync(self) -> tuple[list[File], int]:
+        """The files that a sync round has to sync, and the offset to report when it is done."""
+        files = list(self._unsynced)
+        self._unsynced.clear()
+        self._round_ceiling = NEVER
+        return files, self.end_offset
+
+    def synced_to(self, offset: int) -> None:
+        """A round begun by `begin_sync` has ended well. One round runs at a time."""
+        offset = min(offset, self._round_ceiling)
+        self.synced_offset = max(self.synced_offset, offset)
+
+    # ---- forgetting
+
+    def advance_start_offset(self, offset: int) -> None:
+        """DeleteRecords: forget what is below `offset`. OffsetOutOfRange beyond the end."""
+        retention.advance_start(self, offset)
+
+    def delete_old_segments(self, now_ms: int, upper_offset: int) -> list[Removal]:
+        """Drop the segments that retention or the start offset doom, but none that reach beyond
+        `upper_offset`, the high watermark. The files are renamed off the loop; the caller
+        removes them after file.delete.delay.ms. May raise Cold."""
+        return retention.delete_old_segments(self, now_ms, upper_offset)
+
+    def remove_expired_producers(self, now_ms: int) -> int:
+        return self.producers.remove_expired(now_ms, self.config.producer_expiration_ms)
+
+    def truncate_to(self, offset: int, now_ms: int, done: Done) -> None:
+        """Forget everything from `offset` on; a batch that holds it goes as a whole. May raise
+        Cold. Nothing may be appended until `done`; and before anything is, the recovery-point
+        checkpoint must be written: it may claim what was just forgotten."""
+        self._check_writable()
+        truncation.truncate_to(self, offset, now_ms, done)
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int, done: Done) -> None:
+        """Begin again, empty, at `offset`; with the same duties as truncate_to."""
+        self._check_writable()
+        truncation.truncate_fully(self, offset, now_ms, done)
+
+    def shorten(self, active: ActiveSegment, closed: list[ClosedSegment], end_offset: int) -> None:
+        """For truncation: these segments remain, and the log ends here."""
+        self._truncating = True
+        kept = {segment.path(LOG) for segment in closed} | {active.file.path}
+        self._unsynced = {file: None for file in self._unsynced if file.path in kept}
+        self._unsynced[active.file] = None
+        self.files.drop(active.file.path)
+        self.adopt(list(closed))
+        self.active = active
+        self.end_offset = end_offset
+        self.synced_offset = min(self.synced_offset, end_offset)
+        self._round_ceiling = min(self._round_ceiling, end_offset)
+
+    def finish_truncation(self, done: Done) -> None:
+        def finished() -> None:
+            self._truncating = False
+            done(None)
+
+        self.chores.then(finished)
+
+    def close(self) -> None:
+        """A clean stop: everything on disk, as Kafka leaves it. Waits for the disk; to be called
+        when `chores.busy` is false."""
+        if self.chores.failure is not None:
+            raise self.chores.failure
+        active, directory, disk = self.active, self.directory, self.disk
+        active.finish()
+        base_offset = active.base_offset
+        if active.aborted:
+            disk.replace_now(segment_file(directory, base_offset, TXN_INDEX), bytes(active.aborted))
+        else:
+            disk.remove_now(segment_file(directory, base_offset, TXN_INDEX))
+        disk.replace_now(segment_file(directory, base_offset, TIME_INDEX), bytes(active.times.data))
+        disk.replace_now(segment_file(directory, base_offset, INDEX), active.index.to_bytes())
+        disk.replace_now(f"{directory}/{EPOCHS_FILE}", format_epochs(self.epochs.entries()))
+        if self.end_offset not in self.snapshots and self.end_offset > 0:
+            snapshot = segment_file(directory, self.end_offset, SNAPSHOT)
+            disk.replace_now(snapshot, self.producers.to_snapshot())
+        self._unsynced[active.file] = None
+        for file in self._unsynced:
+            file.sync_now()
+        self._unsynced.clear()
+        self.synced_offset = self.end_offset
+        active.file.close()

@@ -1,0 +1,454 @@
+"""Opening a log that exists: trust a clean stop, scan after any other.
+
+After an unclean stop everything from the segment of the recovery point on is read and checked;
+at the first bad batch the log ends. A bad batch below the recovery point was durable once: it is
+never cut away silently. Every step can be done twice: recovering again changes nothing.
+Waits for the disk; for start only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from penstock.log.checkpoints import format_epochs, read_epochs, read_whole
+from penstock.log.config import LogConfig
+from penstock.log.directory import (
+    CLEANED,
+    DELETED,
+    EPOCHS_FILE,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    parse_segment_file,
+    segment_file,
+)
+from penstock.log.epochs import LeaderEpochs
+from penstock.log.files import FileCache
+from penstock.log.index import RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
+from penstock.log.log import Log, Recovery
+from penstock.log.producers import CorruptSnapshot, Producers
+from penstock.log.segment import ActiveSegment, ClosedSegment
+from penstock.log.transactions import pack_aborted
+from penstock.wire.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    LENGTH,
+    LENGTH_MIN,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_2,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    Header,
+    checksum_holds,
+    read_marker,
+)
+from penstock.wire.primitives import Malformed
+from penstock.world import Disk, DiskFailed, File
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class LogCorrupted(DiskFailed):
+    """Bytes that were durable are broken, and what follows them cannot be found."""
+
+
+@dataclass(slots=True)
+class _Opening:
+    """The state of one opening."""
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    now_ms: int
+    recovery_point: int
+    salvage: bool
+    names: set[str]
+    bases: list[int]
+    epochs: LeaderEpochs
+    recovery: Recovery
+
+    def path(self, base_offset: int, suffix: str) -> str:
+        return segment_file(self.directory, base_offset, suffix)
+
+    def has(self, base_offset: int, suffix: str) -> bool:
+        return f"{base_offset:020d}{suffix}" in self.names
+
+    def end_of(self, place: int) -> int:
+        """Where the segment at `place` must end at the latest."""
+        return self.bases[place + 1] if place + 1 < len(self.bases) else 2**63 - 1
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int = 0,
+    start_offset: int = 0,
+    salvage: bool = False,
+    files: FileCache | None = None,
+    failed: Callable[[DiskFailed], None] | None = None,
+) -> Log:
+    """Open the log in `directory`; `clean` says that its last stop was.
+
+    `recovery_point` and `start_offset` come from the directory's checkpoints. `salvage` lets the
+    log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
+    """
+    recovery = Recovery()
+    names = _settle(disk, directory, recovery)
+    parsed = [each for name in names if (each := parse_segment_file(name))]
+    bases = sorted(base for base, suffix in parsed if suffix == LOG)
+    epochs_read = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
+    if epochs_read.complaint:
+        recovery.complaints.append(f"{EPOCHS_FILE}: {epochs_read.complaint}")
+    epochs = LeaderEpochs(epochs_read.entries)
+    opening = _Opening(
+        disk,
+        directory,
+        config,
+        now_ms,
+        recovery_point,
+        salvage,
+        set(names),
+        bases,
+        epochs,
+        recovery,
+    )
+    active, producers, end_offset = _load(opening, clean, start_offset)
+    if active is None or start_offset > end_offset:
+        active, producers, end_offset = _begin_anew(opening, start_offset)
+    log = Log(disk, directory, config, active, files=files, failed=failed)
+    log.adopt(
+        [
+            ClosedSegment(directory, base, opening.end_of(place), opening.has(base, TXN_INDEX))
+            for place, base in enumerate(opening.bases[:-1])
+        ]
+    )
+    log.start_offset = max(start_offset, opening.bases[0])
+    log.end_offset = end_offset
+    log.synced_offset = end_offset if clean else min(recovery_point, end_offset)
+    epochs.cut_end(end_offset)
+    epochs.cut_start(log.start_offset)
+    log.epochs = epochs
+    log.producers = producers
+    log.snapshots = _tidy_snapshots(opening, end_offset)
+    log.mark_unsynced(active.file)
+    log.recovery = recovery
+    return log
+
+
+def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
+    """Finish or undo what a stop left half done; the names of the files that count."""
+    names = disk.list(directory)
+    for name in names:
+        if name.endswith((DELETED, CLEANED, ".tmp")):
+            disk.remove_now(f"{directory}/{name}")
+    # A compacted segment is complete once its log carries .swap: put it into its place.
+    for name in names:
+        if name.endswith(LOG + SWAP):
+            _finish_swap(disk, directory, name.removesuffix(LOG + SWAP), recovery)
+    for name in disk.list(directory):
+        if name.endswith(SWAP):
+            disk.remove_now(f"{directory}/{name}")
+    names = disk.list(directory)
+    logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
+    kept: list[str] = []
+    for name in names:
+        parsed = parse_segment_file(name)
+        stray = parsed and parsed[1] in (INDEX, TIME_INDEX, TXN_INDEX) and name[:20] not in logs
+        if stray:
+            disk.remove_now(f"{directory}/{name}")
+        else:
+            kept.append(name)
+    return kept
+
+
+def _finish_swap(disk: Disk, directory: str, base: str, recovery: Recovery) -> None:
+    file = disk.open(f"{directory}/{base}{LOG}{SWAP}")
+    end_offset = int(base)
+    for _, header, _ in _batches(file):
+        end_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
+    for name in disk.list(directory):
+        parsed = parse_segment_file(name)
+        if parsed and parsed[1] in SEGMENT_SUFFIXES and int(base) <= parsed[0] < end_offset:
+            disk.remove_now(f"{directory}/{name}")
+    # The indexes are rebuilt where they are missing.
+    disk.rename_now(f"{directory}/{base}{LOG}{SWAP}", f"{directory}/{base}{LOG}")
+    recovery.complaints.append(f"finished the compaction of segment {base}")
+
+
+def _load(
+    opening: _Opening, clean: bool, start_offset: int
+) -> tuple[ActiveSegment | None, Producers, int]:
+    """The active segment, the producers and the end offset of what is on disk."""
+    bases = opening.bases
+    if not bases:
+        return None, Producers(), start_offset
+    first = len(bases) - 1
+    if not clean:
+        first = max(0, bisect_right(bases, opening.recovery_point) - 1)
+    for place in range(first):
+        if not _index_is_sane(opening, place, look_inside=not clean):
+            _rebuild(opening, place)
+    if clean:
+        loaded = _load_active(opening)
+        if loaded is not None:
+            active, end_offset = loaded
+            return active, _producers_at(opening, end_offset), end_offset
+        opening.recovery.complaints.append("the last segment's indexes do not fit its log")
+    return _scan_from(opening, first)
+
+
+def _begin_anew(opening: _Opening, start_offset: int) -> tuple[ActiveSegment, Producers, int]:
+    """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
+    for base in opening.bases:
+        _remove_segment(opening, base)
+    opening.bases[:] = [start_offset]
+    opening.epochs.clear()
+    file = opening.disk.open(opening.path(start_offset, LOG), create=True)
+    return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
+
+
+def _remove_segment(opening: _Opening, base_offset: int) -> None:
+    # Indexes first: a log without indexes is rebuilt, indexes without a log are dropped.
+    for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
+        opening.disk.remove_now(opening.path(base_offset, suffix))
+
+
+def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
+    """Whether a closed segment's indexes can be used. The offset index is written last."""
+    base = opening.bases[place]
+    if not (opening.has(base, INDEX) and opening.has(base, TIME_INDEX)):
+        return False
+    if not look_inside:
+        return True
+    log_bytes = opening.disk.open(opening.path(base, LOG)).size
+    index = read_whole(opening.disk, opening.path(base, INDEX))
+    times = read_whole(opening.disk, opening.path(base, TIME_INDEX))
+    if index is None or times is None:
+        return False
+    # A padded index of a closed segment would mislead the page-wise search: rebuild that too.
+    if (index and not any(index[-8:])) or (times and not any(times[-12:])):
+        return False
+    offsets = OffsetIndex.from_bytes(index, log_bytes)
+    return offsets is not None and TimeIndex.from_bytes(times) is not None
+
+
+def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
+    """The last segment with the indexes of a clean stop, and its end offset; None if they do
+    not lead to the end of the log."""
+    base = opening.bases[-1]
+    file = opening.disk.open(opening.path(base, LOG))
+    index_bytes = read_whole(opening.disk, opening.path(base, INDEX))
+    times_bytes = read_whole(opening.disk, opening.path(base, TIME_INDEX))
+    if index_bytes is None or times_bytes is None:
+        return None
+    index = OffsetIndex.from_bytes(index_bytes, file.size)
+    times = TimeIndex.from_bytes(times_bytes)
+    if index is None or times is None:
+        return None
+    active = ActiveSegment(base, file, opening.now_ms)
+    active.index, active.times = index, times
+    last_time = times.last()
+    if last_time is not None:
+        active.largest_timestamp, active.largest_offset = last_time[0], base + last_time[1]
+    aborted = read_whole(opening.disk, opening.path(base, TXN_INDEX))
+    active.aborted = bytearray(aborted or b"")
+    if file.size >= HEADER_BYTES:
+        active.first_timestamp = HEADER.unpack(file.read_now(0, HEADER_BYTES))[MAX_TIMESTAMP]
+    position = index.positions[-1] if len(index) else 0
+    end_offset = base
+    active.size = position
+    for at, header, _ in _batches(file, position):
+        last = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
+        if header[MAX_TIMESTAMP] > active.largest_timestamp:
+            active.largest_timestamp, active.largest_offset = header[MAX_TIMESTAMP], last
+        end_offset = last + 1
+        active.size = at + header[LENGTH] + LENGTH_OVERHEAD
+    active.unindexed_bytes = active.size - position
+    return (active, end_offset) if active.size == file.size else None
+
+
+def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers, int]:
+    """Read and check every segment from `first` on; end the log at the first bad batch."""
+    bases = opening.bases
+    producers = _producers_at(opening, bases[first])
+    opening.epochs.cut_end(max(bases[first], 1) if first == 0 else bases[first])
+    active, end_offset = _scan(opening, first, producers)
+    place = first
+    while place + 1 < len(bases):
+        # A hole after the recovery point is a tail that was lost: what follows it has no meaning.
+        lost = end_offset < bases[place + 1] and bases[place + 1] > opening.recovery_point
+        if lost or active.file.size > active.size:
+            break
+        _write_indexes(opening, active)
+        place += 1
+        snapshot = opening.path(bases[place], SNAPSHOT)
+        opening.disk.replace_now(snapshot, producers.to_snapshot())
+        opening.names.add(snapshot.rpartition("/")[2])
+        active, end_offset = _scan(opening, place, producers)
+    for base in reversed(bases[place + 1 :]):
+        opening.recovery.truncated_bytes += opening.disk.open(opening.path(base, LOG)).size
+        _remove_segment(opening, base)
+        opening.recovery.segments_removed += 1
+    del bases[place + 1 :]
+    if active.file.size > active.size:
+        opening.recovery.truncated_bytes += active.file.size - active.size
+        active.file.truncate_now(active.size)
+        active.file.sync_now()  # or a later crash could bring old batches back behind new ones
+    opening.disk.replace_now(
+        f"{opening.directory}/{EPOCHS_FILE}", format_epochs(opening.epochs.entries())
+    )
+    return active, producers, end_offset
+
+
+def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSegment, int]:
+    """One segment, rebuilt from its batches up to the first bad one, and where it ends."""
+    base = opening.bases[place]
+    recovery = opening.recovery
+    file = opening.disk.open(opening.path(base, LOG))
+    segment = ActiveSegment(base, file, opening.now_ms)
+    expected = base
+    for position, header, batch in _batches(file):
+        base_offset = header[BASE_OFFSET]
+        last = base_offset + header[LAST_OFFSET_DELTA]
+        if base_offset < expected or last < base_offset or last - base > RELATIVE_OFFSET_MAX:
+            break
+        if last >= opening.end_of(place):
+            break
+        whole = checksum_holds(batch, header)
+        if not whole:
+            if base_offset >= opening.recovery_point or opening.salvage:
+                break
+            recovery.corrupt.append((base_offset, position, file.path))
+        segment.note(last, len(batch), header[MAX_TIMESTAMP], opening.config.index_interval_bytes)
+        expected = last + 1
+        if header[LEADER_EPOCH] > opening.epochs.latest:
+            opening.epochs.assign(header[LEADER_EPOCH], base_offset)
+        if whole:
+            _replay(producers, header, batch, segment)
+    recovery.scanned_bytes += segment.size
+    recovery.segments_rebuilt += 1
+    # A hole below the recovery point at the end of a closed segment is compaction's.
+    if file.size > segment.size and expected < opening.recovery_point and not opening.salvage:
+        raise LogCorrupted(
+            f"{file.path}: no batch at byte {segment.size} (offset {expected}), although offsets "
+            f"below {opening.recovery_point} were durable; move the file away or ask to salvage"
+        )
+    return segment, expected
+
+
+def _rebuild(opening: _Opening, place: int) -> None:
+    """Write the indexes of a closed, durable segment anew."""
+    base = opening.bases[place]
+    producers = _producers_at(opening, base)
+    segment, _ = _scan(opening, place, producers)
+    if segment.size < segment.file.size:
+        raise LogCorrupted(f"{segment.file.path}: no batch at byte {segment.size}")
+    _write_indexes(opening, segment)
+
+
+def _write_indexes(opening: _Opening, segment: ActiveSegment) -> None:
+    segment.finish()
+    base, disk = segment.base_offset, opening.disk
+    if segment.aborted:
+        disk.replace_now(opening.path(base, TXN_INDEX), bytes(segment.aborted))
+        opening.names.add(f"{base:020d}{TXN_INDEX}")
+    elif opening.has(base, TXN_INDEX):
+        disk.remove_now(opening.path(base, TXN_INDEX))
+        opening.names.discard(f"{base:020d}{TXN_INDEX}")
+    segment.file.sync_now()
+    disk.replace_now(opening.path(base, TIME_INDEX), bytes(segment.times.data))
+    disk.replace_now(opening.path(base, INDEX), segment.index.to_bytes())
+
+
+def _replay(
+    producers: Producers, header: Header, batch: memoryview, segment: ActiveSegment | None
+) -> None:
+    if header[PRODUCER_ID] < 0:
+        return
+    try:
+        marker = read_marker(batch) if header[ATTRIBUTES] & CONTROL else None
+    except Malformed:
+        return  # the checksum holds: it was written so
+    aborted = producers.replay(header, header[BASE_OFFSET], marker)
+    if aborted is not None and segment is not None:
+        segment.aborted += pack_aborted(aborted)
+
+
+def _producers_at(opening: _Opening, offset: int) -> Producers:
+    """The producers as of `offset`: the newest good snapshot, and the batches after it."""
+    producers = Producers()
+    start = opening.bases[0]
+    expiration_ms = opening.config.producer_expiration_ms
+    for base in sorted(_snapshot_offsets(opening), reverse=True):
+        if base > offset:
+            continue
+        data = read_whole(opening.disk, opening.path(base, SNAPSHOT))
+        try:
+            producers.load_snapshot(data or b"", opening.now_ms, expiration_ms)
+        except CorruptSnapshot as error:
+            opening.recovery.complaints.append(f"{base:020d}{SNAPSHOT}: {error}")
+            continue
+        start = base
+        break
+    first = max(0, bisect_right(opening.bases, start) - 1)
+    for base in opening.bases[first:]:
+        if start >= offset or base >= offset:
+            break
+        for _, header, batch in _batches(opening.disk.open(opening.path(base, LOG))):
+            if header[BASE_OFFSET] >= offset:
+                break
+            if header[BASE_OFFSET] >= start:
+                _replay(producers, header, batch, None)
+    producers.unreplicated.clear()
+    return producers
+
+
+def _snapshot_offsets(opening: _Opening) -> list[int]:
+    parsed = (parse_segment_file(name) for name in opening.names)
+    return [each[0] for each in parsed if each and each[1] == SNAPSHOT]
+
+
+def _tidy_snapshots(opening: _Opening, end_offset: int) -> list[int]:
+    """Drop snapshots beyond the end, and those that no segment begins with but the newest."""
+    offsets = sorted(_snapshot_offsets(opening))
+    bases = set(opening.bases)
+    usable = [offset for offset in offsets if offset <= end_offset]
+    newest = usable[-1] if usable else -1
+    kept = [offset for offset in usable if offset in bases or offset == newest]
+    for offset in offsets:
+        if offset not in kept:
+            opening.disk.remove_now(opening.path(offset, SNAPSHOT))
+    return kept
+
+
+def _batches(file: File, position: int = 0) -> Iterator[tuple[int, Header, memoryview]]:
+    """Position, header and bytes of each batch, up to the first place where none can be."""
+    end = file.size
+    chunk, start = memoryview(b""), position
+    while position + HEADER_BYTES <= end:
+        place = position - start
+        if place + HEADER_BYTES > len(chunk):
+            chunk, start, place = memoryview(file.read_now(position, _CHUNK_BYTES)), position, 0
+        header: Header = HEADER.unpack_from(chunk, place)
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        if header[LENGTH] < LENGTH_MIN or header[MAGIC] != MAGIC_2 or position + size > end:
+            return
+        if place + size > len(chunk):
+            wanted = max(size, _CHUNK_BYTES)
+            chunk, start, place = memoryview(file.read_now(position, wanted)), position, 0
+        yield position, header, chunk[place : place + size]
+        position += size

@@ -1,0 +1,104 @@
+"""Forgetting from the front: by age, by size, and by DeleteRecords.
+
+A segment leaves the log at once; its files are renamed to .deleted, oldest first, and removed by
+the caller when no reader can be on them any more (file.delete.delay.ms).
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.errors import OffsetOutOfRange
+from penstock.log.directory import DELETED, SEGMENT_SUFFIXES, segment_file
+from penstock.log.segment import ActiveSegment, ClosedSegment
+
+if TYPE_CHECKING:
+    from penstock.log.log import Log
+
+
+class Removal(NamedTuple):
+    """Files that are no longer part of a log: for `Disk.remove`, after the delay."""
+
+    paths: list[str]
+    log_bytes: int
+
+
+def advance_start(log: "Log", offset: int) -> None:
+    """Records below `offset` are no longer there; the segments follow with delete_old_segments."""
+    if offset > log.end_offset:
+        raise OffsetOutOfRange(f"offset {offset} is after the end of the log, {log.end_offset}")
+    if offset <= log.start_offset:
+        return
+    log.start_offset = offset
+    if log.epochs.cut_start(offset):
+        log.write_epochs()
+
+
+def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Removal]:
+    """Drop segments that are too old, too many or below the start; none with records at or
+    after `upper_offset` (the high watermark). May raise Cold, then nothing has changed."""
+    doomed = 0
+    everything: list[ActiveSegment | ClosedSegment] = [*log.closed, log.active]
+    sizes = [_size(log, segment) for segment in everything]
+    excess = _excess_bytes(log, sum(sizes))
+    for place, segment in enumerate(everything):
+        end_offset = log.end_offset if segment is log.active else everything[place + 1].base_offset
+        if end_offset > upper_offset or sizes[place] == 0:
+            break
+        too_old = _is_too_old(log, segment, now_ms)
+        too_many = excess >= sizes[place]
+        if not (too_old or too_many or (end_offset <= log.start_offset)):
+            break
+        if segment is log.active and not too_old and not too_many:
+            break  # below the start offset, but still the place where appends go
+        excess -= sizes[place]
+        doomed += 1
+    if doomed == len(everything):
+        log.roll(now_ms)
+    return _drop_front(log, doomed)
+
+
+def _size(log: "Log", segment: ActiveSegment | ClosedSegment) -> int:
+    return segment.size if isinstance(segment, ActiveSegment) else segment.size_of(log.files)
+
+
+def _excess_bytes(log: "Log", total: int) -> int:
+    config = log.config
+    if not config.delete or config.retention_bytes < 0:
+        return -1
+    return total - config.retention_bytes
+
+
+def _is_too_old(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int) -> bool:
+    config = log.config
+    if not config.delete or config.retention_ms < 0:
+        return False
+    timestamp = segment.largest(log.files)[0]
+    if timestamp < 0:
+        # Records without timestamps age from the day the log was opened.
+        timestamp = log.active.created_ms
+    return now_ms - timestamp > config.retention_ms
+
+
+def _drop_front(log: "Log", count: int) -> list[Removal]:
+    removals: list[Removal] = []
+    for segment in log.closed[:count]:
+        size = segment.size_of(log.files)
+        removals.append(Removal(_mark_deleted(log, segment), size))
+    if not removals:
+        return removals
+    log.adopt(log.closed[count:])
+    first = log.closed[0].base_offset if log.closed else log.active.base_offset
+    log.snapshots = [offset for offset in log.snapshots if offset >= first]
+    log.start_offset = max(log.start_offset, first)
+    if log.epochs.cut_start(log.start_offset):
+        log.write_epochs()
+    return removals
+
+
+def _mark_deleted(log: "Log", segment: ClosedSegment) -> list[str]:
+    paths: list[str] = []
+    for suffix in SEGMENT_SUFFIXES:
+        path = segment_file(log.directory, segment.base_offset, suffix)
+        log.files.drop(path)
+        log.chores.rename(path, path + DELETED)
+        paths.append(path + DELETED)
+    return paths

@@ -1,0 +1,80 @@
+"""What the runtime needs of a machine and of the log under it.
+
+`raft` and `replication` each satisfy `ReplicatedLog`; the controller, groups and transactions
+each satisfy `Machine`. Neither side knows the other.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from penstock.effects import Outcome
+
+
+class Machine(Protocol):
+    """State that is nothing but the sum of its records."""
+
+    def handle(self, event: Any, now_ms: int) -> Outcome:
+        """Decide, and change nothing. A KafkaError is an answer like any other."""
+        ...
+
+    def replay(self, record: Any) -> None:
+        """Take in one record. The only thing that changes state."""
+        ...
+
+    def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        """The records of one batch are in; the next one will start at `end_offset`."""
+        ...
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """Everything is replayed and this node leads: restart timers, put things in order."""
+        ...
+
+
+class Batch(Protocol):
+    """Records that were written together; none of them when the log kept them for itself."""
+
+    @property
+    def records(self) -> Sequence[Any]: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+
+
+class LogReader(Protocol):
+    """Reads everything a machine has to replay, in slices."""
+
+    def next_slice(self) -> Sequence[Batch]:
+        """The next few batches, empty at the end. After Cold, warm the range and ask again."""
+        ...
+
+
+class LogFollower(Protocol):
+    """What a log tells the machine above it."""
+
+    def gained(self) -> None: ...
+    def lost(self) -> None: ...
+    def committed(self, offset: int) -> None: ...
+
+
+class ReplicatedLog(Protocol):
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def committed_offset(self) -> int:
+        """Everything below is safe on a majority."""
+        ...
+
+    def append(self, records: Sequence[Any]) -> Batch:
+        """Write one atomic batch, not yet committed.
+
+        KafkaError: refused, nothing was written. DiskFailed: nobody knows what was written.
+        """
+        ...
+
+    def read(self) -> LogReader: ...
+
+    def follow(self, follower: LogFollower) -> None: ...

@@ -1,0 +1,245 @@
+"""Runs one machine over one log: appends what it decides, parks replies until they are safe.
+
+A record is replayed right after its append, so the next event sees it; what the machine says
+leaves only when everything it had seen by then is committed. On losing leadership, and when
+nobody knows what an append has written, the machine is dropped; it is rebuilt from the log when
+this node leads again. What one machine says leaves in the order in which it was decided.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Generic, TypeVar
+
+from penstock.effects import CancelTimer, Outcome, SetTimer
+from penstock.errors import KafkaError, KafkaStorageError
+from penstock.machine.protocols import LogReader, Machine, ReplicatedLog
+from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
+
+M = TypeVar("M", bound=Machine)
+Reply = Callable[[Any], None]  # gets the machine's reply, or the KafkaError instead of it
+
+# A client that outruns the disk must not make this node keep its requests without end.
+PARKED_MAX = 10_000
+
+
+class State(Enum):
+    INACTIVE = auto()
+    LOADING = auto()
+    ACTIVE = auto()
+
+
+@dataclass(slots=True)
+class _Parked:
+    """Something decided, that waits for `offset` to be committed."""
+
+    offset: int
+    reply: Any
+    timers: Sequence[SetTimer | CancelTimer]
+    decided_mono_ms: float
+    done: Reply | None
+
+
+class Runtime(Generic[M]):
+    """One machine, one log.
+
+    `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
+    before the replies that waited for it leave.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], M],
+        log: ReplicatedLog,
+        clock: Clock,
+        timers: Timers,
+        *,
+        while_loading: Callable[[], KafkaError],
+        when_lost: Callable[[], KafkaError],
+        when_full: Callable[[], KafkaError],
+        before_release: Callable[[int], None] | None = None,
+        parked_max: int = PARKED_MAX,
+    ) -> None:
+        self._make = make
+        self._log = log
+        self._clock = clock
+        self._timers = timers
+        self._while_loading = while_loading
+        self._when_lost = when_lost
+        self._when_full = when_full
+        self._before_release = before_release
+        self._parked_max = parked_max
+        self._state = State.INACTIVE
+        self._machine = make()
+        self._seen = 0  # all below has been replayed
+        self._parked: deque[_Parked] = deque()
+        self._set_timers: dict[str, Timer] = {}
+        self._reader: LogReader | None = None
+        self._term = 0  # counts loads, so that late callbacks of an earlier one are recognised
+        self._releasing = False
+        log.follow(self)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def machine(self) -> M:
+        return self._machine
+
+    @property
+    def parked_count(self) -> int:
+        return len(self._parked)
+
+    # Events
+
+    def submit(self, event: Any, done: Reply | None = None) -> None:
+        """Let the machine handle an event; `done` gets its reply or a KafkaError, exactly once."""
+        if self._state is not State.ACTIVE:
+            if done is not None:
+                done(self._while_loading() if self._state is State.LOADING else self._when_lost())
+            return
+        if len(self._parked) >= self._parked_max:
+            if done is not None:
+                done(self._when_full())
+            return
+        try:
+            outcome = self._machine.handle(event, self._clock.wall_ms())
+        except KafkaError as error:
+            # The refusal may rest on something not yet committed: it waits like any reply.
+            outcome = Outcome(reply=error)
+        self._perform(outcome, done)
+
+    def _perform(self, outcome: Outcome, done: Reply | None) -> None:
+        if outcome.records:
+            try:
+                batch = self._log.append(outcome.records)
+            except KafkaError as error:
+                outcome = Outcome(reply=error)
+            except DiskFailed as failure:
+                self._park(self._log.end_offset + 1, Outcome(), done)
+                self._drop(KafkaStorageError(str(failure)))
+                return
+            else:
+                for record in outcome.records:
+                    self._machine.replay(record)
+                self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
+                self._seen = batch.end_offset
+        self._park(self._seen, outcome, done)
+        self._release()
+
+    def _park(self, offset: int, outcome: Outcome, done: Reply | None) -> None:
+        now = self._clock.mono_ms()
+        self._parked.append(_Parked(offset, outcome.reply, outcome.timers, now, done))
+
+    def _release(self) -> None:
+        if self._releasing:
+            return  # a reply led to another submit; the loop below goes on with it
+        self._releasing = True
+        try:
+            while self._parked and self._parked[0].offset <= self._log.committed_offset:
+                parked = self._parked.popleft()
+                for timer in parked.timers:
+                    self._set(timer, parked.decided_mono_ms)
+                if parked.done is not None:
+                    parked.done(parked.reply)
+        finally:
+            self._releasing = False
+
+    # Timers
+
+    def _set(self, timer: SetTimer | CancelTimer, decided_mono_ms: float) -> None:
+        running = self._set_timers.pop(timer.name, None)
+        if running is not None:
+            running.cancel()
+        if isinstance(timer, SetTimer):
+            wake_at = decided_mono_ms + timer.after_ms
+            self._set_timers[timer.name] = self._timers.at(wake_at, lambda: self._fire(timer))
+
+    def _fire(self, timer: SetTimer) -> None:
+        self._set_timers.pop(timer.name, None)
+        self.submit(timer.event)
+
+    # The log below
+
+    def committed(self, offset: int) -> None:
+        if self._before_release is not None:
+            self._before_release(offset)
+        self._release()
+
+    def lost(self) -> None:
+        """This node no longer leads: forget the machine, tell everyone who waits."""
+        if self._state is not State.INACTIVE:
+            self._drop(self._when_lost())
+
+    def gained(self) -> None:
+        """This node leads: load in slices, one per turn of the loop."""
+        self._begin_loading()
+        self._load_later(self._term)
+
+    def gained_now(self) -> None:
+        """As `gained`, but wait for the load. For start only."""
+        self._begin_loading()
+        while self._state is State.LOADING:
+            try:
+                self._load_slice()
+            except Cold as cold:
+                cold.file.read_now(cold.position, cold.size)
+
+    def _drop(self, error: KafkaError) -> None:
+        self._state = State.INACTIVE
+        self._term += 1
+        self._reader = None
+        self._machine = self._make()
+        self._seen = 0
+        for timer in self._set_timers.values():
+            timer.cancel()
+        self._set_timers.clear()
+        parked, self._parked = self._parked, deque()
+        for each in parked:
+            if each.done is not None:
+                each.done(error)
+
+    def _begin_loading(self) -> None:
+        if self._state is not State.INACTIVE:
+            self._drop(self._when_lost())
+        self._state = State.LOADING
+        self._term += 1
+        self._machine = self._make()
+        self._reader = self._log.read()
+
+    def _load_later(self, term: int) -> None:
+        def load() -> None:
+            if term != self._term or self._state is not State.LOADING:
+                return
+            try:
+                self._load_slice()
+            except Cold as cold:
+                cold.file.warm(cold.position, cold.size, warmed)
+                return
+            if self._state is State.LOADING:
+                self._timers.soon(load)
+
+        def warmed(failure: DiskFailed | None) -> None:
+            if term != self._term:
+                return
+            if failure is not None:
+                self._drop(KafkaStorageError(str(failure)))
+                return
+            load()
+
+        self._timers.soon(load)
+
+    def _load_slice(self) -> None:
+        assert self._reader is not None, "a load has a reader from its first slice to its last"
+        batches = self._reader.next_slice()
+        for batch in batches:
+            for record in batch.records:
+                self._machine.replay(record)
+            self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
+            self._seen = batch.end_offset
+        if not batches:
+            self._reader = None
+            self._state = State.ACTIVE
+            self._perform(self._machine.loaded(self._clock.wall_ms()), None)

@@ -1,0 +1,433 @@
+"""Wires broker, controller and the world into a running node.
+
+A start either ends with the node serving, or with StartRefused: what is wrong, where, and what to
+do about it. A stop finishes what is parked, writes everything out and leaves the marker of a clean
+shutdown.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.broker.broker import Broker
+from penstock.broker.directory import Directory
+from penstock.broker.duties import Duties
+from penstock.broker.listener import Listener
+from penstock.broker.loading import load_partitions, read_clean_marker, write_clean_marker
+from penstock.config.broker import BrokerConfig
+from penstock.config.listeners import Listener as ListenerConfig
+from penstock.controller.config_rules import TableRules
+from penstock.controller.controller import NewerMetadata
+from penstock.controller.delta import MetadataCorrupt
+from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
+from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
+from penstock.controller.storage import MetaProperties, StorageError, open_directories_now
+from penstock.errors import KafkaError
+from penstock.log.config import LogConfig
+from penstock.raft.errors import QuorumError
+from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
+from penstock.raft.stored_log import StoredLog
+from penstock.raft.voters import Voter, VoterEndpoint
+from penstock.wire.messages import k62_broker_registration as k62
+from penstock.wire.messages import k63_broker_heartbeat as k63
+from penstock.wire.messages import k70_controller_registration as k70
+from penstock.world import Disk, DiskFailed, World
+
+log = logging.getLogger("penstock.node")
+
+LOCK_FILE = ".lock"
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+PROTOCOL_VERSION = 4  # of BrokerRegistration; the others below are 0-2
+STOP_MS_MAX = 4_000
+ENDPOINT_DEFAULT = VoterEndpoint("CONTROLLER", "localhost", 0)
+
+
+class StartRefused(Exception):
+    """The node cannot start; the text says why and what to do next."""
+
+
+class Node:
+    """One node. All methods are called on its loop, `start` before the loop runs."""
+
+    def __init__(self, world: World, config: BrokerConfig) -> None:
+        self.world = world
+        self.config = config
+        self.broker: Broker | None = None
+        self.metadata: MetadataQuorum | None = None
+        self.cluster_id = ""
+        self.failure: str | None = None
+        self._disks: list[Disk] = []
+        self._duties: Duties | None = None
+        self._on_ready: Callable[[], None] = lambda: None
+        self._on_stopped: Callable[[], None] = lambda: None
+        self._stopping = False
+        self._broker_epoch = -1
+
+    # -- starting
+
+    def start(self, on_ready: Callable[[], None], on_stopped: Callable[[], None]) -> None:
+        """Open everything; StartRefused if that cannot be. `on_ready` follows on the loop."""
+        self._on_ready = on_ready
+        self._on_stopped = on_stopped
+        try:
+            self._open()
+        except (StorageError, QuorumError, MetadataCorrupt, NewerMetadata) as error:
+            self._let_go()
+            raise StartRefused(str(error)) from error
+        except DiskFailed as error:
+            self._let_go()
+            raise StartRefused(
+                f"{error}. Check that the directory exists, is writable by this user and has room,"
+                " or choose another one (--data DIR, or log.dirs)."
+            ) from error
+        except StartRefused:
+            self._let_go()
+            raise
+
+    def _open(self) -> None:
+        config = self.config
+        data_disks: list[Disk] = []
+        for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
+            disk = self.world.disk(root)
+            if root in config.log_dirs:
+                data_disks.append(disk)
+            if not disk.lock(LOCK_FILE):
+                raise StartRefused(
+                    f"Another node is using {disk.root} (it holds {LOCK_FILE}). Stop it, or give"
+                    " this node another directory (--data DIR, or log.dirs)."
+                )
+            self._disks.append(disk)
+        sole = config.sole_voter
+        properties = open_directories_now(
+            self._disks,
+            node_id=config.node_id,
+            cluster_id=None,
+            sole_voter=sole,
+            endpoint=self._controller_endpoint(),
+            clock=self.world.clock,
+            entropy=self.world.entropy,
+        )
+        self.cluster_id = properties[0].cluster_id
+        metadata = self._make_metadata(properties[0])
+        metadata.start()
+        broker = Broker(self.world, config, MetadataOf(metadata, self.cluster_id))
+        self.metadata, self.broker = metadata, broker
+        metadata.on_image(broker.follow)
+        waits = config.durability == "fsync"
+        directories = [
+            Directory(
+                disk,
+                each.directory_id,
+                waits_for_sync=waits,
+                on_failed=self._directory_failed,
+                touch=broker.touch,
+            )
+            for disk, each in zip(self._disks, properties, strict=True)
+            if disk in data_disks
+        ]
+        broker.use_directories(directories)
+        self._listen(broker)
+        self._register(broker, metadata)
+
+    def _controller_endpoint(self) -> VoterEndpoint:
+        for listener in self.config.controller_listeners:
+            return VoterEndpoint(listener.name, self._reachable(listener.host), listener.port)
+        return ENDPOINT_DEFAULT
+
+    def _reachable(self, host: str) -> str:
+        """A name under which others find this machine; an empty host means all its addresses."""
+        return host or self.world.network.host_name()
+
+    def _make_metadata(self, properties: MetaProperties) -> MetadataQuorum:
+        config, world = self.config, self.world
+        disk = self._disks[0]
+        return MetadataQuorum(
+            disk,
+            world.clock,
+            world.timers,
+            world.entropy,
+            me=Voter(config.node_id, properties.directory_id, (self._controller_endpoint(),)),
+            quorum=QuorumSettings(voter_ids=tuple(each.node_id for each in config.voters)),
+            controller=ControllerSettings(
+                cluster_id=properties.cluster_id,
+                node_id=config.node_id,
+                num_partitions=config.integer("num.partitions"),
+                default_replication_factor=config.integer("default.replication.factor"),
+                delete_topic_enable=config.boolean("delete.topic.enable"),
+                min_insync_replicas=config.integer("min.insync.replicas"),
+                unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
+            ),
+            rules=TableRules(config),
+            snapshots=SnapshotPolicy(
+                bytes_between_max=config.integer("metadata.log.max.record.bytes.between.snapshots"),
+                interval_ms=config.integer("metadata.log.max.snapshot.interval.ms"),
+            ),
+            open_log=lambda recovered_to: StoredLog(
+                disk, METADATA_DIRECTORY, LogConfig(), world.clock, recovered_to
+            ),
+            failed=self._metadata_failed,
+        )
+
+    def _listen(self, broker: Broker) -> None:
+        controllers = self.config.controller_listener_names
+        for wanted in self.config.listeners:
+            listener = Listener(broker, wanted.name, controller=wanted.name in controllers)
+            try:
+                listener.open(wanted.host, wanted.port)
+            except OSError as error:
+                raise StartRefused(
+                    f"Cannot listen on {wanted.host or '*'}:{wanted.port}"
+                    f" ({error.strerror or error}). Stop what uses that address, or choose another"
+                    f" one: --set listeners={wanted.name}://{wanted.host or '127.0.0.1'}:PORT"
+                ) from error
+            broker.listeners.append(listener)
+
+    def advertised(self, listener: Listener) -> tuple[str, int]:
+        """Where clients of this listener are sent."""
+        for said in self.config.advertised_listeners:
+            if said.name == listener.name:
+                return self._reachable(said.host), said.port or listener.address[1]
+        return self._reachable(""), listener.address[1]
+
+    def _register(self, broker: Broker, metadata: MetadataQuorum) -> None:
+        config = self.config
+        incarnation_id = self.world.entropy.uuid()
+        endpoints = {
+            listener: k62.Listener(
+                name=listener.name,
+                host=self.advertised(listener)[0],
+                port=self.advertised(listener)[1],
+                security_protocol=SECURITY_PROTOCOLS[config.security_protocols[listener.name]],
+            )
+            for listener in broker.listeners
+        }
+        rack = config.get("broker.rack")
+        request = k62.BrokerRegistrationRequest(
+            broker_id=config.node_id,
+            cluster_id=self.cluster_id,
+            incarnation_id=incarnation_id,
+            listeners=[each for it, each in endpoints.items() if it.kind == "broker"],
+            features=[
+                k62.Feature(
+                    name=name,
+                    min_supported_version=supported.low,
+                    max_supported_version=supported.high,
+                )
+                for name, supported in SUPPORTED_FEATURES.items()
+            ],
+            rack=None if rack is None else str(rack),
+            log_dirs=[each.directory_id for each in broker.hosting.directories],
+            previous_broker_epoch=read_clean_marker(self._disks[0]),
+        )
+        self._register_controller(broker, metadata, incarnation_id)
+        metadata.submit(request, PROTOCOL_VERSION, self._registered)
+
+    def _register_controller(
+        self, broker: Broker, metadata: MetadataQuorum, incarnation_id: bytes
+    ) -> None:
+        listeners = [each for each in broker.listeners if each.kind == "controller"]
+        if not listeners:
+            return
+        request = k70.ControllerRegistrationRequest(
+            controller_id=self.config.node_id,
+            incarnation_id=incarnation_id,
+            listeners=[
+                k70.Listener(
+                    name=each.name,
+                    host=self.advertised(each)[0],
+                    port=self.advertised(each)[1],
+                    security_protocol=0,
+                )
+                for each in listeners
+            ],
+            features=[
+                k70.Feature(
+                    name=name,
+                    min_supported_version=supported.low,
+                    max_supported_version=supported.high,
+                )
+                for name, supported in SUPPORTED_FEATURES.items()
+            ],
+        )
+        metadata.submit(request, 0, lambda _result: None)
+
+    def _registered(self, result: k62.BrokerRegistrationResponse | KafkaError) -> None:
+        """On the loop: the registration is committed, so the image is whole."""
+        if isinstance(result, KafkaError) or result.error_code:
+            self._give_up(f"the controller refused the registration of this node: {result}")
+            return
+        assert self.broker is not None and self.metadata is not None, "registered before opened"
+        self._broker_epoch = result.broker_epoch
+        try:
+            load_partitions(self.broker)
+        except DiskFailed as error:
+            self._give_up(str(error))
+            return
+        heartbeat = k63.BrokerHeartbeatRequest(
+            broker_id=self.config.node_id,
+            broker_epoch=result.broker_epoch,
+            current_metadata_offset=self.metadata.image.offset,
+        )
+        self.metadata.submit(heartbeat, 2, self._unfenced)
+
+    def _unfenced(self, result: Any) -> None:
+        if isinstance(result, KafkaError):
+            self._give_up(f"the controller refused the heartbeat of this node: {result}")
+            return
+        broker = self.broker
+        assert broker is not None, "unfenced before opened"
+        self._duties = Duties(broker)
+        broker.hosting.when_settled(self._ready)
+
+    def _ready(self) -> None:
+        assert self.broker is not None, "ready before opened"
+        for listener in self.broker.listeners:
+            listener.serve()
+        self._on_ready()
+
+    # -- failing
+
+    def _metadata_failed(self, failure: DiskFailed) -> None:
+        self._give_up(
+            f"the metadata log failed: {failure}. Nothing that was acknowledged is lost. Repair the"
+            " disk under it and start the node again."
+        )
+
+    def _directory_failed(self, _directory: Directory) -> None:
+        assert self.broker is not None, "a directory fails while the broker runs"
+        self.broker.produce_memo.clear()
+        if all(each.failed for each in self.broker.hosting.directories):
+            self._give_up("every log directory has failed. Repair the disks and start again.")
+
+    def _give_up(self, reason: str) -> None:
+        log.critical("%s", reason)
+        self.failure = reason
+        self._end()
+
+    # -- stopping
+
+    def stop(self) -> None:
+        """Stop accepting, finish what is parked, write everything out; then `on_stopped`."""
+        if self._stopping:
+            return
+        self._stopping = True
+        broker = self.broker
+        if broker is None:
+            self._end()
+            return
+        broker.stopping = True
+        if self._duties is not None:
+            self._duties.stop()
+        for listener in broker.listeners:
+            listener.drain()
+        until = self.world.clock.mono_ms() + STOP_MS_MAX
+        self._drain(broker, until)
+
+    def kill(self) -> None:
+        """Stop at once, as if the process had been killed: nothing is written, nobody is told."""
+        self._stopping = True
+        if self._duties is not None:
+            self._duties.stop()
+        self._let_go()
+        self._on_stopped()
+
+    def _drain(self, broker: Broker, until: float) -> None:
+        """Wait, for a bounded time, until nobody waits for an answer and no disk work runs."""
+        now = self.world.clock.mono_ms()
+        unanswered = any(
+            connection.replies or connection.peer.unsent_bytes
+            for listener in broker.listeners
+            for connection in listener.connections
+        )
+        busy = any(partition.log.chores.busy for partition in broker.hosting.all())
+        if (unanswered or busy) and now < until:
+            self.world.timers.at(now + 5, lambda: self._drain(broker, until))
+            return
+        for listener in broker.listeners:
+            listener.close_all()
+        self._close_logs(broker)
+        self._end()
+
+    def _close_logs(self, broker: Broker) -> None:
+        for directory in broker.hosting.directories:
+            if directory.failed:
+                continue
+            try:
+                for partition in directory.partitions:
+                    partition.log.close()
+                broker.hosting.checkpoint_now(directory)
+                write_clean_marker(directory.disk, self._broker_epoch)
+            except DiskFailed as failure:
+                log.error("%s was not stopped cleanly: %s", directory.disk.root, failure)
+
+    def _end(self) -> None:
+        if self.metadata is not None:
+            self.metadata.stop()
+            self.metadata = None
+        if self.broker is not None:
+            for listener in self.broker.listeners:
+                listener.close_all()
+        self._let_go()
+        self._on_stopped()
+
+    def _let_go(self) -> None:
+        if self.broker is not None:
+            for listener in self.broker.listeners:
+                listener.stop_accepting()
+        for disk in self._disks:
+            disk.unlock()
+        self._disks.clear()
+
+
+class MetadataOf:
+    """The metadata quorum as the broker sees it."""
+
+    def __init__(self, quorum: MetadataQuorum, cluster_id: str) -> None:
+        self._quorum = quorum
+        self.cluster_id = cluster_id
+        self.submit = quorum.submit
+        self.describe = quorum.describe
+
+    @property
+    def image(self) -> Any:
+        return self._quorum.image
+
+
+class Running(NamedTuple):
+    """What a started node tells the one who started it."""
+
+    config: BrokerConfig
+    cluster_id: str
+    listeners: tuple[ListenerConfig, ...]  # with the ports that are really listened on
+
+
+def run_node(config: BrokerConfig, announce: Callable[[Running], None]) -> int:
+    """Run a node in this process until SIGTERM or SIGINT; the exit code.
+
+    StartRefused if it cannot start.
+    """
+    from penstock.real.process import run_until_signal
+    from penstock.real.world import RealWorld
+
+    world = RealWorld()
+    node = Node(world, config)
+
+    def ready() -> None:
+        assert node.broker is not None, "ready before opened"
+        announce(
+            Running(
+                config,
+                node.cluster_id,
+                tuple(
+                    wanted._replace(port=each.address[1])
+                    for wanted, each in zip(config.listeners, node.broker.listeners, strict=True)
+                ),
+            )
+        )
+
+    try:
+        node.start(ready, world.loop.stop)
+        run_until_signal(world.loop, node.stop)
+    finally:
+        world.close()
+    return 1 if node.failure else 0

@@ -1,0 +1,1 @@
+"""The metadata quorum: one log that all controllers agree on. For now a quorum of one."""

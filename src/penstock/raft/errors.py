@@ -1,0 +1,17 @@
+"""What keeps the quorum from starting; each text says what to do about it."""
+
+
+class QuorumError(Exception):
+    """The metadata quorum cannot start or go on."""
+
+
+class NotServedYet(QuorumError):
+    """Legal in Kafka, and not offered here so far."""
+
+
+class NotAVoter(QuorumError):
+    """The metadata log names other voters than this node."""
+
+
+class QuorumFilesCorrupt(QuorumError):
+    """A file of the quorum is not what it should be."""

@@ -1,0 +1,456 @@
+"""The metadata quorum of one: this node is the only voter, so it leads as soon as it starts.
+
+It satisfies machine.ReplicatedLog. Invariants: an epoch is on disk before it is used; the first
+batch of an epoch names its leader; only what is synced counts as committed, and the committed
+offset never moves back.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from penstock.errors import NotController, RecordListTooLarge
+from penstock.raft.control import control_record, read_control
+from penstock.raft.errors import NotAVoter, NotServedYet, QuorumFilesCorrupt
+from penstock.raft.log_protocol import BATCH_BYTES_MAX, MetadataLog
+from penstock.raft.quorum_state import (
+    QuorumState,
+    load_quorum_state,
+    store_quorum_state_now,
+)
+from penstock.raft.snapshot import (
+    Snapshot,
+    SnapshotId,
+    SnapshotWriting,
+    list_snapshots,
+    read_snapshot,
+    remove_parts_now,
+    snapshot_batches,
+)
+from penstock.raft.voters import KRAFT_VERSION_MAX, Voter, Voters, from_record, to_record
+from penstock.wire.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    CONTROL,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    Header,
+    Record,
+    batch_headers,
+    build_batch,
+    read_records,
+)
+from penstock.wire.records.quorum import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+    VotersRecord,
+)
+from penstock.world import Clock, Disk, DiskFailed, Done, Timers
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+READ_SLICE_BYTES = 128 * 1024
+SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
+
+
+class LogBatch(NamedTuple):
+    """Records that were written together; control records stay inside the quorum."""
+
+    records: Sequence[Any]
+    end_offset: int
+    epoch: int
+    timestamp_ms: int
+
+
+class Follower(Protocol):
+    def gained(self) -> None: ...
+    def lost(self) -> None: ...
+    def committed(self, offset: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSettings:
+    """`voter_ids` is controller.quorum.voters where it is set (kraft.version 0)."""
+
+    directory: str = METADATA_DIRECTORY
+    voter_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """What DescribeQuorum tells."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    end_offset: int
+    voters: Voters
+    kraft_version: int
+
+
+class Quorum:
+    """`encode` and `decode` turn the machine's records into bytes and back. `open_log` gets the
+    offset up to which a snapshot covers everything; a log that ends before it begins anew there."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        timers: Timers,
+        me: Voter,
+        settings: QuorumSettings,
+        *,
+        open_log: Callable[[int], MetadataLog],
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+        failed: Callable[[DiskFailed], None],
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._timers = timers
+        self._me = me
+        self._settings = settings
+        self._open_log = open_log
+        self._encode = encode
+        self._decode = decode
+        self._failed = failed
+        self._log: MetadataLog | None = None
+        self._follower: Follower | None = None
+        self._leading = False
+        self._epoch = 0
+        self._kraft_version = 0
+        self._voters: Voters = ()
+        self._committed = 0
+        self._syncing = False
+        self._snapshot: Snapshot | None = None  # the one that was loaded; let go after the load
+        self._snapshot_id: SnapshotId | None = None
+        self._writing: SnapshotWriting | None = None
+        self._bytes_since_snapshot = 0
+
+    # Start and stop
+
+    def start(self) -> None:
+        """Find out where the log ends, take the next epoch and lead. Waits for the disk."""
+        others = [voter for voter in self._settings.voter_ids if voter != self._me.node_id]
+        if others:
+            raise NotServedYet(
+                f"controller.quorum.voters names {len(self._settings.voter_ids)} voters; a quorum "
+                f"of more than one is not served yet. Leave only node {self._me.node_id} in it."
+            )
+        self._disk.make_directory(self._settings.directory)
+        remove_parts_now(self._disk, self._settings.directory)
+        self._load_snapshot()
+        floor = self._snapshot.id.end_offset if self._snapshot else 0
+        self._log = self._open_log(floor)
+        if self._log.start_offset > floor:
+            where = f"{self._disk.root}/{self._settings.directory}"
+            raise QuorumFilesCorrupt(
+                f"The metadata log in {where} starts at offset {self._log.start_offset}, and no "
+                "snapshot covers what comes before. Restore the newest snapshot from a copy."
+            )
+        log_epoch = self._scan_log(floor)
+        self._check_voters()
+        self._take_epoch(log_epoch)
+        self._begin_epoch()
+
+    def stop(self) -> None:
+        self._step_down()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _load_snapshot(self) -> None:
+        """The newest snapshot that is whole."""
+        directory = self._settings.directory
+        failure: QuorumFilesCorrupt | None = None
+        for snapshot_id in reversed(list_snapshots(self._disk, directory)):
+            path = f"{directory}/{snapshot_id.file_name}"
+            try:
+                snapshot = read_snapshot(self._disk, path, snapshot_id)
+            except QuorumFilesCorrupt as error:
+                failure = failure or error
+                continue
+            self._snapshot = snapshot
+            self._snapshot_id = snapshot_id
+            self._kraft_version = snapshot.kraft_version
+            self._voters = snapshot.voters
+            return
+        if failure is not None:
+            raise failure
+
+    def _scan_log(self, offset: int) -> int:
+        """Take in the quorum's own records from `offset` on; the last epoch in the log."""
+        epoch = self._snapshot.id.epoch if self._snapshot else 0
+        log = self._opened()
+        while data := log.read_now(offset, READ_SLICE_BYTES):
+            for batch, header in _batches(data):
+                offset = _end_offset(header)
+                epoch = max(epoch, header[LEADER_EPOCH])
+                self._bytes_since_snapshot += len(batch)
+                if header[ATTRIBUTES] & CONTROL:
+                    for record in read_records(batch):
+                        self._take_in(read_control(record))
+        return epoch
+
+    def _take_in(self, message: Any) -> None:
+        if isinstance(message, KRaftVersionRecord):
+            self._kraft_version = message.kraft_version
+        elif isinstance(message, VotersRecord):
+            self._voters = from_record(message)
+
+    def _check_voters(self) -> None:
+        if self._kraft_version > KRAFT_VERSION_MAX:
+            raise NotServedYet(
+                f"The metadata log is at kraft.version {self._kraft_version}; this server knows up "
+                f"to {KRAFT_VERSION_MAX}. Start it with a newer server."
+            )
+        if self._kraft_version == 0:
+            self._voters = (self._me,)
+            return
+        known = [voter for voter in self._voters if voter.node_id == self._me.node_id]
+        if not known:
+            ids = ", ".join(str(voter.node_id) for voter in self._voters) or "nobody"
+            raise NotAVoter(
+                f"The metadata log names {ids} as voters, not node {self._me.node_id}. Use the "
+                "node.id that this directory was formatted with."
+            )
+        if len(self._voters) > 1:
+            raise NotServedYet(
+                f"The metadata log names {len(self._voters)} voters; a quorum of more than one is "
+                "not served yet. Remove the other voters with kafka-metadata-quorum first."
+            )
+        if known[0].directory_id != self._me.directory_id:
+            raise NotAVoter(
+                f"Node {self._me.node_id} votes with another metadata directory than this one. Use "
+                "the directory that was formatted for it."
+            )
+
+    def _take_epoch(self, log_epoch: int) -> None:
+        stored = load_quorum_state(self._disk, self._settings.directory)
+        stored_epoch = stored.leader_epoch if stored else 0
+        self._epoch = max(log_epoch, stored_epoch) + 1
+        state = QuorumState(leader_epoch=self._epoch, leader_id=self._me.node_id)
+        voter_ids = tuple(voter.node_id for voter in self._voters)
+        store_quorum_state_now(
+            self._disk, self._settings.directory, state, voter_ids, self._kraft_version
+        )
+
+    def _begin_epoch(self) -> None:
+        log = self._opened()
+        voters = [LeaderChangeVoter(voter_id=voter.node_id) for voter in self._voters]
+        messages: list[Any] = [
+            LeaderChangeMessage(
+                leader_id=self._me.node_id, voters=voters, granting_voters=list(voters)
+            )
+        ]
+        # An empty log takes over what formatting left in the first snapshot; later the voters are
+        # written again when this node's endpoints have changed.
+        empty = log.end_offset == 0
+        moved = bool(self._me.endpoints) and self._voters != (self._me,)
+        if self._kraft_version > 0 and (empty or moved):
+            self._voters = (self._me,) if moved else self._voters
+            if empty:
+                messages.append(KRaftVersionRecord(kraft_version=self._kraft_version))
+            messages.append(to_record(self._voters))
+        now_ms = self._clock.wall_ms()
+        base = log.end_offset
+        records = [control_record(base + i, now_ms, each) for i, each in enumerate(messages)]
+        self._leading = True
+        self._write(records, control=True)
+
+    def _opened(self) -> MetadataLog:
+        assert self._log is not None, "start() opens the log"
+        return self._log
+
+    # ReplicatedLog
+
+    @property
+    def end_offset(self) -> int:
+        return self._opened().end_offset
+
+    @property
+    def committed_offset(self) -> int:
+        return self._committed
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def follow(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def append(self, records: Sequence[Any]) -> LogBatch:
+        """Write one atomic batch; it is committed when its sync is done."""
+        if not self._leading:
+            raise NotController("This node does not lead the metadata quorum.")
+        base = self.end_offset
+        now_ms = self._clock.wall_ms()
+        made = [
+            Record(base + index, now_ms, None, self._encode(record))
+            for index, record in enumerate(records)
+        ]
+        self._write(made, control=False)
+        return LogBatch(records, self.end_offset, self._epoch, now_ms)
+
+    def _write(self, records: list[Record], *, control: bool) -> None:
+        log = self._opened()
+        data = build_batch(
+            records, base_offset=log.end_offset, leader_epoch=self._epoch, control=control
+        )
+        if len(data) > BATCH_BYTES_MAX:
+            raise RecordListTooLarge(
+                f"The change needs {len(data)} bytes of metadata at once; at most "
+                f"{BATCH_BYTES_MAX} are possible. Split it into several requests."
+            )
+        log.append(data)
+        self._bytes_since_snapshot += len(data)
+        self._sync()
+
+    def _sync(self) -> None:
+        """One sync at a time; it covers all that was written before it began."""
+        if self._syncing or not self._leading:
+            return
+        self._syncing = True
+        end_offset = self.end_offset
+
+        def synced(failure: DiskFailed | None) -> None:
+            self._syncing = False
+            if not self._leading:
+                return
+            if failure is not None:
+                self._step_down()
+                self._failed(failure)
+                return
+            assert end_offset >= self._committed, "the committed offset never moves back"
+            self._committed = end_offset
+            if self.end_offset > end_offset:
+                self._sync()
+            if self._follower is not None:
+                self._follower.committed(end_offset)
+
+        self._opened().flush(synced)
+
+    def _step_down(self) -> None:
+        self._leading = False
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        if self._follower is not None:
+            self._follower.lost()
+
+    def read(self) -> "QuorumReader":
+        """From the loaded snapshot through the log to its end."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None and self._snapshot_id is not None:
+            path = f"{self._settings.directory}/{self._snapshot_id.file_name}"
+            snapshot = read_snapshot(self._disk, path, self._snapshot_id)
+        return QuorumReader(self._opened(), snapshot, self._decode)
+
+    # Snapshots
+
+    @property
+    def snapshot_id(self) -> SnapshotId | None:
+        """The newest complete snapshot."""
+        return self._snapshot_id
+
+    @property
+    def bytes_since_snapshot(self) -> int:
+        return self._bytes_since_snapshot
+
+    @property
+    def writing_snapshot(self) -> bool:
+        return self._writing is not None
+
+    def write_snapshot(
+        self, snapshot_id: SnapshotId, values: Iterator[bytes], timestamp_ms: int, done: Done
+    ) -> None:
+        """In slices; `values` are the records of the committed state at that offset."""
+        assert self._writing is None, "one snapshot at a time"
+        assert snapshot_id.end_offset <= self._committed, "a snapshot holds committed records only"
+        batches = snapshot_batches(
+            snapshot_id,
+            values,
+            timestamp_ms=timestamp_ms,
+            now_ms=self._clock.wall_ms(),
+            kraft_version=self._kraft_version,
+            voters=self._voters,
+        )
+        bytes_before = self._bytes_since_snapshot
+
+        def written(failure: DiskFailed | None) -> None:
+            self._writing = None
+            if failure is None:
+                self._snapshot_id = snapshot_id
+                self._bytes_since_snapshot -= bytes_before
+                self._clean_up()
+            done(failure)
+
+        self._writing = SnapshotWriting(
+            self._disk,
+            f"{self._settings.directory}/{snapshot_id.file_name}",
+            batches,
+            soon=self._timers.soon,
+            done=written,
+        )
+        self._writing.start()
+
+    def _clean_up(self) -> None:
+        """Older snapshots go, and the part of the log that nobody needs with them."""
+        known = list_snapshots(self._disk, self._settings.directory)
+        kept, old = known[-SNAPSHOTS_KEPT:], known[:-SNAPSHOTS_KEPT]
+        for snapshot_id in old:
+            path = f"{self._settings.directory}/{snapshot_id.file_name}"
+            self._disk.remove(path, lambda _failure: None)  # tried again after the next one
+        self._opened().delete_before(kept[0].end_offset)
+
+    def describe(self) -> QuorumView:
+        return QuorumView(
+            leader_id=self._me.node_id if self._leading else -1,
+            epoch=self._epoch,
+            high_watermark=self._committed,
+            end_offset=self.end_offset,
+            voters=self._voters,
+            kraft_version=self._kraft_version,
+        )
+
+
+class QuorumReader:
+    """Everything to replay: first the snapshot, then the log behind it."""
+
+    def __init__(
+        self, log: MetadataLog, snapshot: Snapshot | None, decode: Callable[[bytes], Any]
+    ) -> None:
+        self._log = log
+        self._snapshot = snapshot
+        self._decode = decode
+        self._offset = snapshot.id.end_offset if snapshot else 0
+
+    def next_slice(self) -> list[LogBatch]:
+        if self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            records = [self._decode(value) for value in snapshot.values]
+            end_offset, epoch = snapshot.id
+            return [LogBatch(records, end_offset, epoch, snapshot.timestamp_ms)]
+        slices = []
+        for batch, header in _batches(self._log.read_now(self._offset, READ_SLICE_BYTES)):
+            records = []
+            if not header[ATTRIBUTES] & CONTROL:
+                records = [self._decode(record.value or b"") for record in read_records(batch)]
+            self._offset = _end_offset(header)
+            slices.append(
+                LogBatch(records, self._offset, header[LEADER_EPOCH], header[BASE_TIMESTAMP])
+            )
+        return slices
+
+
+def _batches(data: bytes) -> Iterator[tuple[memoryview, Header]]:
+    view = memoryview(data)
+    for position, header in batch_headers(data):
+        yield view[position : position + LENGTH_OVERHEAD + header[LENGTH]], header
+
+
+def _end_offset(header: Header) -> int:
+    return header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1

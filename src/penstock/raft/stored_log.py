@@ -1,0 +1,127 @@
+"""The metadata log on a disk: a partition's log, used the way the quorum needs it."""
+
+from collections.abc import Callable
+
+from penstock.log.config import LogConfig
+from penstock.log.directory import LOG, parse_segment_file
+from penstock.log.log import Log
+from penstock.log.recovery import open_log
+from penstock.log.retention import advance_start, delete_old_segments
+from penstock.model import METADATA_TOPIC_ID
+from penstock.raft.log_protocol import BATCH_BYTES_MAX
+from penstock.world import Clock, Cold, Disk, DiskFailed, Done
+
+SEGMENT_BYTES = 1 << 30
+
+
+class StoredLog:
+    """Satisfies log_protocol.MetadataLog. Everything below `recovered_to` is known to be safe."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, clock: Clock, recovered_to: int
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        now_ms = clock.wall_ms()
+        names = (parse_segment_file(name) for name in disk.list(directory))
+        if any(name and name[1] == LOG for name in names):
+            log = self._open(disk, directory, config, recovered_to, 0)
+            if log.end_offset < recovered_to:
+                # A snapshot holds all that the log has, and more: begin anew behind it.
+                log.active.file.close()
+                log = self._open(disk, directory, config, recovered_to, recovered_to)
+        else:
+            log = Log.create(
+                disk, directory, METADATA_TOPIC_ID, config, now_ms, start_offset=recovered_to
+            )
+        self._log: Log = log
+
+    def _open(
+        self, disk: Disk, directory: str, config: LogConfig, recovered_to: int, start_offset: int
+    ) -> Log:
+        return open_log(
+            disk,
+            directory,
+            config,
+            now_ms=self._clock.wall_ms(),
+            clean=False,
+            recovery_point=recovered_to,
+            start_offset=start_offset,
+        )
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    def append(self, data: bytes) -> None:
+        self._log.append_as_follower(data, self._clock.wall_ms())
+
+    def read_now(self, offset: int, size_max: int) -> bytes:
+        if offset >= self._log.end_offset:
+            return b""
+        while True:
+            try:
+                found = self._log.read(
+                    offset, size_max, upper_offset=self._log.end_offset, min_one_batch=True
+                )
+            except Cold as cold:
+                cold.file.read_now(cold.position, cold.size)
+                continue
+            assert found.file is not None, "there is something below the end"
+            return found.file.read_now(found.position, found.size)
+
+    def flush(self, done: Done) -> None:
+        files, offset = self._log.begin_sync()
+        waiting = len(files)
+        first_failure: DiskFailed | None = None
+
+        def synced(failure: DiskFailed | None) -> None:
+            nonlocal waiting, first_failure
+            waiting -= 1
+            first_failure = first_failure or failure
+            if waiting > 0:
+                return
+            if first_failure is None:
+                self._log.synced_to(offset)
+            done(first_failure)
+
+        for file in files:
+            file.sync(synced)
+        if not files:
+            done(None)
+
+    def delete_before(self, offset: int) -> None:
+        log, now_ms = self._log, self._clock.wall_ms()
+        log.roll(now_ms)
+        advance_start(log, min(offset, log.end_offset))
+        try:
+            removals = delete_old_segments(log, now_ms, offset)
+        except Cold:
+            return  # tried again after the next snapshot
+        for removal in removals:
+            for path in removal.paths:
+                log.chores.remove(path)
+
+    def close(self) -> None:
+        if self._log.chores.failure is None and not self._log.chores.busy:
+            self._log.close()
+        else:
+            # All that was promised is synced; what is missing beside it is made anew at start.
+            self._log.active.file.close()
+
+
+def open_stored_log(
+    disk: Disk, directory: str, clock: Clock, segment_bytes: int = SEGMENT_BYTES
+) -> Callable[[int], StoredLog]:
+    """What the quorum calls once it knows up to where a snapshot covers the log."""
+    config = LogConfig(
+        segment_bytes=segment_bytes,
+        message_bytes_max=BATCH_BYTES_MAX,
+        retention_ms=-1,
+        retention_bytes=-1,
+    )
+    return lambda recovered_to: StoredLog(disk, directory, config, clock, recovered_to)

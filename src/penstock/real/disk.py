@@ -1,0 +1,331 @@
+"""Files and directories of the operating system.
+
+Nothing here makes the loop wait: reads take what the page cache has, everything that syncs or
+unlinks runs on a worker. Calls ending in `_now` wait; start and stop use them.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File, Workers
+
+PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
+JOIN_BYTES_MAX = 64 * 1024
+PROBE_STEP_BYTES = 64 * 1024  # well below the kernel's read-ahead
+READ_AHEAD_BYTES = 256 * 1024
+SYNC_THREADS = 4
+# Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
+_NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
+
+
+@contextmanager
+def _complaints(what: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DiskFailed
+        raise kind(f"{what}: {error.strerror or error}") from error
+
+
+class RealFile:
+    """An open file. The descriptor goes when the last reference (a range being sent) does."""
+
+    __slots__ = ("_closed", "_disk", "_fd", "_name_synced", "_nowait", "path", "size")
+
+    def __init__(self, disk: "RealDisk", path: str, fd: int, *, fresh: bool) -> None:
+        self._disk = disk
+        self._fd = fd
+        self._closed = False
+        self._name_synced = not fresh
+        self._nowait = bool(_NOWAIT)
+        self.path = path
+        self.size = os.fstat(fd).st_size
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        assert not self._closed, "a closed file takes no writes"
+        before = self.size
+        try:
+            with _complaints(f"cannot write {self.path}"):
+                if len(parts) == 1:
+                    self._write(parts[0])
+                else:
+                    self._write_parts(parts)
+        except DiskFailed:
+            self.size = before
+            with _complaints(f"cannot cut {self.path} back"):
+                os.ftruncate(self._fd, before)
+            raise
+
+    def _write(self, part: Buffer) -> None:
+        written = os.write(self._fd, part)
+        self.size += written
+        while written < len(part):
+            more = os.write(self._fd, memoryview(part)[written:])
+            written += more
+            self.size += more
+
+    def _write_parts(self, parts: Sequence[Buffer]) -> None:
+        total = sum(map(len, parts))
+        if total <= JOIN_BYTES_MAX:
+            self._write(b"".join(parts))
+            return
+        for first in range(0, len(parts), PARTS_PER_WRITE_MAX):
+            some = parts[first : first + PARTS_PER_WRITE_MAX]
+            expected = sum(map(len, some))
+            written = os.writev(self._fd, some)
+            self.size += written
+            if written < expected:
+                self._write(b"".join(some)[written:])
+
+    def read(self, position: int, size: int) -> bytes:
+        size = min(size, self.size - position)
+        if size <= 0:
+            return b""
+        if not self._nowait:
+            return os.pread(self._fd, size, position)
+        target = bytearray(size)
+        try:
+            got = os.preadv(self._fd, (target,), position, _NOWAIT)
+        except BlockingIOError:
+            raise Cold(self, position, size) from None
+        except OSError as error:
+            if error.errno in _NO_NOWAIT:
+                self._nowait = False
+                return os.pread(self._fd, size, position)
+            raise DiskFailed(f"cannot read {self.path}: {error.strerror}") from error
+        if got < size:
+            raise Cold(self, position, size)
+        return bytes(target)
+
+    def probe(self, position: int, size: int) -> None:
+        if not self._nowait or size <= 0:
+            return
+        last = min(position + size, self.size) - 1
+        byte = (bytearray(1),)
+        try:
+            for at in (*range(position, last, PROBE_STEP_BYTES), last):
+                if not os.preadv(self._fd, byte, at, _NOWAIT):
+                    raise Cold(self, position, size)
+        except BlockingIOError:
+            raise Cold(self, position, size) from None
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
+                raise DiskFailed(f"cannot read {self.path}: {error.strerror}") from error
+            self._nowait = False
+
+    def warm(self, position: int, size: int, done: Done) -> None:
+        self._disk.offload(lambda: self._read_in(position, size), done)
+
+    def _read_in(self, position: int, size: int) -> None:
+        with _complaints(f"cannot read {self.path}"):
+            target = bytearray(READ_AHEAD_BYTES)
+            end = position + max(size, READ_AHEAD_BYTES)
+            while position < end:
+                got = os.preadv(self._fd, (target,), position)
+                if got == 0:
+                    return
+                position += got
+
+    def read_now(self, position: int, size: int) -> bytes:
+        with _complaints(f"cannot read {self.path}"):
+            parts = []
+            while size > 0 and (part := os.pread(self._fd, size, position)):
+                parts.append(part)
+                position += len(part)
+                size -= len(part)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def truncate(self, size: int, done: Done) -> None:
+        self.size = min(size, self.size)
+        self._disk.offload(lambda: self._cut(size), done)
+
+    def truncate_now(self, size: int) -> None:
+        self.size = min(size, self.size)
+        self._cut(size)
+
+    def _cut(self, size: int) -> None:
+        with _complaints(f"cannot truncate {self.path}"):
+            os.ftruncate(self._fd, size)
+
+    def sync(self, done: Done) -> None:
+        self._disk.offload(self.sync_now, done)
+
+    def sync_now(self) -> None:
+        with _complaints(f"cannot sync {self.path}"):
+            os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
+            if not self._name_synced:
+                self._disk.sync_name(self.path)
+                self._name_synced = True
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def _sync_each(files: Sequence[File]) -> None:
+    for file in files:
+        file.sync_now()
+
+
+class RealDisk:
+    """A directory tree of the operating system."""
+
+    def __init__(self, root: str, workers: Workers) -> None:
+        self.root = os.path.abspath(root)
+        self._workers = workers
+        self._locks: list[tuple[str, int]] = []
+        self._synced_directories: set[str] = set()
+        with _complaints(f"cannot make the directory {self.root}"):
+            os.makedirs(self.root, exist_ok=True)
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def offload(self, work: Callable[[], None], done: Done) -> None:
+        def finished(_result: object, failure: BaseException | None) -> None:
+            if failure is None or isinstance(failure, DiskFailed):
+                done(failure)
+            else:
+                done(DiskFailed(str(failure)))
+
+        self._workers.run(work, (), finished)
+
+    # -- files
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        with _complaints(f"cannot open {self._at(path)}"):
+            flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+            try:
+                return RealFile(self, self._at(path), os.open(self._at(path), flags), fresh=False)
+            except FileNotFoundError:
+                if not create:
+                    raise
+            fd = os.open(self._at(path), flags | os.O_CREAT, 0o644)
+            return RealFile(self, self._at(path), fd, fresh=True)
+
+    def list(self, path: str = "") -> list[str]:
+        with _complaints(f"cannot list {self._at(path)}"):
+            return sorted(os.listdir(self._at(path)))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._at(path))
+
+    def free_bytes(self) -> int:
+        facts = os.statvfs(self.root)
+        return facts.f_bavail * facts.f_frsize
+
+    def total_bytes(self) -> int:
+        facts = os.statvfs(self.root)
+        return facts.f_blocks * facts.f_frsize
+
+    def sync_files(self, files: Sequence[File], done: Done) -> None:
+        shares = [files[first::SYNC_THREADS] for first in range(min(SYNC_THREADS, len(files)))]
+        left = max(1, len(shares))
+        failures: list[DiskFailed] = []
+
+        def one_done(failure: DiskFailed | None) -> None:
+            nonlocal left
+            left -= 1
+            if failure is not None:
+                failures.append(failure)
+            if left == 0:
+                done(failures[0] if failures else None)
+
+        for share in shares or [()]:
+            self.offload(lambda share=share: _sync_each(share), one_done)  # type: ignore[misc]
+
+    def make_directory(self, path: str) -> None:
+        with _complaints(f"cannot make the directory {self._at(path)}"):
+            os.makedirs(self._at(path), exist_ok=True)
+
+    def sync_name(self, full_path: str) -> None:
+        """Make a file's name durable, and its directory's, up to the root."""
+        directory = os.path.dirname(full_path)
+        self._sync_directory(directory)
+        if directory != self.root and directory not in self._synced_directories:
+            self.sync_name(directory)
+            self._synced_directories.add(directory)
+
+    def _sync_directory(self, directory: str) -> None:
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, path: str, data: bytes, done: Done) -> None:
+        self.offload(lambda: self.replace_now(path, data), done)
+
+    def replace_now(self, path: str, data: bytes) -> None:
+        target = self._at(path)
+        aside = target + ".tmp"
+        with _complaints(f"cannot write {target}"):
+            with open(aside, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, target)
+            self.sync_name(target)
+
+    def rename(self, source: str, target: str, done: Done) -> None:
+        self.offload(lambda: self.rename_now(source, target), done)
+
+    def rename_now(self, source: str, target: str) -> None:
+        with _complaints(f"cannot rename {self._at(source)}"):
+            os.replace(self._at(source), self._at(target))
+            self._sync_directory(os.path.dirname(self._at(target)))
+            self._synced_directories.discard(self._at(source))
+
+    def remove(self, path: str, done: Done) -> None:
+        self.offload(lambda: self.remove_now(path), done)
+
+    def remove_now(self, path: str) -> None:
+        with _complaints(f"cannot remove {self._at(path)}"):
+            try:
+                if self.is_directory(path):
+                    shutil.rmtree(self._at(path))
+                else:
+                    os.unlink(self._at(path))
+            except FileNotFoundError:
+                pass
+            self._synced_directories.discard(self._at(path))
+
+    # -- the lock
+
+    def lock(self, path: str) -> bool:
+        target = os.path.realpath(self._at(path))
+        if target in _locked_here:
+            return False
+        with _complaints(f"cannot open the lock file {target}"):
+            fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # The kind of lock that Java takes, so that an Apache Kafka is kept out as well.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return False
+        _locked_here.add(target)
+        self._locks.append((target, fd))
+        return True
+
+    def unlock(self) -> None:
+        for target, fd in self._locks:
+            _locked_here.discard(target)
+            os.close(fd)
+        self._locks.clear()

@@ -1,0 +1,202 @@
+"""The event loop: one thread, run to completion, a turn at a time.
+
+A turn: wait for sockets, handle those that are ready, run due timers and calls from other
+threads, then everything that asked to run after the turn. A small loop over epoll measured equal
+to uvloop here and lets the end of a turn be seen, which asyncio does not.
+"""
+
+import heapq
+import itertools
+import os
+import select
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable
+
+TURN_WAIT_MS_MAX = 60_000
+EVENTS_PER_TURN_MAX = 1_024
+READABLE = 1  # select.EPOLLIN, spelled so that other systems have it too
+WRITABLE = 4  # select.EPOLLOUT
+
+
+class LoopTimer:
+    """A call that is due at a moment; cancelled ones stay in the heap until they come up."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+class Poller:
+    """Which descriptors are ready: epoll where there is one, else the best this system has."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll() if hasattr(select, "epoll") else None
+        self._selector = None if self._epoll else selectors.DefaultSelector()
+
+    def register(self, fd: int, mask: int) -> None:
+        if self._epoll:
+            self._epoll.register(fd, mask)
+        elif self._selector and mask:
+            self._selector.register(fd, _to_selector(mask))
+
+    def modify(self, fd: int, mask: int) -> None:
+        if self._epoll:
+            self._epoll.modify(fd, mask)
+            return
+        self.unregister(fd)
+        self.register(fd, mask)
+
+    def unregister(self, fd: int) -> None:
+        try:
+            if self._epoll:
+                self._epoll.unregister(fd)
+            elif self._selector:
+                self._selector.unregister(fd)
+        except (OSError, KeyError, ValueError):
+            pass  # closed or never registered: either way it is not watched any more
+
+    def poll(self, wait_ms: float) -> list[tuple[int, int]]:
+        if self._epoll:
+            return self._epoll.poll(wait_ms / 1000, EVENTS_PER_TURN_MAX)
+        assert self._selector is not None
+        ready = self._selector.select(wait_ms / 1000)
+        return [(key.fd, _from_selector(mask)) for key, mask in ready]
+
+    def close(self) -> None:
+        if self._epoll:
+            self._epoll.close()
+        elif self._selector:
+            self._selector.close()
+
+
+def _to_selector(mask: int) -> int:
+    wanted = selectors.EVENT_READ if mask & READABLE else 0
+    return wanted | (selectors.EVENT_WRITE if mask & WRITABLE else 0)
+
+
+def _from_selector(mask: int) -> int:
+    ready = READABLE if mask & selectors.EVENT_READ else 0
+    return ready | (WRITABLE if mask & selectors.EVENT_WRITE else 0)
+
+
+class Loop:
+    """Clock and timers of a real node, and the turn that everything happens in."""
+
+    def __init__(self) -> None:
+        self.poller = Poller()
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        self._timers: list[tuple[float, int, LoopTimer]] = []
+        self._order = itertools.count()
+        self._soon: deque[Callable[[], None]] = deque()
+        self._after_turn: deque[Callable[[], None]] = deque()
+        self._from_threads: deque[Callable[[], None]] = deque()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._woken = False
+        self._running = False
+        self.turn_ended: Callable[[], None] = lambda: None
+        self.watch(self._wake_read, READABLE, self._drain_wake)
+
+    # -- time
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def mono_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def at(self, mono_ms: float, call: Callable[[], None]) -> LoopTimer:
+        timer = LoopTimer(call)
+        heapq.heappush(self._timers, (mono_ms, next(self._order), timer))
+        return timer
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self._soon.append(call)
+
+    def after_turn(self, call: Callable[[], None]) -> None:
+        self._after_turn.append(call)
+
+    # -- descriptors
+
+    def watch(self, fd: int, mask: int, handler: Callable[[int], None]) -> None:
+        self.handlers[fd] = handler
+        self.poller.register(fd, mask)
+
+    def unwatch(self, fd: int) -> None:
+        self.handlers.pop(fd, None)
+        self.poller.unregister(fd)
+
+    # -- other threads
+
+    def call_from_thread(self, call: Callable[[], None]) -> None:
+        """Run `call` on the loop soon. The one method that other threads may use."""
+        self._from_threads.append(call)
+        if not self._woken:
+            self._woken = True
+            try:
+                os.write(self._wake_write, b"\0")
+            except (BlockingIOError, OSError):
+                pass  # the pipe is full, so the loop wakes anyway; or closed, so nobody listens
+
+    def _drain_wake(self, _mask: int) -> None:
+        self._woken = False
+        try:
+            os.read(self._wake_read, 4096)
+        except BlockingIOError:
+            pass
+
+    # -- running
+
+    def run(self) -> None:
+        """Turn until stopped."""
+        self._running = True
+        while self._running:
+            self.turn()
+
+    def stop(self) -> None:
+        self._running = False
+
+    def turn(self) -> None:
+        handlers = self.handlers
+        for fd, mask in self.poller.poll(self._wait_ms()):
+            handler = handlers.get(fd)
+            if handler is not None:  # one closed earlier in this very turn has none any more
+                handler(mask)
+        if self._timers:
+            self._run_due_timers()
+        for queue in (self._from_threads, self._soon):
+            for _ in range(len(queue)):
+                queue.popleft()()
+        after_turn = self._after_turn
+        while after_turn:
+            after_turn.popleft()()
+        self.turn_ended()
+
+    def _wait_ms(self) -> float:
+        if self._soon or self._from_threads or self._after_turn:
+            return 0
+        while self._timers and self._timers[0][2].call is None:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return TURN_WAIT_MS_MAX
+        return min(max(0.0, self._timers[0][0] - self.mono_ms()), TURN_WAIT_MS_MAX)
+
+    def _run_due_timers(self) -> None:
+        now_ms = self.mono_ms()
+        timers = self._timers
+        while timers and timers[0][0] <= now_ms:
+            timer = heapq.heappop(timers)[2]
+            if timer.call is not None:
+                timer.call()
+
+    def close(self) -> None:
+        self.poller.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)

@@ -1,0 +1,28 @@
+"""The process around a node: signals in, and a garbage collector that keeps out of the way."""
+
+import gc
+import signal
+from collections.abc import Callable
+
+from penstock.real.loop import Loop
+
+# Nothing on the hot path makes cycles; a full collection over a large metadata image would only
+# show up as a pause. Young collections stay, rarer.
+GC_THRESHOLDS = (50_000, 50, 100)
+
+
+def run_until_signal(loop: Loop, stop: Callable[[], None]) -> None:
+    """Run the loop; SIGTERM and SIGINT call `stop` on it, which ends the loop in its own time."""
+
+    def on_signal(_number: int, _frame: object) -> None:
+        loop.call_from_thread(stop)
+
+    before = {each: signal.signal(each, on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        loop.run()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,41 @@
+"""Leader side of one partition: knows the in-sync set, moves the high watermark.
+
+Invariant: within an epoch the high watermark never moves back.
+Reads no clock and no file.
+"""
+
+
+class Leader:
+    """What one leadership of a partition knows. Plain ints: this is on the hot path."""
+
+    __slots__ = ("epoch", "high_watermark", "isr", "min_insync", "node_id")
+
+    def __init__(
+        self,
+        node_id: int,
+        epoch: int,
+        isr: tuple[int, ...],
+        min_insync: int,
+        high_watermark: int,
+    ) -> None:
+        assert node_id in isr, "a leader is in its own in-sync set"
+        self.node_id = node_id
+        self.epoch = epoch
+        self.isr = isr
+        self.min_insync = min_insync
+        self.high_watermark = high_watermark
+
+    @property
+    def below_min_insync(self) -> bool:
+        return len(self.isr) < self.min_insync
+
+    def advance(self, local_end: int) -> bool:
+        """The leader's own log now counts up to `local_end`. True if the high watermark moved.
+
+        While the in-sync set is below min.insync.replicas nothing is committed, for acks=1
+        either: else a consumer could see what the next leader does not have.
+        """
+        if local_end <= self.high_watermark or len(self.isr) < self.min_insync:
+            return False
+        self.high_watermark = local_end
+        return True

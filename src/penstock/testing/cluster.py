@@ -1,0 +1,210 @@
+"""An embedded node: the same code as `penstock start`, on a thread of the test's process."""
+
+import contextlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from penstock.node import Node
+    from penstock.real.world import RealWorld
+
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 15.0
+DEFAULTS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+class Cluster:
+    """A cluster of one node on a free port of 127.0.0.1.
+
+    Use it as a context manager, plain or async, or call `start` and `stop`. The data lives in
+    memory unless a directory is given (`data=`) or a temporary one is asked for (`memory=False`).
+    Settings are Kafka's broker keys: Cluster({"num.partitions": "3"}).
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        data: str | None = None,
+        memory: bool | None = None,
+    ) -> None:
+        self._settings = {**DEFAULTS, **(settings or {})}
+        self._memory = data is None if memory is None else memory
+        self._data = data
+        self._temporary: str | None = None
+        self._memory_disks: dict[str, Any] = {}
+        self._world: RealWorld | None = None
+        self._node: Node | None = None
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._refusal: BaseException | None = None
+
+    # -- life
+
+    def start(self) -> Self:
+        """Start the node, or start it again on the same data; returns when it serves."""
+        assert self._thread is None, "this cluster is running"
+        self._ready.clear()
+        self._refusal = None
+        self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_SECONDS_MAX):
+            raise TimeoutError(f"the node did not start within {START_SECONDS_MAX:.0f} seconds")
+        if self._refusal is not None:
+            self._thread.join()
+            self._thread = None
+            raise self._refusal
+        return self
+
+    def stop(self) -> None:
+        """A clean stop, as by SIGTERM. A stopped cluster can be started again."""
+        self._end(lambda node: node.stop())
+
+    def kill(self) -> None:
+        """Stop at once, as by SIGKILL: nothing is flushed, nobody is told."""
+        self._end(lambda node: node.kill())
+
+    def _end(self, how: Any) -> None:
+        thread, world, node = self._thread, self._world, self._node
+        if thread is None or world is None or node is None:
+            return
+        world.loop.call_from_thread(lambda: how(node))
+        thread.join(STOP_SECONDS_MAX)
+        assert not thread.is_alive(), "the node did not stop"
+        self._thread = self._world = self._node = None
+
+    def close(self) -> None:
+        """Stop, and remove what is temporary."""
+        self.stop()
+        self._memory_disks.clear()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    # -- what a test needs
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port for clients."""
+        host, port = self.address
+        return f"{host}:{port}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.addresses["PLAINTEXT"]
+
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Where each listener can be reached, by its name."""
+        node = self._node
+        assert node is not None and node.broker is not None, "this cluster is not running"
+        return {each.name: node.advertised(each) for each in node.broker.listeners}
+
+    @property
+    def data(self) -> str:
+        """The directory with the data; a name only while it is in memory."""
+        return self._root()
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """Create a topic and return its name."""
+        from penstock.client.admin import Admin
+        from penstock.client.values import NewTopic
+
+        with Admin(self.bootstrap) as admin:
+            topic = NewTopic(name, partitions=partitions, configs=dict(config or {}))
+            result = admin.create_topics([topic])[name]
+        if isinstance(result, Exception):
+            raise result
+        return name
+
+    # -- inside
+
+    def _root(self) -> str:
+        if self._data is not None:
+            return self._data
+        if self._memory:
+            return "memory"
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="penstock-")
+        return self._temporary
+
+    def _run(self) -> None:
+        from penstock.config.broker import BrokerConfig
+        from penstock.node import Node
+
+        world = self._make_world()
+        try:
+            config = BrokerConfig.of({"log.dirs": self._root(), **self._settings})
+            node = Node(world, config)
+            node.start(self._ready.set, world.loop.stop)
+            self._world, self._node = world, node
+            world.loop.run()
+        except BaseException as error:
+            self._refusal = error
+        finally:
+            self._ready.set()
+            with contextlib.suppress(Exception):
+                world.close()
+
+    def _make_world(self) -> "RealWorld":
+        from penstock.real.world import RealWorld
+
+        if not self._memory:
+            return RealWorld()
+        disks = self._memory_disks
+
+        class MemoryWorld(RealWorld):
+            """Real sockets and threads over disks in memory, which outlive a restart."""
+
+            def disk(self, root: str) -> Any:
+                from penstock.testing.sim.disk import MemoryDisk
+
+                if root not in disks:
+                    disks[root] = MemoryDisk(root=root, soon=self.loop.soon)
+                return disks[root]
+
+        world = MemoryWorld()
+        for disk in disks.values():
+            disk.use_loop(world.loop.soon)
+        return world

@@ -1,0 +1,1 @@
+"""The world by a seed: a disk that can lose power, for now."""

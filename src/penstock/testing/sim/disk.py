@@ -1,0 +1,369 @@
+"""A disk in memory, by a seed: what was not synced may be lost, torn or never have had a name.
+
+Two states live side by side: what the running node sees, and what would survive. `crash()` rolls
+the dice between them, by sectors of 512 bytes, and gives the disk that the next start finds.
+Without faults it is the plain in-memory disk of an embedded cluster (`MemoryDisk`).
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File
+
+SECTOR_BYTES = 512
+_PAGE_BYTES = 4096
+_FREE_BYTES = 1 << 40
+
+
+class _Node:
+    """The content behind a name: as it is, and the part of it that would survive."""
+
+    __slots__ = ("cut", "data", "durable", "warm")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.durable = bytes(data)
+        # `data` and `durable` agree up to here, or up to the shorter of them.
+        self.cut = len(data)
+        self.warm: set[int] = set()
+
+    def survive(self, size: int) -> None:
+        self.durable = bytes(self.data[:size])
+        self.cut = min(size, len(self.data))
+
+
+class SimFile:
+    """An open file of a SimDisk."""
+
+    __slots__ = ("_disk", "_node", "path")
+
+    def __init__(self, disk: "SimDisk", path: str, node: _Node) -> None:
+        self._disk = disk
+        self._node = node
+        self.path = path
+
+    @property
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        data = self._node.data
+        start = len(data)
+        if self._disk.faults:
+            self._disk.before_write(self.path)
+            if self._disk.cold:
+                size = sum(len(part) for part in parts)
+                self._node.warm.update(
+                    range(start // _PAGE_BYTES, (start + size) // _PAGE_BYTES + 1)
+                )
+        for part in parts:
+            data += part
+
+    def read(self, position: int, size: int) -> bytes:
+        if self._disk.cold:
+            self.probe(position, size)
+        return bytes(self._node.data[position : position + size])
+
+    def probe(self, position: int, size: int) -> None:
+        if not self._disk.cold:
+            return
+        end = min(position + size, len(self._node.data))
+        pages = range(position // _PAGE_BYTES, -(-end // _PAGE_BYTES))
+        if any(page not in self._node.warm for page in pages):
+            raise Cold(self, position, size)
+
+    def warm(self, position: int, size: int, done: Done) -> None:
+        def work() -> None:
+            last = (position + size) // _PAGE_BYTES
+            self._node.warm.update(range(position // _PAGE_BYTES, last + 1))
+
+        self._disk.later(work, done)
+
+    def read_now(self, position: int, size: int) -> bytes:
+        return bytes(self._node.data[position : position + size])
+
+    def truncate(self, size: int, done: Done) -> None:
+        self._cut(size)
+        self._disk.later(lambda: None, done)
+
+    def truncate_now(self, size: int) -> None:
+        self._cut(size)
+
+    def _cut(self, size: int) -> None:
+        del self._node.data[size:]
+        self._node.cut = min(self._node.cut, size)
+
+    def sync(self, done: Done) -> None:
+        size = len(self._node.data)
+        self._disk.later(lambda: self.sync_to(size), done)
+
+    def sync_now(self) -> None:
+        self.sync_to(len(self._node.data))
+
+    def sync_to(self, size: int) -> None:
+        """Make the first `size` bytes, as they are now, durable."""
+        if not self._disk.faults:
+            return
+        self._disk.before_sync(self.path)
+        self._node.survive(size)
+        self._disk.name_survives(self._node)
+
+    def close(self) -> None:
+        pass
+
+
+class SimDisk:
+    """`seed` decides what a crash keeps; the same calls with the same seed give the same disk.
+
+    Work that calls back waits for `run_callbacks`, or for `soon` if one is given.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        root: str = "memory",
+        faults: bool = True,
+        cold: bool = False,
+        soon: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        self.root = root
+        self.faults = faults
+        self.cold = cold
+        self._random = random.Random(seed)
+        self._soon = soon
+        self._names: dict[str, _Node] = {}
+        self._durable_names: dict[str, _Node] = {}
+        self._directories: dict[str, None] = {"": None}
+        self._waiting: deque[tuple[Callable[[], None], Done]] = deque()
+        self._writes_left = -1
+        self._write_failure: DiskFailed = DiskFailed("injected")
+        self._syncs_left = -1
+        self._locked: set[str] = set()
+
+    # ---- faults
+
+    def fail_write(self, after: int, *, full: bool = False) -> None:
+        """Let `after` more appends through, fail the next one, once."""
+        self._writes_left = after
+        self._write_failure = DiskFull("injected") if full else DiskFailed("injected")
+
+    def fail_sync(self, after: int) -> None:
+        """Let `after` more syncs through, fail the next one, once."""
+        self._syncs_left = after
+
+    def before_write(self, path: str) -> None:
+        if self._writes_left >= 0:
+            self._writes_left -= 1
+            if self._writes_left < 0:
+                raise type(self._write_failure)(f"injected: {path}")
+
+    def before_sync(self, path: str) -> None:
+        if self._syncs_left >= 0:
+            self._syncs_left -= 1
+            if self._syncs_left < 0:
+                raise DiskFailed(f"injected: {path}")
+
+    def corrupt(self, path: str, position: int, data: bytes) -> None:
+        """Change bytes that were thought to be safe."""
+        node = self._names[path]
+        node.data[position : position + len(data)] = data
+        node.survive(len(node.data))
+
+    def crash(self, seed: int | None = None) -> "SimDisk":
+        """The disk after the power went: names and sectors that were not synced are a gamble."""
+        dice = self._random if seed is None else random.Random(seed)
+        after = SimDisk(dice.randrange(2**32), root=self.root, faults=self.faults, cold=self.cold)
+        for work, _ in self._waiting:  # each may have happened, in order, or not
+            if dice.random() < 0.5:
+                break
+            try:
+                work()
+            except DiskFailed:
+                break
+        survivors = dict(self._durable_names)
+        for path, node in self._names.items():
+            if path not in survivors and dice.random() < 0.5:
+                survivors[path] = node
+        for path in sorted(survivors):
+            after.put(path, self._torn(survivors[path], dice))
+        for path in self._directories:
+            if dice.random() < 0.5:
+                after.make_directory(path)
+        return after
+
+    def _torn(self, node: _Node, dice: random.Random) -> bytes:
+        agreed = min(node.cut, len(node.durable), len(node.data))
+        sizes = (len(node.durable), len(node.data))
+        size = dice.choice((*sizes, dice.randint(min(sizes), max(sizes))))
+        result = bytearray(size)
+        result[:agreed] = node.data[:agreed]
+        sector = agreed - agreed % SECTOR_BYTES
+        while sector < size:
+            start, end = max(sector, agreed), min(sector + SECTOR_BYTES, size)
+            sources = [node.data[start:end], node.data[start:end], node.durable[start:end], b""]
+            chosen = bytes(dice.choice(sources))
+            if dice.random() < 0.1:
+                chosen = dice.randbytes(end - start)
+            result[start:end] = chosen.ljust(end - start, b"\0")
+            sector += SECTOR_BYTES
+        return bytes(result)
+
+    def put(self, path: str, data: bytes) -> None:
+        """A file that is there, durably."""
+        node = _Node(data)
+        self._names[path] = self._durable_names[path] = node
+        self._make_parents(path)
+
+    def files(self) -> dict[str, bytes]:
+        """Everything there is, by path."""
+        return {path: bytes(node.data) for path, node in sorted(self._names.items())}
+
+    # ---- callbacks
+
+    def use_loop(self, soon: Callable[[Callable[[], None]], None]) -> None:
+        """From now on another loop runs the callbacks: the node was started again."""
+        self._soon = soon
+        self._waiting.clear()
+
+    def later(self, work: Callable[[], None], done: Done) -> None:
+        self._waiting.append((work, done))
+        if self._soon is not None:
+            self._soon(self.run_one)
+
+    def run_callbacks(self) -> int:
+        """Do the waiting work, and what it leads to, until none waits; how much it was."""
+        count = 0
+        while self._waiting:
+            self.run_one()
+            count += 1
+        return count
+
+    def run_one(self) -> None:
+        if not self._waiting:
+            return
+        work, done = self._waiting.popleft()
+        try:
+            work()
+        except DiskFailed as failure:
+            done(failure)
+        else:
+            done(None)
+
+    # ---- world.Disk
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        node = self._names.get(path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(path)
+            if path.rpartition("/")[0] not in self._directories:
+                raise FileNotFoundError(path)
+            node = self._names[path] = _Node()
+        return SimFile(self, path, node)
+
+    def list(self, path: str = "") -> "list[str]":
+        if path not in self._directories:
+            raise FileNotFoundError(path)
+        prefix = f"{path}/" if path else ""
+        inside = [name for name in (*self._names, *self._directories) if name.startswith(prefix)]
+        return sorted({name[len(prefix) :].partition("/")[0] for name in inside} - {""})
+
+    def exists(self, path: str) -> bool:
+        return path in self._names or path in self._directories
+
+    def is_directory(self, path: str) -> bool:
+        return path in self._directories
+
+    def free_bytes(self) -> int:
+        return _FREE_BYTES
+
+    def total_bytes(self) -> int:
+        return 2 * _FREE_BYTES
+
+    def sync_files(self, files: Sequence[File], done: Done) -> None:
+        def work() -> None:
+            for file, size in sizes:
+                assert isinstance(file, SimFile), "a disk syncs its own files"
+                file.sync_to(size)
+
+        sizes = [(file, file.size) for file in files]
+        self.later(work, done)
+
+    def make_directory(self, path: str) -> None:
+        self._directories[path] = None
+        self._make_parents(path)
+
+    def _make_parents(self, path: str) -> None:
+        while path:
+            path = path.rpartition("/")[0]
+            self._directories[path] = None
+
+    def replace(self, path: str, data: bytes, done: Done) -> None:
+        self.later(lambda: self.replace_now(path, data), done)
+
+    def replace_now(self, path: str, data: bytes) -> None:
+        if self.faults:
+            self.before_write(path)
+            self.before_sync(path)
+        self._names[path] = self._durable_names[path] = _Node(data)
+
+    def rename(self, source: str, target: str, done: Done) -> None:
+        self.later(lambda: self.rename_now(source, target), done)
+
+    def rename_now(self, source: str, target: str) -> None:
+        if not self.exists(source):
+            raise DiskFailed(f"{source} is not there")
+        for path in [name for name in self._names if _within(name, source)]:
+            node = self._names.pop(path)
+            renamed = target + path[len(source) :]
+            self._names[renamed] = node
+            # The new name is synced; a file that was never synced keeps a torn content.
+            self._durable_names.pop(path, None)
+            self._durable_names[renamed] = node
+        for path in [name for name in self._directories if _within(name, source)]:
+            del self._directories[path]
+            self._directories[target + path[len(source) :]] = None
+
+    def remove(self, path: str, done: Done) -> None:
+        self.later(lambda: self.remove_now(path), done)
+
+    def remove_now(self, path: str) -> None:
+        for name in [each for each in self._names if _within(each, path)]:
+            del self._names[name]
+            self._durable_names.pop(name, None)
+        for name in [each for each in self._directories if _within(each, path)]:
+            del self._directories[name]
+
+    def name_survives(self, node: _Node) -> None:
+        if not self.faults:
+            return
+        for path, each in self._names.items():
+            if each is node:
+                self._durable_names[path] = node
+                return
+
+    def lock(self, path: str) -> bool:
+        taken = path in self._locked
+        self._locked.add(path)
+        return not taken
+
+    def unlock(self) -> None:
+        self._locked.clear()
+
+
+class MemoryDisk(SimDisk):
+    """A disk that never fails and forgets nothing while the process lives."""
+
+    def __init__(
+        self,
+        *,
+        root: str = "memory",
+        soon: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        super().__init__(0, root=root, faults=False, soon=soon)
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")

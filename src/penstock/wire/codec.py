@@ -1,0 +1,498 @@
+"""Turns a message class into straight-line code that reads and writes it, per version.
+
+The code is made on first use and kept with the class.  Structures are unrolled into one function,
+runs of fixed-size fields become one `struct` call together with the length or the tag count that
+follows them, and what a version lacks costs nothing to write.
+
+Readers trust nothing: a count is compared with the bytes left before anything is made, and all
+that can go wrong comes out as `Malformed`.  Bytes after the message are left alone, as in Kafka.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast
+
+from penstock.wire.primitives import (
+    Blob,
+    Buffer,
+    Fixed,
+    Malformed,
+    UnsupportedVersion,
+    Unwritable,
+    read_uvarint,
+    skip_tags,
+    write_uvarint,
+)
+from penstock.wire.schema import Array, Field, Kind, Nested, Schema, Text, schema_of
+
+T = TypeVar("T")
+
+# Arrays of numbers up to this length are packed and unpacked by a ready-made Struct.
+SHORT_ARRAY_MAX = 16
+
+_INT16 = struct.Struct(">h")
+
+
+def read(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:
+    """The message at `position`; what follows it is not looked at."""
+    return read_from(cls, version, buffer, position)[0]
+
+
+def read_from(cls: type[T], version: int, buffer: Buffer, position: int) -> tuple[T, int]:
+    """The message at `position`, and the position after it."""
+    schema = schema_of(cls)
+    reader = schema.readers.get(version)
+    if reader is None:
+        reader = schema.readers[version] = _compile_reader(cls, schema, version)
+    try:
+        return cast("tuple[T, int]", reader(buffer, position, len(buffer)))
+    except (IndexError, struct.error) as error:
+        raise Malformed(f"{cls.__name__} v{version} ends too early") from error
+    except UnicodeDecodeError as error:
+        raise Malformed(f"{cls.__name__} v{version}: a string is not UTF-8") from error
+
+
+def write(message: object, version: int) -> bytes:
+    out = bytearray()
+    write_into(message, version, out)
+    return bytes(out)
+
+
+def write_into(message: object, version: int, out: bytearray) -> None:
+    """Appends the message; after `Unwritable` the end of `out` is undefined."""
+    cls = type(message)
+    schema = schema_of(cls)
+    writer = schema.writers.get(version)
+    if writer is None:
+        writer = schema.writers[version] = _compile_writer(cls, schema, version)
+    try:
+        writer(message, out)
+    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+
+
+def write_versioned(message: object, version: int) -> bytes:
+    """The message behind its version, as values in internal topics are kept."""
+    out = bytearray(_INT16.pack(version))
+    write_into(message, version, out)
+    return bytes(out)
+
+
+def read_versioned(cls: type[T], data: Buffer) -> tuple[T, int]:
+    """The message behind its version, and that version."""
+    version = read_int16(data)
+    return read(cls, version, data, _INT16.size), version
+
+
+def read_int16(data: Buffer) -> int:
+    """The version or the type that a record begins with."""
+    if len(data) < _INT16.size:
+        raise Malformed("a record ends before its version")
+    return cast("int", _INT16.unpack_from(data)[0])
+
+
+def min_size(kind: Kind, nullable: bool, version: int, flexible: bool) -> int:
+    """The fewest bytes that a value of this kind takes."""
+    match kind:
+        case Fixed():
+            return kind.size
+        case Text():
+            return 1 if flexible else 2
+        case Blob() | Array():
+            return 1 if flexible else 4
+        case Nested(cls) if nullable:
+            return 1
+        case Nested(cls):
+            return int(flexible) + sum(
+                min_size(item.kind, version in item.nullable, version, flexible)
+                for item in schema_of(cls).fields
+                if version in item.versions and item.tag is None
+            )
+
+
+class _Few(NamedTuple):
+    """Ready-made code for 0, 1, 2 ... values of one format."""
+
+    packers: tuple[Callable[..., bytes], ...]
+    unpackers: tuple[Callable[..., tuple[Any, ...]], ...]
+
+
+@cache
+def _few(format_: str, count_format: str) -> _Few:
+    structs = [struct.Struct(f">{count_format}{format_ * n}") for n in range(SHORT_ARRAY_MAX)]
+    return _Few(tuple(item.pack for item in structs), tuple(item.unpack_from for item in structs))
+
+
+class _Emitter:
+    """Lines of a function, the names they use, and the run of fixed-size fields under way."""
+
+    def __init__(self, cls: type, schema: Schema, version: int) -> None:
+        if version not in schema.versions:
+            raise UnsupportedVersion(f"{cls.__name__} has no version {version}")
+        self.label = f"{cls.__name__} v{version}"
+        self.version = version
+        self.flexible = schema.flexible(version)
+        self.lines: list[str] = []
+        self.names: dict[str, object] = {
+            "Malformed": Malformed,
+            "new": object.__new__,
+            "skip_tags": skip_tags,
+            "uvarint": read_uvarint,
+            "write_uvarint": write_uvarint,
+        }
+        self._indent = 1
+        self._count = 0
+        self.run: list[tuple[str, str]] = []
+
+    def line(self, text: str) -> None:
+        self.lines.append(" " * self._indent + text)
+
+    @contextmanager
+    def block(self, text: str) -> Iterator[None]:
+        self.line(text)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    def name(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def constant(self, prefix: str, value: object) -> str:
+        name = self.name(prefix)
+        self.names[name] = value
+        return name
+
+    def add_to_run(self, format_: str, expression: str) -> None:
+        self.run.append((format_, expression))
+
+    def take_run(self) -> tuple[struct.Struct, list[str]]:
+        packed = struct.Struct(">" + "".join(format_ for format_, _ in self.run))
+        expressions = [expression for _, expression in self.run if expression]
+        self.run = []
+        return packed, expressions
+
+    def function(self, head: str) -> Callable[..., Any]:
+        source = "\n".join([head, *self.lines])
+        exec(compile(source, f"<{self.label}>", "exec"), self.names)
+        return cast("Callable[..., Any]", self.names["function"])
+
+
+def _compile_reader(cls: type, schema: Schema, version: int) -> Callable[..., Any]:
+    emitter = _ReaderEmitter(cls, schema, version)
+    emitter.structure("message", cls)
+    emitter.flush()
+    emitter.line("return message, position")
+    return emitter.function("def function(buffer, position, size):")
+
+
+def _compile_writer(cls: type, schema: Schema, version: int) -> Callable[..., Any]:
+    emitter = _WriterEmitter(cls, schema, version)
+    emitter.structure("message", cls)
+    emitter.flush()
+    emitter.line("return")
+    return emitter.function("def function(message, out):")
+
+
+class _ReaderEmitter(_Emitter):
+    """Emits code over `buffer`, `position` and `size`."""
+
+    def flush(self) -> None:
+        if not self.run:
+            return
+        if self.run[0][0] == "B" and len(self.run) == 1:
+            self.line(f"{self.run.pop()[1]} = buffer[position]")
+            self.line("position += 1")
+            return
+        packed, targets = self.take_run()
+        self.line(
+            f"{', '.join(targets)}, = {self.constant('u', packed.unpack_from)}(buffer, position)"
+        )
+        self.line(f"position += {packed.size}")
+
+    def structure(self, target: str, cls: type) -> None:
+        self.line(f"{target} = new({self.constant('C', cls)})")
+        tagged = []
+        for item in schema_of(cls).fields:
+            present = self.version in item.versions
+            if not present or item.tag is not None:
+                self.line(f"{target}.{item.name} = {self.default(item)}")
+            if present and item.tag is None:
+                self.value(
+                    f"{target}.{item.name}", item.kind, self.version in item.nullable, item.name
+                )
+            elif present:
+                tagged.append(item)
+        if self.flexible:
+            self.tags(target, tagged)
+
+    def default(self, item: Field) -> str:
+        if item.default_factory is list:
+            return "[]"
+        if item.default_factory is not None:
+            return f"{self.constant('d', item.default_factory)}()"
+        return self.constant("d", item.default)
+
+    def tags(self, target: str, tagged: list[Field]) -> None:
+        count = self.name("n")
+        self.add_to_run("B", count)
+        self.flush()
+        if not tagged:
+            self.line(f"if {count}: position = skip_tags(buffer, position - 1, size)")
+            return
+        tag, stop = self.name("tag"), self.name("stop")
+        with self.block(f"if {count}:"):
+            self.line(f"{count}, position = uvarint(buffer, position - 1)")
+            with self.block(f"for _ in range({count}):"):
+                self.line(f"{tag}, position = uvarint(buffer, position)")
+                self.line(f"{stop}, position = uvarint(buffer, position)")
+                self.line(f"{stop} += position")
+                self.fail_if(f"{stop} > size", "a tagged field reaches beyond the end")
+                for item in tagged:
+                    with self.block(f"if {tag} == {item.tag}:"):
+                        nullable = self.version in item.nullable
+                        self.value(f"{target}.{item.name}", item.kind, nullable, item.name)
+                        self.flush()
+                        self.fail_if(
+                            f"position != {stop}", f"{item.name} is not as long as its tag says"
+                        )
+                self.line(f"position = {stop}")
+
+    def fail_if(self, condition: str, reason: str) -> None:
+        self.line(f"if {condition}: raise Malformed({f'{self.label}: {reason}'!r})")
+
+    def value(self, target: str, kind: Kind, nullable: bool, label: str) -> None:
+        match kind:
+            case Fixed():
+                self.add_to_run(kind.format, target)
+            case Nested(cls) if nullable:
+                present = self.name("n")
+                self.add_to_run("b", present)
+                self.flush()
+                self.line(f"{target} = None")
+                with self.block(f"if {present} >= 0:"):
+                    self.nested(target, cls)
+                    self.flush()
+            case Nested(cls):
+                self.nested(target, cls)
+            case _:
+                self.sized(target, kind, nullable, label)
+
+    def nested(self, target: str, cls: type) -> None:
+        inner = self.name("o")
+        self.structure(inner, cls)
+        self.line(f"{target} = {inner}")
+
+    def sized(self, target: str, kind: Kind, nullable: bool, label: str) -> None:
+        """A string, bytes or an array: a length, then its content."""
+        length = self.name("n")
+        if self.flexible:
+            self.add_to_run("B", length)
+            self.flush()
+            self.line(f"if {length} > 127: {length}, position = uvarint(buffer, position - 1)")
+            self.line(f"{length} -= 1")
+        else:
+            self.add_to_run("h" if isinstance(kind, Text) else "i", length)
+            self.flush()
+        if nullable:
+            with self.block(f"if {length} < 0:"):
+                self.line(f"{target} = None")
+            with self.block("else:"):
+                self.content(target, kind, length, label)
+        else:
+            self.fail_if(f"{length} < 0", f"{label} is null")
+            self.content(target, kind, length, label)
+
+    def content(self, target: str, kind: Kind, length: str, label: str) -> None:
+        element = kind.element if isinstance(kind, Array) else None
+        if isinstance(element, Text | Blob | Array | Nested):
+            self.loop(target, element, length, label)
+            return
+        scale = f" * {element.size}" if element and element.size > 1 else ""
+        self.line(f"end = position + {length}{scale}")
+        self.fail_if("end > size", f"{label} reaches beyond the end")
+        match kind:
+            case Text():
+                self.line(f"{target} = str(buffer[position:end], 'utf-8')")
+            case Blob(copied=True):
+                self.line(f"{target} = bytes(buffer[position:end])")
+            case Blob():
+                self.line(f"{target} = buffer[position:end]")
+            case Array(Fixed(format="16s")):
+                self.line(f"{target} = [bytes(buffer[p:p + 16]) for p in range(position, end, 16)]")
+            case Array(Fixed(format=format_)):
+                few = self.constant("u", _few(format_, "").unpackers)
+                many = self.constant("u", struct.unpack_from)
+                with self.block(f"if {length} < {SHORT_ARRAY_MAX}:"):
+                    self.line(f"{target} = [*{few}[{length}](buffer, position)]")
+                with self.block("else:"):
+                    self.line(f"{target} = [*{many}(f'>{{{length}}}{format_}', buffer, position)]")
+        self.line("position = end")
+
+    def loop(self, target: str, element: Kind, length: str, label: str) -> None:
+        items, item = self.name("l"), self.name("o")
+        smallest = max(1, min_size(element, False, self.version, self.flexible))
+        self.fail_if(f"{length} * {smallest} > size - position", f"{label} has too many elements")
+        self.line(f"{target} = {items} = []")
+        with self.block(f"for _ in range({length}):"):
+            if isinstance(element, Nested):
+                self.structure(item, element.cls)
+            else:
+                self.value(item, element, False, label)
+            self.flush()
+            self.line(f"{items}.append({item})")
+
+
+class _WriterEmitter(_Emitter):
+    """Emits code that appends to `self.out`."""
+
+    out = "out"
+
+    def flush(self) -> None:
+        if self.run:
+            packed, values = self.take_run()
+            self.line(f"{self.out} += {self.constant('p', packed.pack)}({', '.join(values)})")
+
+    def structure(self, source: str, cls: type) -> None:
+        tagged = []
+        for item in schema_of(cls).fields:
+            if self.version not in item.versions:
+                continue
+            if item.tag is None:
+                self.value(f"{source}.{item.name}", item.kind, self.version in item.nullable)
+            else:
+                tagged.append(item)
+        if not self.flexible:
+            return
+        if tagged:
+            self.flush()
+            self.tags(source, sorted(tagged, key=lambda item: cast("int", item.tag)))
+        else:
+            self.add_to_run("x", "")
+
+    def tags(self, source: str, tagged: list[Field]) -> None:
+        """The tagged fields whose value is not the default."""
+        count, part, outer = self.name("n"), self.name("out"), self.out
+        given = [self.name("t") for _ in tagged]
+        for flag, item in zip(given, tagged, strict=True):
+            self.line(f"{flag} = {self.not_default(f'{source}.{item.name}', item)}")
+        self.line(f"{count} = {' + '.join(given)}")
+        self.line(f"{outer}.append({count})")
+        with self.block(f"if {count}:"):
+            for flag, item in zip(given, tagged, strict=True):
+                with self.block(f"if {flag}:"):
+                    self.line(f"{part} = bytearray()")
+                    self.out = part
+                    self.value(f"{source}.{item.name}", item.kind, self.version in item.nullable)
+                    self.flush()
+                    self.out = outer
+                    self.line(f"write_uvarint({outer}, {item.tag})")
+                    self.line(f"write_uvarint({outer}, len({part}))")
+                    self.line(f"{outer} += {part}")
+
+    def not_default(self, source: str, item: Field) -> str:
+        default = item.fresh_default()
+        if default is None:
+            return f"{source} is not None"
+        if isinstance(item.kind, Nested) and self.version not in item.nullable:
+            # Field by field: these structures are seldom there, in every partition of a Fetch.
+            return " or ".join(
+                f"{source}.{inner.name} != {self.constant('d', getattr(default, inner.name))}"
+                for inner in schema_of(item.kind.cls).fields
+            )
+        return f"{source} != {self.constant('d', default)}"
+
+    def value(self, source: str, kind: Kind, nullable: bool) -> None:
+        match kind:
+            case Fixed():
+                self.add_to_run(kind.format, source)
+                return
+            case Nested(cls) if not nullable:
+                inner = self.name("o")
+                self.line(f"{inner} = {source}")
+                self.structure(inner, cls)
+                return
+        held = self.name("v")
+        self.line(f"{held} = {source}")
+        if not nullable:
+            self.sized(held, kind)
+            return
+        self.flush()
+        with self.block(f"if {held} is None:"):
+            self.null(kind)
+        with self.block("else:"):
+            if isinstance(kind, Nested):
+                self.add_to_run("b", "1")
+                self.structure(held, kind.cls)
+            else:
+                self.sized(held, kind)
+            self.flush()
+
+    def null(self, kind: Kind) -> None:
+        if isinstance(kind, Nested):
+            self.line(f"{self.out}.append(255)")
+        elif self.flexible:
+            self.line(f"{self.out}.append(0)")
+        else:
+            nothing = b"\xff\xff" if isinstance(kind, Text) else b"\xff\xff\xff\xff"
+            self.line(f"{self.out} += {nothing!r}")
+
+    def sized(self, held: str, kind: Kind) -> None:
+        if isinstance(kind, Text):
+            self.line(f"{held} = {held}.encode()")
+        if isinstance(kind, Array) and isinstance(kind.element, Fixed):
+            self.numbers(held, kind.element)
+            return
+        length = self.name("n")
+        self.line(f"{length} = len({held})")
+        self.length(length, "h" if isinstance(kind, Text) else "i")
+        if not isinstance(kind, Array):
+            self.line(f"{self.out} += {held}")
+            return
+        item = self.name("o")
+        with self.block(f"for {item} in {held}:"):
+            if isinstance(kind.element, Nested):
+                self.structure(item, kind.element.cls)
+            else:
+                self.value(item, kind.element, False)
+            self.flush()
+
+    def length(self, length: str, format_: str) -> None:
+        if not self.flexible:
+            self.add_to_run(format_, length)
+            self.flush()
+            return
+        before = list(self.run)
+        self.line(f"{length} += 1")
+        with self.block(f"if {length} < 128:"):
+            if before:
+                self.add_to_run("B", length)
+                self.flush()
+            else:
+                self.line(f"{self.out}.append({length})")
+        with self.block("else:"):
+            self.run = before
+            self.flush()
+            self.line(f"write_uvarint({self.out}, {length})")
+
+    def numbers(self, held: str, element: Fixed) -> None:
+        """An array of fixed-size values: short ones in one call, with their count."""
+        self.flush()
+        length, format_ = self.name("n"), element.format
+        few = self.constant("p", _few(format_, "B" if self.flexible else "i").packers)
+        many = self.constant("p", struct.pack)
+        self.line(f"{length} = len({held})")
+        with self.block(f"if {length} < {SHORT_ARRAY_MAX}:"):
+            count = f"{length} + 1" if self.flexible else length
+            self.line(f"{self.out} += {few}[{length}]({count}, *{held})")
+        with self.block("else:"):
+            if self.flexible:
+                self.line(f"write_uvarint({self.out}, {length} + 1)")
+            else:
+                self.line(f"{self.out} += {many}('>i', {length})")
+            if format_ == "16s":
+                self.line(f"{self.out} += b''.join({held})")
+            else:
+                self.line(f"{self.out} += {many}(f'>{{{length}}}{format_}', *{held})")

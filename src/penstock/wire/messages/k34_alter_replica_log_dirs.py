@@ -1,0 +1,39 @@
+"""AlterReplicaLogDirs, v1-v2.  v2: flexible."""
+
+from penstock.wire.primitives import Int16, Int32
+from penstock.wire.schema import field, message, struct
+
+
+@struct
+class AlterReplicaLogDirTopic:
+    name: str = ""
+    partitions: list[Int32] = field(default_factory=list)
+
+
+@struct
+class AlterReplicaLogDir:
+    path: str = ""
+    topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)
+
+
+@message(key=34, versions="1-2", flexible=2)
+class AlterReplicaLogDirsRequest:
+    dirs: list[AlterReplicaLogDir] = field(default_factory=list)
+
+
+@struct
+class AlterReplicaLogDirPartitionResult:
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@struct
+class AlterReplicaLogDirTopicResult:
+    topic_name: str = ""
+    partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
+
+
+@message(key=34, versions="1-2", flexible=2, response=True)
+class AlterReplicaLogDirsResponse:
+    throttle_time_ms: Int32 = 0
+    results: list[AlterReplicaLogDirTopicResult] = field(default_factory=list)

@@ -1,0 +1,159 @@
+"""Records of streams groups in `__consumer_offsets` (KIP-1071)."""
+
+from penstock.wire.primitives import Int8, Int16, Int32, Int64, UInt16
+from penstock.wire.schema import field, message, struct
+
+
+@message(key=17, versions="0")
+class StreamsGroupMetadataKey:
+    group_id: str = ""
+
+
+@struct
+class LastAssignmentConfig:
+    key: str = ""
+    value: str = ""
+
+
+@message(key=17, versions="0", flexible=0)
+class StreamsGroupMetadataValue:
+    epoch: Int32 = 0
+    metadata_hash: Int64 = 0
+    validated_topology_epoch: Int32 = field(tag=0, default=-1)
+    last_assignment_configs: list[LastAssignmentConfig] | None = field(tag=1, default_factory=list)
+
+
+@message(key=19, versions="0")
+class StreamsGroupMemberMetadataKey:
+    group_id: str = ""
+    member_id: str = ""
+
+
+@struct
+class Endpoint:
+    host: str = ""
+    port: UInt16 = 0
+
+
+@struct
+class KeyValue:
+    key: str = ""
+    value: str = ""
+
+
+@message(key=19, versions="0", flexible=0)
+class StreamsGroupMemberMetadataValue:
+    instance_id: str | None = ""
+    rack_id: str | None = ""
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: Int32 = -1
+    topology_epoch: Int32 = 0
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: list[KeyValue] = field(default_factory=list)
+
+
+@message(key=20, versions="0")
+class StreamsGroupTargetAssignmentMetadataKey:
+    group_id: str = ""
+
+
+@message(key=20, versions="0", flexible=0)
+class StreamsGroupTargetAssignmentMetadataValue:
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Int64 = field(tag=0, default=0)
+
+
+@message(key=21, versions="0")
+class StreamsGroupTargetAssignmentMemberKey:
+    group_id: str = ""
+    member_id: str = ""
+
+
+@struct
+class StreamsGroupTargetAssignmentMemberTaskIds:
+    subtopology_id: str = ""
+    partitions: list[Int32] = field(default_factory=list)
+
+
+@message(key=21, versions="0", flexible=0)
+class StreamsGroupTargetAssignmentMemberValue:
+    active_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
+    standby_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
+    warmup_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
+
+
+@message(key=22, versions="0")
+class StreamsGroupCurrentMemberAssignmentKey:
+    group_id: str = ""
+    member_id: str = ""
+
+
+@struct
+class StreamsGroupCurrentMemberAssignmentTaskIds:
+    subtopology_id: str = ""
+    partitions: list[Int32] = field(default_factory=list)
+    assignment_epochs: list[Int32] | None = field(tag=0, default_factory=list)
+
+
+@message(key=22, versions="0", flexible=0)
+class StreamsGroupCurrentMemberAssignmentValue:
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    active_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(default_factory=list)
+    standby_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(default_factory=list)
+    warmup_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(default_factory=list)
+    active_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(
+        default_factory=list
+    )
+    standby_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(
+        default_factory=list
+    )
+    warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = field(
+        default_factory=list
+    )
+
+
+@message(key=23, versions="0")
+class StreamsGroupTopologyKey:
+    group_id: str = ""
+
+
+@struct
+class TopicConfig:
+    key: str = ""
+    value: str = ""
+
+
+@struct
+class TopicInfo:
+    name: str = ""
+    partitions: Int32 = 0
+    replication_factor: Int16 = 0
+    topic_configs: list[TopicConfig] = field(default_factory=list)
+
+
+@struct
+class CopartitionGroup:
+    source_topics: list[Int16] = field(default_factory=list)
+    source_topic_regex: list[Int16] = field(default_factory=list)
+    repartition_source_topics: list[Int16] = field(default_factory=list)
+
+
+@struct
+class Subtopology:
+    subtopology_id: str = ""
+    source_topics: list[str] = field(default_factory=list)
+    source_topic_regex: list[str] = field(default_factory=list)
+    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
+    repartition_sink_topics: list[str] = field(default_factory=list)
+    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
+    copartition_groups: list[CopartitionGroup] = field(default_factory=list)
+
+
+@message(key=23, versions="0", flexible=0)
+class StreamsGroupTopologyValue:
+    epoch: Int32 = 0
+    subtopologies: list[Subtopology] = field(default_factory=list)

@@ -1,0 +1,265 @@
+"""What a node may ask of the outside: time, disk, network, workers, chance.
+
+`real/` answers with the operating system, `testing/sim/` with a seed. Nothing else in a node
+reads a clock, opens a file or touches a socket. Calls that take `done` do their work off the
+loop and call back on it; calls that end in `_now` wait, and are for start and stop only.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+# None when the work succeeded; the disk's complaint otherwise.
+Done: TypeAlias = Callable[["DiskFailed | None"], None]
+
+
+class DiskFailed(Exception):
+    """The disk refused or lied. The directory it happened in must stop serving."""
+
+
+class DiskFull(DiskFailed):
+    """No room left. Nothing of the write remains; reads and deletions go on."""
+
+
+class Cold(Exception):
+    """The bytes are not in memory: call `file.warm(position, size, done)`, then ask again."""
+
+    def __init__(self, file: "File", position: int, size: int) -> None:
+        super().__init__(f"{file.path} [{position}, +{size})")
+        self.file = file
+        self.position = position
+        self.size = size
+
+
+class Clock(Protocol):
+    def wall_ms(self) -> int: ...
+    def mono_ms(self) -> float: ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    def at(self, mono_ms: float, call: Callable[[], None]) -> Timer:
+        """Call once, on the loop, when the monotonic clock has reached `mono_ms`."""
+        ...
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call on the next turn, after the events that are already waiting."""
+        ...
+
+    def after_turn(self, call: Callable[[], None]) -> None:
+        """Call once when the events of this turn are handled, before the loop sleeps."""
+        ...
+
+
+class File(Protocol):
+    """An append-only file. Offsets count bytes from its start."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        """All parts, in one gathered write; all or nothing: on failure the file is cut back."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes that are in memory, fewer only at the end of the file; else raises Cold."""
+        ...
+
+    def probe(self, position: int, size: int) -> None:
+        """Raise Cold if sending this range would wait for the disk; costs far less than a read."""
+        ...
+
+    def warm(self, position: int, size: int, done: Done) -> None:
+        """Bring a range into memory."""
+        ...
+
+    def read_now(self, position: int, size: int) -> bytes: ...
+
+    def truncate(self, size: int, done: Done) -> None:
+        """Cut the file; `size` tells the new length at once, reads beyond it fail."""
+        ...
+
+    def truncate_now(self, size: int) -> None: ...
+
+    def sync(self, done: Done) -> None:
+        """Make what was appended before this call durable, and the file's own name with it."""
+        ...
+
+    def sync_now(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """One directory tree. Paths are relative to its root and use '/'."""
+
+    @property
+    def root(self) -> str:
+        """What a person would call this place (an absolute path on a real disk)."""
+        ...
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open a file; FileNotFoundError if it is not there and `create` was not said."""
+        ...
+
+    def list(self, path: str = "") -> list[str]:
+        """Names in a directory, sorted; FileNotFoundError if there is none."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool: ...
+    def free_bytes(self) -> int: ...
+    def total_bytes(self) -> int: ...
+
+    def sync_files(self, files: Sequence[File], done: Done) -> None:
+        """Make what was appended to all of these durable; a few threads share the work."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Cheap and immediate; its name becomes durable with the first sync of a file in it."""
+        ...
+
+    def replace(self, path: str, data: bytes, done: Done) -> None:
+        """Write a small file atomically: aside, synced, renamed over, directory synced."""
+        ...
+
+    def replace_now(self, path: str, data: bytes) -> None: ...
+
+    def rename(self, source: str, target: str, done: Done) -> None:
+        """Atomic, directory synced. Open files keep working."""
+        ...
+
+    def rename_now(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str, done: Done) -> None:
+        """A file or a whole directory; nothing happens if it is gone already."""
+        ...
+
+    def remove_now(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> bool:
+        """Take the lock file for the life of this process; False if another holds it."""
+        ...
+
+    def unlock(self) -> None: ...
+
+
+class FileRange:
+    """A piece of a file that leaves by sendfile. Keeps the file open until it is sent."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+
+Part: TypeAlias = Buffer | FileRange
+
+
+class Receiver(Protocol):
+    """The node's side of one connection."""
+
+    @property
+    def room(self) -> memoryview | None:
+        """Where the next bytes should land, while a large frame is incomplete."""
+        ...
+
+    def filled(self, size: int) -> None:
+        """So many bytes were put into `room`."""
+        ...
+
+    def received(self, data: memoryview) -> None:
+        """Bytes from the peer, when there was no `room`; good until the end of this turn."""
+        ...
+
+    def sent(self) -> None:
+        """Everything handed to `send` has left."""
+        ...
+
+    def closed(self) -> None:
+        """The connection is gone; no further call follows."""
+        ...
+
+
+class Peer(Protocol):
+    """The other end of one connection."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    @property
+    def unsent_bytes(self) -> int: ...
+
+    def send(self, parts: Sequence[Part]) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        """Drop it now; `closed` follows on a later turn."""
+        ...
+
+
+class Listening(Protocol):
+    @property
+    def address(self) -> tuple[str, int]: ...
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    def host_name(self) -> str:
+        """A name under which others may find this machine."""
+        ...
+
+    def listen(self, host: str, port: int, accept: Callable[[Peer], Receiver]) -> Listening:
+        """OSError if the address is taken. Port 0 picks a free one."""
+        ...
+
+    def connect(
+        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
+    ) -> None: ...
+
+
+class Workers(Protocol):
+    def run(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        done: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        """Long work without state of its own, off the loop; the result comes back on it."""
+        ...
+
+
+class Entropy(Protocol):
+    def uuid(self) -> bytes:
+        """16 random bytes, shaped as a version-4 UUID."""
+        ...
+
+    def random_ms(self, low: int, high: int) -> int: ...
+
+
+class World(Protocol):
+    """Everything above, as one thing to hand to a node."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def timers(self) -> Timers: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def workers(self) -> Workers: ...
+    @property
+    def entropy(self) -> Entropy: ...
+
+    def disk(self, root: str) -> Disk:
+        """The directory tree at `root`, made if it is missing."""
+        ...

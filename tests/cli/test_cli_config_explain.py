@@ -1,0 +1,34 @@
+"""`penstock config explain`, which needs no server."""
+
+from cli_running import run
+
+
+def test_a_topic_key_names_the_broker_keys_behind_it() -> None:
+    (row,) = run("config", "explain", "retention.ms", "--format", "json").json
+    assert row["scope"] == "topic"
+    assert row["default"] == "604800000"
+    assert row["from"] == "log.retention.ms, log.retention.minutes, log.retention.hours"
+
+
+def test_a_broker_key_says_how_to_set_it() -> None:
+    ran = run("config", "explain", "log.retention.hours")
+    assert ran.code == 0
+    assert "KAFKA_LOG_RETENTION_HOURS" in ran.out
+    assert "read-only" in ran.out
+
+
+def test_a_key_of_both_is_explained_twice() -> None:
+    rows = run("config", "explain", "min.insync.replicas", "--format", "json").json
+    assert [row["scope"] for row in rows] == ["topic", "broker"]
+
+
+def test_an_unknown_key_gets_the_nearest() -> None:
+    ran = run("config", "explain", "retention.mss")
+    assert ran.code == 1
+    assert "did you mean retention.ms?" in ran.err
+
+
+def test_a_key_of_older_kafkas_gets_the_way_out() -> None:
+    ran = run("config", "explain", "zookeeper.connect")
+    assert ran.code == 1
+    assert "there is no ZooKeeper here" in ran.err

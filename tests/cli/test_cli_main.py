@@ -1,0 +1,119 @@
+"""What all commands share: help, exit codes, errors for people."""
+
+import subprocess
+import sys
+
+import pytest
+from cli_running import run
+
+from penstock.cli.output import Format, print_rows
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_help_names_every_command_and_exit_code() -> None:
+    ran = run("--help")
+    assert ran.code == 0
+    for word in ("start", "topic", "config", "produce", "consume", "log", "version", "Exit codes"):
+        assert word in ran.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topic", "create"],
+        ["topic", "list"],
+        ["topic", "describe"],
+        ["topic", "alter"],
+        ["topic", "delete"],
+        ["config", "describe"],
+        ["config", "set"],
+        ["config", "unset"],
+        ["config", "explain"],
+        ["produce"],
+        ["consume"],
+        ["log", "dump"],
+        ["start"],
+        ["version"],
+    ],
+)
+def test_every_command_has_help_and_a_format(command: list[str]) -> None:
+    ran = run(*command, "--help")
+    assert ran.code == 0
+    assert "--format" in ran.out
+
+
+def test_help_loads_neither_the_protocol_nor_a_client_library() -> None:
+    code = (
+        "import sys; from penstock.cli.main import main; main(['--help']);"
+        "heavy = {'confluent_kafka', 'penstock.wire.codec', 'penstock.node', 'rich'};"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["nothing"],
+        ["topic", "create"],
+        ["topic", "create", "a", "--partitions", "0"],
+        ["topic", "create", "a", "--config", "no-equals-sign"],
+        ["topic", "alter", "a"],
+        ["config", "set", "a=b"],
+        ["config", "set", "--topic", "a", "b"],
+        ["config", "describe", "--topic", "a", "--all-brokers"],
+        ["consume", "a", "--from", "yesterday"],
+        ["produce", "a", "--idempotent", "--acks", "1"],
+        ["produce", "a", "--key-separator", ""],
+        ["--format", "xml", "version"],
+        ["--bootstrap", "no-port:x", "topic", "list"],
+    ],
+)
+def test_what_is_not_understood_ends_with_2(command: list[str]) -> None:
+    ran = run(*command)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err != ""
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topic", "list"],
+        ["topic", "create", "a"],
+        ["config", "describe", "--topic", "a"],
+        ["produce", "a"],
+        ["consume", "a"],
+    ],
+)
+def test_a_server_that_is_not_there_ends_with_3_and_a_way_out(command: list[str]) -> None:
+    ran = run("--bootstrap", NOBODY, *command)
+    assert ran.code == 3
+    assert f"{NOBODY} cannot be reached: nothing listens there" in ran.err
+    assert "penstock start" in ran.err
+    assert ran.out == ""
+
+
+def test_the_address_comes_from_the_environment_or_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", "127.0.0.1:2")
+    assert "127.0.0.1:2 cannot" in run("topic", "list").err
+    assert "127.0.0.1:3 cannot" in run("topic", "list", "--bootstrap", "127.0.0.1:3").err
+
+
+def test_version_says_what_is_running() -> None:
+    assert run("version").out.startswith("penstock ")
+    assert set(run("--format", "json", "version").json) == {"penstock", "python", "librdkafka"}
+
+
+def test_a_table_lines_up_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(
+        Format.TABLE,
+        ("name", "in_sync"),
+        [{"name": "long one", "in_sync": [1, 2]}, {"name": "b", "in_sync": None}],
+    )
+    assert capsys.readouterr().out == "NAME      IN SYNC\nlong one  1,2\nb         -\n"

@@ -1,0 +1,151 @@
+"""`penstock start` up to the node, and what it says when the node is there or refuses."""
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+from cli_running import run
+
+from penstock.config import BrokerConfig, Listener
+
+
+class Running(NamedTuple):
+    config: BrokerConfig
+    cluster_id: str
+    listeners: tuple[Listener, ...]
+
+
+class FakeNode(ModuleType):
+    """Stands where penstock.node does."""
+
+    class StartRefused(Exception):
+        pass
+
+    def __init__(self) -> None:
+        super().__init__("penstock.node")
+        self.config: BrokerConfig | None = None
+        self.problem: Exception | None = None
+
+    def run_node(self, config: BrokerConfig, announce: Callable[[Running], None]) -> int:
+        self.config = config
+        if self.problem is not None:
+            raise self.problem
+        announce(Running(config, "the-cluster", config.listeners))
+        return 0
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    fake = FakeNode()
+    monkeypatch.setitem(__import__("sys").modules, "penstock.node", fake)
+    return fake
+
+
+def started(node: FakeNode) -> BrokerConfig:
+    assert node.config is not None, "the node was not started"
+    return node.config
+
+
+def test_without_a_file_it_is_one_node_for_this_machine(node: FakeNode) -> None:
+    ran = run("start")
+    assert ran.code == 0
+    config = started(node)
+    assert [str(each) for each in config.listeners] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert config.log_dirs == ("./data",)
+    assert config.get("offsets.topic.replication.factor") == 1
+    assert config.sole_voter
+
+
+def test_the_banner_says_what_is_where_and_what_to_try(node: FakeNode) -> None:
+    ran = run("start", "--data", "/somewhere", "--set", "listeners=PLAINTEXT://127.0.0.1:9192")
+    assert "PLAINTEXT://127.0.0.1:9192" in ran.out
+    assert "/somewhere" in ran.out
+    assert started(node).durability in ran.out
+    assert "penstock --bootstrap 127.0.0.1:9192 topic create" in ran.out
+    assert "produce" in ran.out
+    assert "consume" in ran.out
+
+
+def test_the_banner_as_json_is_one_line(node: FakeNode) -> None:
+    said = json.loads(run("start", "--format", "json").out)
+    assert said["event"] == "started"
+    assert said["listeners"] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert said["cluster_id"] == "the-cluster"
+    assert said["durability"] == started(node).durability
+
+
+def test_a_file_the_environment_and_options_are_read(
+    node: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=3\nnum.partitions=4\nlog.dirs=/a\n")
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "5")
+    ran = run("start", "--config", str(file), "--set", "node.id=6", "--data", "/b")
+    assert ran.code == 0
+    config = started(node)
+    assert (config.node_id, config.get("num.partitions"), config.log_dirs) == (6, 5, ("/b",))
+
+
+def test_an_unknown_key_is_a_warning(node: FakeNode) -> None:
+    ran = run("start", "--set", "num.partition=3")
+    assert ran.code == 0
+    assert "warning: --set num.partition" in ran.err
+    assert "did you mean num.partitions?" in ran.err
+    assert started(node).get("num.partitions") == 1
+
+
+def test_a_bad_value_stops_the_start_with_file_and_line(node: FakeNode, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# mine\nnum.partitions=many\n")
+    ran = run("start", "--config", str(file))
+    assert ran.code == 1
+    assert f"{file} line 2: num.partitions = 'many': must be a whole number" in ran.err
+    assert node.config is None
+
+
+def test_a_missing_file_is_named(node: FakeNode) -> None:
+    ran = run("start", "--config", "/no/such/file")
+    assert ran.code == 1
+    assert "/no/such/file: there is no such file" in ran.err
+    assert node.config is None
+
+
+def test_a_directory_is_no_file(node: FakeNode, tmp_path: Path) -> None:
+    ran = run("start", "--config", str(tmp_path))
+    assert ran.code == 1
+    assert "is a directory" in ran.err
+    assert node.config is None
+
+
+def test_a_refusal_of_the_node_is_told_as_it_is(node: FakeNode) -> None:
+    node.problem = FakeNode.StartRefused("./data is in use by another node")
+    ran = run("start")
+    assert ran.code == 1
+    assert ran.err.endswith("error: ./data is in use by another node\n")
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (OSError(errno.EADDRINUSE, "Address already in use"), "--set listeners="),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "permission denied (/x)"),
+    ],
+)
+def test_a_refusal_of_the_system_says_what_to_do(
+    node: FakeNode, problem: OSError, text: str
+) -> None:
+    node.problem = problem
+    ran = run("start")
+    assert ran.code == 1
+    assert text in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_check_starts_nothing(node: FakeNode) -> None:
+    assert run("start", "--check").code == 0
+    assert run("start", "--check", "--set", "num.partitions=0").code == 1
+    assert node.config is None

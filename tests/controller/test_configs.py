@@ -1,0 +1,143 @@
+"""AlterConfigs and IncrementalAlterConfigs."""
+
+import pytest
+from controller_bench import Bench
+
+from penstock import errors
+from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT
+from penstock.controller.image import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    ConfigResource,
+)
+from penstock.wire.messages import k33_alter_configs as k33
+from penstock.wire.messages import k44_incremental_alter_configs as k44
+
+ORDERS = ConfigResource(TOPIC, "orders")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.create("orders")
+    return bench
+
+
+def alter(
+    bench: Bench,
+    resource: ConfigResource,
+    *changes: tuple[str, int, str | None],
+    validate_only: bool = False,
+) -> int:
+    wanted = k44.AlterConfigsResource(
+        resource_type=resource.kind,
+        resource_name=resource.name,
+        configs=[
+            k44.AlterableConfig(name=name, config_operation=operation, value=value)
+            for name, operation, value in changes
+        ],
+    )
+    request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    (response,) = bench.ask(request, 1).responses
+    assert bool(response.error_message) == bool(response.error_code)
+    return int(response.error_code)
+
+
+def test_set_and_delete(bench: Bench) -> None:
+    assert alter(bench, ORDERS, ("retention.ms", SET, "5")) == 0
+    assert bench.image.config(ORDERS) == {"retention.ms": "5"}
+    assert bench.steps[-1].delta.configs == (ORDERS,)
+    assert alter(bench, ORDERS, ("retention.ms", DELETE, None)) == 0
+    assert ORDERS not in bench.image.configs
+
+
+def test_append_begins_with_the_default_and_adds_nothing_twice(bench: Bench) -> None:
+    assert alter(bench, ORDERS, ("cleanup.policy", APPEND, "compact,delete")) == 0
+    assert bench.image.config(ORDERS)["cleanup.policy"] == "delete,compact"
+    assert alter(bench, ORDERS, ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert bench.image.config(ORDERS)["cleanup.policy"] == "compact"
+
+
+def test_only_lists_can_be_appended_to(bench: Bench) -> None:
+    assert alter(bench, ORDERS, ("retention.ms", APPEND, "5")) == errors.InvalidConfig.code
+
+
+def test_validate_only_changes_nothing(bench: Bench) -> None:
+    assert alter(bench, ORDERS, ("retention.ms", SET, "5"), validate_only=True) == 0
+    assert bench.image.config(ORDERS) == {}
+    bad = alter(bench, ORDERS, ("retention.ms", SET, "x"), validate_only=True)
+    assert bad == errors.InvalidConfig.code
+
+
+def test_the_same_value_again_writes_nothing_for_a_topic(bench: Bench) -> None:
+    alter(bench, ORDERS, ("retention.ms", SET, "5"))
+    offset = bench.offset
+    alter(bench, ORDERS, ("retention.ms", SET, "5"))
+    assert bench.offset == offset
+
+
+def test_the_same_value_again_reaches_a_broker(bench: Bench) -> None:
+    one = ConfigResource(BROKER, "1")
+    alter(bench, one, ("log.cleaner.threads", SET, "2"))
+    offset = bench.offset
+    alter(bench, one, ("log.cleaner.threads", SET, "2"))
+    assert bench.offset == offset + 1
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        (ConfigResource(TOPIC, "nothing"), errors.UnknownTopicOrPartition.code),
+        (ConfigResource(TOPIC, "a b"), errors.InvalidTopic.code),
+        (ConfigResource(BROKER, "x"), errors.InvalidRequest.code),
+        (ConfigResource(BROKER, "7"), errors.BrokerIdNotRegistered.code),
+        (ConfigResource(BROKER_LOGGER, "1"), errors.InvalidRequest.code),
+        (ConfigResource(99, "x"), errors.InvalidRequest.code),
+        (ConfigResource(GROUP, ""), errors.InvalidRequest.code),
+        (ConfigResource(CLIENT_METRICS, ""), errors.InvalidRequest.code),
+        (ConfigResource(GROUP, "g"), 0),
+        (ConfigResource(CLIENT_METRICS, "m"), 0),
+        (ConfigResource(BROKER, ""), 0),
+    ],
+)
+def test_resources_are_checked(bench: Bench, resource: ConfigResource, code: int) -> None:
+    assert alter(bench, resource, ("log.cleaner.threads", SET, "2")) == code
+
+
+def test_each_resource_and_each_key_once(bench: Bench) -> None:
+    twice = alter(bench, ORDERS, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    assert twice == errors.InvalidRequest.code
+    resource = k44.AlterConfigsResource(resource_type=TOPIC, resource_name="orders")
+    request = k44.IncrementalAlterConfigsRequest(resources=[resource, resource])
+    codes = [response.error_code for response in bench.ask(request, 1).responses]
+    assert codes == [errors.InvalidRequest.code] * 2
+
+
+def test_unknown_operations_and_missing_values(bench: Bench) -> None:
+    assert alter(bench, ORDERS, ("retention.ms", 9, "1")) == errors.InvalidRequest.code
+    assert alter(bench, ORDERS, ("retention.ms", SET, None)) == errors.InvalidRequest.code
+
+
+def test_min_isr_is_shared_while_eligible_leaders_are_in_use(bench: Bench) -> None:
+    key = "min.insync.replicas"
+    assert bench.image.config(ConfigResource(BROKER, "")) == {key: "1"}
+    assert alter(bench, ConfigResource(BROKER, "1"), (key, SET, "2")) == errors.InvalidConfig.code
+    assert (
+        alter(bench, ConfigResource(BROKER, ""), (key, DELETE, None)) == errors.InvalidConfig.code
+    )
+    assert alter(bench, ConfigResource(BROKER, ""), (key, SET, "2")) == 0
+
+
+def test_the_old_call_replaces_everything(bench: Bench) -> None:
+    alter(bench, ORDERS, ("retention.ms", SET, "5"), ("cleanup.policy", SET, "compact"))
+    wanted = k33.AlterConfigsResource(
+        resource_type=TOPIC,
+        resource_name="orders",
+        configs=[k33.AlterableConfig(name="retention.ms", value="6")],
+    )
+    reply = bench.ask(k33.AlterConfigsRequest(resources=[wanted]), 2)
+    assert reply.responses[0].error_code == 0
+    assert bench.image.config(ORDERS) == {"retention.ms": "6"}

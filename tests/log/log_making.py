@@ -1,0 +1,146 @@
+"""Logs and batches for the tests of this room."""
+
+from collections.abc import Sequence
+
+from penstock.errors import KafkaError
+from penstock.log.config import LogConfig
+from penstock.log.log import Log
+from penstock.testing.sim.disk import SimDisk
+from penstock.wire.batch import Header, Record, build_batch, check_produced
+from penstock.world import Cold, DiskFailed
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+DIRECTORY = "events-0"
+SMALL = LogConfig(
+    segment_bytes=2_000,
+    index_interval_bytes=200,
+    retention_ms=-1,
+    timestamp_after_ms_max=2**62,
+    producer_expiration_ms=2**62,
+)
+
+
+def batch(
+    *values: bytes,
+    timestamp: int = NOW_MS,
+    producer: tuple[int, int, int] | None = None,
+    transactional: bool = False,
+    compression: int = 0,
+) -> bytes:
+    """A produced batch; `producer` is (id, epoch, first sequence)."""
+    producer_id, epoch, sequence = producer or (-1, -1, -1)
+    records = [Record(place, timestamp + place, None, value) for place, value in enumerate(values)]
+    return build_batch(
+        records,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+        compression=compression,
+    )
+
+
+def produced(*batches: bytes) -> list[tuple[memoryview, Header]]:
+    return [(memoryview(each), check_produced(memoryview(each))) for each in batches]
+
+
+def append(
+    log: Log, *batches: bytes, epoch: int = 0, now_ms: int = NOW_MS
+) -> list[int | KafkaError]:
+    return log.append(produced(*batches), epoch, now_ms)
+
+
+def new_log(disk: SimDisk | None = None, config: LogConfig = SMALL) -> Log:
+    return Log.create(disk or SimDisk(), DIRECTORY, TOPIC_ID, config, NOW_MS)
+
+
+def reopen(
+    disk: SimDisk,
+    config: LogConfig = SMALL,
+    *,
+    clean: bool = True,
+    recovery_point: int = 0,
+    start_offset: int = 0,
+    salvage: bool = False,
+) -> Log:
+    return Log.open(
+        disk,
+        DIRECTORY,
+        config,
+        now_ms=NOW_MS,
+        clean=clean,
+        recovery_point=recovery_point,
+        start_offset=start_offset,
+        salvage=salvage,
+    )
+
+
+def disk_of(log: Log) -> SimDisk:
+    assert isinstance(log.disk, SimDisk)
+    return log.disk
+
+
+def settle(log: Log) -> None:
+    """Let the work off the loop finish."""
+    disk_of(log).run_callbacks()
+
+
+def sync(log: Log) -> None:
+    """One sync round."""
+    files, offset = log.begin_sync()
+    failures: list[DiskFailed | None] = []
+    for file in files:
+        file.sync(failures.append)
+    settle(log)
+    assert failures == [None] * len(files)
+    log.synced_to(offset)
+
+
+def stored(log: Log, offset: int | None = None, max_bytes: int = 2**31) -> bytes:
+    """Everything from an offset on, read the way a consumer does."""
+    at = log.start_offset if offset is None else offset
+    parts: list[bytes] = []
+    while at < log.end_offset:
+        found = warmly(log, at, max_bytes)
+        assert found, f"nothing at {at}, although the log ends at {log.end_offset}"
+        parts.append(found)
+        at = end_of(found)
+    return b"".join(parts)
+
+
+def warmly(log: Log, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
+    upper = log.end_offset if upper_offset is None else upper_offset
+    while True:
+        try:
+            found = log.read(offset, max_bytes, upper_offset=upper, min_one_batch=True)
+            if found.file is None:
+                return b""
+            return found.file.read(found.position, found.size)
+        except Cold as cold:
+            cold.file.warm(cold.position, cold.size, lambda failure: None)
+            settle(log)
+
+
+def end_of(batches: bytes) -> int:
+    """The offset after the last of some whole batches."""
+    return split(batches)[-1][1]
+
+
+def split(batches: bytes) -> list[tuple[int, int, bytes]]:
+    """(base offset, end offset, bytes) of each batch; all of them must be whole."""
+    found: list[tuple[int, int, bytes]] = []
+    position = 0
+    while position < len(batches):
+        base = int.from_bytes(batches[position : position + 8])
+        size = 12 + int.from_bytes(batches[position + 8 : position + 12])
+        last = base + int.from_bytes(batches[position + 23 : position + 27])
+        assert position + size <= len(batches), "a batch is cut short"
+        found.append((base, last + 1, batches[position : position + size]))
+        position += size
+    return found
+
+
+def offsets(results: Sequence[int | KafkaError]) -> list[int]:
+    assert all(type(result) is int for result in results), results
+    return [result for result in results if isinstance(result, int)]
