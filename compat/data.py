@@ -90,8 +90,10 @@ def fill(bootstrap: str, content: Content, prefix: str, count: int = 5000) -> No
     make_topic(bootstrap, content, f"{prefix}-empty", 3, {})
 
 
-def read_all(bootstrap: str, name: str, partition: int, count: int) -> list[bytes]:
-    """The first `count` values of a partition, without a group; fewer if they do not come."""
+def read_all(
+    bootstrap: str, counts: dict[tuple[str, int], int]
+) -> dict[tuple[str, int], list[bytes]]:
+    """The first values of each partition, as many as are counted; fewer if they do not come."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "compat",
@@ -99,15 +101,19 @@ def read_all(bootstrap: str, name: str, partition: int, count: int) -> list[byte
         "check.crcs": True,
     }
     consumer = Consumer(quiet(settings))
-    found: list[bytes] = []
+    found: dict[tuple[str, int], list[bytes]] = {place: [] for place in counts}
+    left = sum(counts.values())
     try:
-        consumer.assign([TopicPartition(name, partition, 0)])
+        consumer.assign([TopicPartition(name, number, 0) for name, number in counts])
         deadline = time.monotonic() + READ_SECONDS_MAX
-        while len(found) < count and time.monotonic() < deadline:
+        while left > 0 and time.monotonic() < deadline:
             for message in consumer.consume(1000, 0.5):
                 if message.error():
-                    raise RuntimeError(f"{name}-{partition}: {message.error()}")
-                found.append(message.value() or b"")
+                    raise RuntimeError(str(message.error()))
+                found[message.topic() or "", message.partition() or 0].append(
+                    message.value() or b""
+                )
+                left -= 1
     finally:
         consumer.close()
     return found
@@ -132,12 +138,13 @@ def expect_content(report: Report, bootstrap: str, content: Content, where: str)
         seen = topic_configs(bootstrap, name)
         wrong |= {(name, k): seen.get(k) for k, v in wanted.items() if seen.get(k) != v}
     report.expect(not wrong, f"{where}: all settings", str(wrong))
+    found_values = read_all(bootstrap, {place: len(v) for place, v in content.values.items()})
     missing = []
     for (name, partition), values in content.values.items():
         end = topics.end_offsets(bootstrap, name, range(partition, partition + 1))[0]
         if end != len(values):
             missing.append(f"{name}-{partition} ends at {end}, not {len(values)}")
-        elif read_all(bootstrap, name, partition, end) != values:
+        elif found_values[name, partition] != values:
             missing.append(f"{name}-{partition} has other values")
     total = sum(map(len, content.values.values()))
     report.expect(not missing, f"{where}: all {total} records", "\n".join(missing))

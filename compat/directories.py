@@ -3,7 +3,7 @@
 The ports stay with the directory, because the metadata log holds the controller's address.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,12 +20,19 @@ def ourselves() -> str:
 
 
 @contextmanager
-def node(kind: str, data: Path, ports: Ports, *, clean: bool = True) -> Iterator[Server]:
+def node(
+    kind: str,
+    data: Path,
+    ports: Ports,
+    *,
+    clean: bool = True,
+    changes: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Either server with the same settings, so that they can follow one another."""
     config = data.parent / f"{data.name}-node.properties"
     data.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(properties(node_settings(data, ports, {})))
-    with running(kind, data, ports=ports, config=config, clean=clean) as server:
+    config.write_text(properties(node_settings(data, ports, changes or {})))
+    with running(kind, data, ports=ports, config=config, changes=changes, clean=clean) as server:
         yield server
 
 

@@ -13,6 +13,8 @@ from compat.directories import node, ourselves
 from compat.report import Report
 
 DUMP_SECONDS_MAX = 300
+# Every few records, so that a short run leaves snapshots of real content.
+SNAPSHOT_OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
 COMPLAINTS = (
     "Mismatches in",
     "Found timestamp mismatch",
@@ -95,7 +97,7 @@ def check_dump(report: Report) -> None:
     content = Content()
     with scratch() as place:
         data = place / "data"
-        with node(ourselves(), data, Ports.free()) as server:
+        with node(ourselves(), data, Ports.free(), changes=SNAPSHOT_OFTEN) as server:
             fill(server.bootstrap, content, "dump")
         _check_segments(report, data, content)
         indexes = "dump-*/*.index"
@@ -107,3 +109,4 @@ def check_dump(report: Report) -> None:
         _check_kind(report, data, log, "TOPIC_RECORD", "--cluster-metadata-decoder")
         snapshots = "__cluster_metadata-0/*.checkpoint"
         _check_kind(report, data, snapshots, "SnapshotHeader", "--cluster-metadata-decoder")
+        _check_kind(report, data, snapshots, "TOPIC_RECORD", "--cluster-metadata-decoder")

@@ -70,6 +70,16 @@ def test_the_banner_says_what_is_where_and_what_to_try(node: FakeNode) -> None:
     assert "consume" in ran.out
 
 
+def test_the_banner_names_settings_without_effect_only_if_the_user_made_them(
+    node: FakeNode,
+) -> None:
+    assert "no effect" not in run("start").out
+    assert "no effect yet 1 of the settings: num.io.threads" in (
+        run("start", "--set", "num.io.threads=4").out
+    )
+    assert started(node).get("num.io.threads") == 4
+
+
 def test_the_banner_as_json_is_one_line(node: FakeNode) -> None:
     said = json.loads(run("start", "--format", "json").out)
     assert said["event"] == "started"

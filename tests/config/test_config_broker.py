@@ -37,6 +37,7 @@ def test_without_settings_a_node_is_a_cluster_of_one() -> None:
 def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig.of({"broker.id": "4"}).node_id == 4
     assert BrokerConfig.of({"broker.id": "4"}).get("node.id") == 4
+    assert BrokerConfig.of({"node.id": "4"}).source("broker.id") is Source.STATIC_BROKER
     assert BrokerConfig.of({"broker.id": "-1"}).node_id == 1
     assert "two names of one number" in refusal(broker_id="4", node_id="5")
 
@@ -54,7 +55,6 @@ def test_dynamic_values_come_before_static_ones() -> None:
         Synonym("log.retention.ms", "3", Source.DYNAMIC_BROKER),
         Synonym("log.retention.ms", "2", Source.DYNAMIC_DEFAULT_BROKER),
         Synonym("log.retention.ms", "1", Source.STATIC_BROKER),
-        Synonym("log.retention.hours", "168", Source.DEFAULT),
     )
     assert config.source("message.max.bytes") is Source.STATIC_BROKER
     assert config.with_dynamic({}, {}).get("log.retention.ms") == 1

@@ -32,7 +32,6 @@ def test_an_override_comes_before_the_broker() -> None:
     assert topic.synonyms("retention.ms") == (
         Synonym("retention.ms", "5", Source.TOPIC),
         Synonym("log.retention.hours", "1", Source.STATIC_BROKER),
-        Synonym("log.retention.hours", "168", Source.DEFAULT),
     )
 
 

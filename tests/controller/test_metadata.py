@@ -15,6 +15,7 @@ from penstock.raft.snapshot import list_snapshots
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k55_describe_quorum as k55
 from penstock.wire.messages import k60_describe_cluster as k60
+from penstock.world import DiskFailed, DiskFull
 
 
 def test_a_first_start_formats_and_activates() -> None:
@@ -101,7 +102,7 @@ def test_what_was_answered_survives_a_crash(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_crash_while_a_new_directory_is_formatted_is_repaired(seed: int) -> None:
+def test_a_crash_right_after_the_first_start_does_no_harm(seed: int) -> None:
     world = MetadataWorld(seed=seed)
     world.crash(seed)
     world.join()
@@ -119,6 +120,48 @@ def test_a_failed_sync_stops_the_controller() -> None:
     assert len(world.failures) == 1
     with pytest.raises(errors.NotController):
         world.create("more")
+
+
+def test_a_full_disk_refuses_the_change_and_nothing_else() -> None:
+    world = MetadataWorld()
+    world.join()
+    world.disk.fail_write(0, full=True)
+    with pytest.raises(errors.KafkaStorageError, match="No room"):
+        world.create("orders")
+    assert world.failures == []
+    world.create("orders")
+    world.restart()
+    assert "orders" in world.metadata.image.topics
+
+
+def test_a_failed_write_stops_the_controller() -> None:
+    world = MetadataWorld()
+    world.join()
+    world.disk.fail_write(0)
+    with pytest.raises(errors.KafkaStorageError):
+        world.create("orders")
+    assert len(world.failures) == 1
+    with pytest.raises(errors.NotController):
+        world.create("more")
+
+
+def test_a_snapshot_that_found_no_room_is_written_anew() -> None:
+    world = MetadataWorld()
+    world.join()
+    for number in range(300):
+        world.create(f"t{number}")
+    outcome: list[DiskFailed | None] = []
+    world.disk.fail_write(1, full=True)
+    assert world.metadata.snapshot(outcome.append)
+    world.run()
+    assert isinstance(outcome[0], DiskFull)
+    assert world.failures == []
+    assert world.metadata.snapshot(outcome.append)
+    world.run()
+    assert outcome[1] is None
+    assert len(snapshot_names(world)) == 2
+    world.restart()
+    assert len(world.metadata.image.topics) == 300
 
 
 def snapshot_names(world: MetadataWorld) -> list[str]:

@@ -62,6 +62,7 @@ def test_validate_only_answers_and_changes_nothing() -> None:
         ("x" * 250, errors.InvalidTopic),
         ("taken", errors.TopicAlreadyExists),
         ("with.dot", errors.InvalidTopic),
+        ("__cluster_metadata", errors.InvalidRequest),
     ],
 )
 def test_names_that_are_refused(name: str, error: type[errors.KafkaError]) -> None:

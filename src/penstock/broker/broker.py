@@ -7,11 +7,12 @@ from typing import Any, Protocol, TypeVar
 from penstock.broker.connection import Connection
 from penstock.broker.directory import Directory
 from penstock.broker.frames import FramePool
-from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT, ProduceMemo
+from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.hosting import Hosting
 from penstock.broker.listener import Listener
 from penstock.broker.observe import Observer
 from penstock.broker.partition import Partition
+from penstock.broker.produce_memo import ProduceMemo
 from penstock.broker.producer_ids import ProducerIdSource
 from penstock.broker.request import Request
 from penstock.broker.sessions import Sessions
@@ -70,7 +71,7 @@ class Broker:
         self.wall_ms = world.clock.wall_ms()
         self.find = self.hosting.find
         self.stopping = False
-        self._touched = False
+        self.touched = False
         self._partitions: list[Partition] = []
         self._connections: list[Connection] = []
         self._reconsider: list[Callable[[], None]] = []
@@ -82,27 +83,27 @@ class Broker:
     # -- a turn
 
     def touch(self) -> None:
-        """Something happened that the end of this turn has to look at."""
-        if not self._touched:
-            self._touched = True
+        """Something happened that the end of this turn has to look at; its clock is read once."""
+        if not self.touched:
+            self.touched = True
             self.wall_ms = self.world.clock.wall_ms()
             self.world.timers.after_turn(self._end_turn)
 
     def touch_partition(self, partition: Partition) -> None:
         partition.touched = True
         self._partitions.append(partition)
-        if not self._touched:
+        if not self.touched:
             self.touch()
 
     def touch_connection(self, connection: Connection) -> None:
         self._connections.append(connection)
-        if not self._touched:
+        if not self.touched:
             self.touch()
 
     def reconsider(self, call: Callable[[], None]) -> None:
         """Run at the end of this turn, after the appends and before the sends."""
         self._reconsider.append(call)
-        if not self._touched:
+        if not self.touched:
             self.touch()
 
     def _end_turn(self) -> None:
@@ -122,7 +123,7 @@ class Broker:
         connections, self._connections = self._connections, []
         for connection in connections:
             connection.flush()
-        self._touched = False
+        self.touched = False
         self.frames.turn_ended()
 
     def _schedule_expiry(self, mono_ms: float) -> None:

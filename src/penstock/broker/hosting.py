@@ -87,7 +87,7 @@ class Hosting:
         if found is not None and index in found.partitions:
             if found.partitions[index].leader != self._broker.node_id:
                 return NotLeaderOrFollower(f"this node does not lead {found.name}-{index}")
-        name = topic if isinstance(topic, str) else id_to_text(topic)
+        name = found.name if found is not None else topic
         return UnknownTopicOrPartition(f"this server does not host {name}-{index}")
 
     # -- settings

@@ -56,18 +56,21 @@ class Shown(NamedTuple):
     headers: bool
 
 
+PlaceOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="PLACE",
+        help="beginning, end, an offset, a time (2026-01-31T12:00:00Z), or @ and milliseconds.",
+    ),
+]
+
+
 def consume(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     *,
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help="beginning, end, an offset, a time (2026-01-31T12:00:00Z), or @ and milliseconds.",
-        ),
-    ] = "beginning",
+    begin: PlaceOption = "beginning",
     partitions: Annotated[
         list[int],
         typer.Option(

@@ -69,10 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.REFUSED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): nothing to tell, nobody to tell it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.OK)
     except Exception as problem:
         return _from_outside(problem)
     return int(ExitCode.OK)

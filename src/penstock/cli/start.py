@@ -111,7 +111,7 @@ def _run(loaded: "Loaded", form: Format) -> int:
         if form is Format.JSON:
             print_json_line(_announcement(running))
         else:
-            print(banner(running, loaded.without_effect))
+            print(banner(running, _said_without_effect(loaded)))
         sys.stdout.flush()
 
     try:
@@ -120,6 +120,14 @@ def _run(loaded: "Loaded", form: Format) -> int:
         raise CommandFailed(str(refused)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
+
+
+def _said_without_effect(loaded: "Loaded") -> list[str]:
+    """Settings without effect that the user made; the built-in ones are nobody's news."""
+    from penstock.config.single_node import SINGLE_NODE
+
+    static = loaded.config.static
+    return [n for n in loaded.without_effect if not static[n].where.startswith(SINGLE_NODE.name)]
 
 
 def _start_problem(problem: OSError) -> str:

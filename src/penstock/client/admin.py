@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from penstock.client.cluster import Nodes
 from penstock.client.configs import ask_configs, change_configs
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.connection import Connection
 from penstock.client.offsets import ask_delete_records, ask_offsets
 from penstock.client.values import (
     Broker,
@@ -27,6 +27,8 @@ from penstock.client.values import (
     TopicDescription,
 )
 from penstock.errors import (
+    BrokerNotAvailable,
+    InvalidRequest,
     KafkaError,
     LeaderNotAvailable,
     NotController,
@@ -94,7 +96,7 @@ class Admin:
         answer = self._metadata_of(names)
         found: dict[str, TopicDescription | KafkaError] = {}
         for topic in answer.topics:
-            failed = topic.error_code and topic.name
+            failed = topic.error_code != 0
             found[topic.name or ""] = from_code(topic.error_code) if failed else _described(topic)
         missing = UnknownTopicOrPartition("the server did not mention it")
         return {name: found.get(name, missing) for name in names}
@@ -169,7 +171,7 @@ class Admin:
     ) -> dict[Resource, list[ConfigValue] | KafkaError]:
         """All keys of each resource, or only `keys`; with synonyms and documentation."""
         found: dict[Resource, list[ConfigValue] | KafkaError] = {}
-        for connection, group in self._by_owner(resources):
+        for connection, group in self._by_owner(resources, found.__setitem__):
             found.update(ask_configs(connection, group, keys))
         return found
 
@@ -181,20 +183,27 @@ class Admin:
     ) -> dict[Resource, KafkaError | None]:
         """Change single keys and leave the others as they are."""
         found: dict[Resource, KafkaError | None] = {}
-        for connection, group in self._by_owner(list(changes)):
+        for connection, group in self._by_owner(list(changes), found.__setitem__):
             mine = {resource: changes[resource] for resource in group}
             found.update(change_configs(connection, mine, validate_only))
         return found
 
-    def _by_owner(self, resources: Sequence[Resource]) -> list[tuple[Connection, list[Resource]]]:
+    def _by_owner(
+        self, resources: Sequence[Resource], failed: Callable[[Resource, KafkaError], None]
+    ) -> list[tuple[Connection, list[Resource]]]:
         """A named broker answers for itself, any broker for everything else."""
         shared: list[Resource] = []
         groups: list[tuple[Connection, list[Resource]]] = []
         for resource in resources:
             if resource.type is not ResourceType.BROKER or not resource.name:
                 shared.append(resource)
-                continue
-            groups.append((self._nodes.node(int(resource.name)), [resource]))
+            elif not resource.name.isdecimal():
+                failed(resource, InvalidRequest(f"{resource.name!r} is not the id of a broker"))
+            else:
+                try:
+                    groups.append((self._nodes.node(int(resource.name)), [resource]))
+                except BrokerNotAvailable as missing:
+                    failed(resource, missing)
         if shared:
             groups.append((self._nodes.any(), shared))
         return groups
@@ -238,12 +247,7 @@ class Admin:
     ) -> dict[str, R | KafkaError]:
         """Ask the controller, wherever it is by now."""
         for attempt in range(RETRIES_MAX):
-            connection = self._nodes.controller()
-            try:
-                answer = ask(connection)
-            except CannotReach:
-                self._nodes.forget(connection)
-                raise
+            answer = ask(self._nodes.controller())
             if not any(isinstance(each, NotController) for each in answer.values()):
                 missing = from_code(-1, "the server did not answer for it")
                 return {name: answer.get(name, missing) for name in names}

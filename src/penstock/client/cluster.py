@@ -24,7 +24,7 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 
 
 class Nodes:
-    """Opens a connection when it is first needed, and keeps it."""
+    """Opens a connection when it is first needed, and keeps it while it works."""
 
     def __init__(self, bootstrap: str, *, client_id: str, timeout_ms: int) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
@@ -38,11 +38,6 @@ class Nodes:
         for connection in self._open.values():
             connection.close()
         self._open.clear()
-
-    def forget(self, connection: Connection) -> None:
-        """Drop a connection that has failed; the next use opens a new one."""
-        connection.close()
-        self._open.pop((connection.host, connection.port), None)
 
     def any(self) -> Connection:
         """A node that answers, a known one first."""
@@ -79,12 +74,7 @@ class Nodes:
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         """Ask any node, and remember who is there."""
-        connection = self.any()
-        try:
-            answer = connection.request(request, MetadataResponse)
-        except CannotReach:
-            self.forget(connection)
-            raise
+        answer = self.any().request(request, MetadataResponse)
         self._brokers = {
             each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
             for each in answer.brokers
@@ -97,7 +87,7 @@ class Nodes:
         return tuple(self._brokers[node_id] for node_id in sorted(self._brokers))
 
     def _connect(self, address: tuple[str, int]) -> Connection:
-        if address not in self._open:
+        if address not in self._open or self._open[address].closed:
             self._open[address] = Connection(
                 *address, client_id=self._client_id, timeout_ms=self._timeout_ms
             )

@@ -74,6 +74,11 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or has failed."""
+        return self._socket.fileno() < 0
+
     def version_for(self, message: object) -> int:
         """The highest version that both sides know; UnsupportedVersion if there is none."""
         schema = schema_of(type(message))

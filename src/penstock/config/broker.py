@@ -67,10 +67,18 @@ class BrokerConfig(ConfigView):
         values = {name: _parse(name, setting.text) for name, setting in static.items()}
         self._values: dict[str, Value] = {n: v for n, v in values.items() if v is not None}
         self._static = {name: static[name] for name in self._values}
+        self._mirror_node_id()
         self._ignored: list[str] = []
         self._cluster_default = self._accept(cluster_default or {}, cluster_wide=True)
         self._per_broker = self._accept(per_broker or {}, cluster_wide=False)
         self._topic_defaults: dict[str, Value] = {}
+
+    def _mirror_node_id(self) -> None:
+        """Whoever asks for either name of the node's number gets what was set as the other."""
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if name in self._static and other not in self._static and self._values[name] != -1:
+                self._static[other] = self._static[name]
+                self._values[other] = self._values[name]
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "BrokerConfig":
@@ -154,10 +162,8 @@ class BrokerConfig(ConfigView):
             for each in names:
                 if each in texts:
                     yield Synonym(each, None if key.sensitive else texts[each], source)
-        for each in names:
-            known = BROKER_KEYS.get(each)
-            if known is not None and known.default is not None:
-                yield Synonym(each, to_text(known.default), Source.DEFAULT)
+        if key.name == name and key.default is not None:
+            yield Synonym(name, to_text(key.default), Source.DEFAULT)
 
     def source(self, name: str) -> Source:
         found = self.synonyms(name)

@@ -161,7 +161,7 @@ KEYS: tuple[Key, ...] = (
         False,
         None,
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "Whether a replica that is behind may become leader when no other is left. Loses records.",
     ),
     Key(

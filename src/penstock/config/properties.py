@@ -45,11 +45,11 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         while _continues(logical):
             logical = logical[:-1]
-            if at == len(lines):
+            # A line of nothing but a backslash is no line: what follows it begins a new one.
+            if not logical or at == len(lines):
                 break
             logical += lines[at].lstrip(_BLANK)
             at += 1
-        # A backslash before nothing but blank lines leaves an empty entry: Java skips it too.
         if logical:
             yield first + 1, logical
 

@@ -1,4 +1,4 @@
-"""Answers that only look: DescribeQuorum from the quorum's state, DescribeCluster from the image."""
+"""Answers that only look: DescribeQuorum from the quorum, DescribeCluster from the image."""
 
 from penstock.controller.image import Image
 from penstock.errors import (

@@ -37,7 +37,7 @@ from penstock.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from penstock.model import ZERO_ID
+from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
@@ -95,6 +95,8 @@ class TopicWork:
         self, topic: k19.CreatableTopic, taken: Mapping[str, str]
     ) -> tuple[list[Any], k19.CreatableTopicResult]:
         check_topic_name(topic.name)
+        if topic.name == CLUSTER_METADATA_TOPIC:
+            raise InvalidRequest(f"Creation of internal topic {topic.name} is prohibited.")
         if topic.name in self._image.topics:
             raise TopicAlreadyExists(f"Topic '{topic.name}' already exists.")
         collides = taken.get(collision_key(topic.name)) if _can_collide(topic.name) else None

@@ -36,6 +36,7 @@ from penstock.log.reading import Found, Read
 from penstock.log.retention import Removal
 from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
+from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
 from penstock.world import Buffer, Disk, DiskFailed, Done, File
 
@@ -196,11 +197,8 @@ class Log:
         """
         self._check_writable()
         stages, results = stage_produced(self, batches, leader_epoch, now_ms, start_at_zero)
-        start_offset = self.end_offset
-        if stages[-1].end_offset != start_offset:
-            self._write(stages, now_ms)
-            if leader_epoch > self.epochs.latest:
-                self.assign_epoch(leader_epoch, start_offset)
+        if stages[-1].end_offset != self.end_offset:
+            self._write(stages, leader_epoch, now_ms)
         return results
 
     def append_control(
@@ -246,13 +244,8 @@ class Log:
 
     def _append_stored(self, data: Buffer, now_ms: int) -> None:
         stages = stage_stored(self, data, now_ms)
-        if stages[-1].end_offset == self.end_offset:
-            return
-        self._write(stages, now_ms)
-        for stage in stages:
-            for header, base_offset, _ in stage.replay:
-                if header[LEADER_EPOCH] > self.epochs.latest:
-                    self.assign_epoch(header[LEADER_EPOCH], base_offset)
+        if stages[-1].end_offset != self.end_offset:
+            self._write(stages, NO_LEADER_EPOCH, now_ms)
 
     def _check_writable(self) -> None:
         if self.chores.failure is not None:
@@ -268,15 +261,16 @@ class Log:
         spread = crc32c(f"{self.directory}/{base_offset}".encode())
         return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
 
-    def _write(self, stages: list[Stage], now_ms: int) -> None:
-        """Write all stages, then let them count; on failure take back what was written."""
+    def _write(self, stages: list[Stage], leader_epoch: int, now_ms: int) -> None:
+        """Write all stages, then let them count; on failure take back what was written.
+        `leader_epoch` is that of the whole turn, or -1 if each batch has its own."""
         first = stages[0]
         if len(stages) == 1:
             if first.size - first.position <= _JOIN_BYTES_MAX:
                 self.active.file.append((b"".join(first.parts),))
             else:
                 self.active.file.append(first.parts)
-            self._commit(first)
+            self._commit(first, leader_epoch)
             return
         made: list[File] = []
         try:
@@ -290,10 +284,10 @@ class Log:
             self._take_back(first, made)
             raise
         if first.parts:
-            self._commit(first)
+            self._commit(first, leader_epoch)
         for stage, file in zip(stages[1:], made, strict=True):
             self._start_segment(ActiveSegment(stage.base_offset, file, now_ms))
-            self._commit(stage)
+            self._commit(stage, leader_epoch)
 
     def _take_back(self, first: Stage, made: list[File]) -> None:
         """Undo a turn that was written in part. Waits for the disk, which a turn else never
@@ -307,7 +301,7 @@ class Log:
         except DiskFailed as failure:
             self.chores.failure = failure
 
-    def _commit(self, stage: Stage) -> None:
+    def _commit(self, stage: Stage, leader_epoch: int) -> None:
         active = self.active
         active.size = stage.size
         active.largest_timestamp = stage.largest_timestamp
@@ -322,7 +316,11 @@ class Log:
         self._unsynced[active.file] = None
         if stage.producers:
             self.producers.commit(stage.producers, stage.started)
+        if leader_epoch > self.epochs.latest:
+            self.assign_epoch(leader_epoch, stage.start_offset)
         for header, base_offset, marker in stage.replay:
+            if header[LEADER_EPOCH] > self.epochs.latest:
+                self.assign_epoch(header[LEADER_EPOCH], base_offset)
             aborted = self.producers.replay(header, base_offset, marker)
             if aborted is not None:
                 active.aborted += pack_aborted(aborted)

@@ -83,6 +83,10 @@ class _Opening:
     def has(self, base_offset: int, suffix: str) -> bool:
         return f"{base_offset:020d}{suffix}" in self.names
 
+    def write_epochs(self) -> None:
+        path = f"{self.directory}/{EPOCHS_FILE}"
+        self.disk.replace_now(path, format_epochs(self.epochs.entries()))
+
     def end_of(self, place: int) -> int:
         """Where the segment at `place` must end at the latest."""
         return self.bases[place + 1] if place + 1 < len(self.bases) else 2**63 - 1
@@ -217,6 +221,7 @@ def _begin_anew(opening: _Opening, start_offset: int) -> tuple[ActiveSegment, Pr
         _remove_segment(opening, base)
     opening.bases[:] = [start_offset]
     opening.epochs.clear()
+    opening.write_epochs()
     file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
 
@@ -285,7 +290,6 @@ def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers,
     """Read and check every segment from `first` on; end the log at the first bad batch."""
     bases = opening.bases
     producers = _producers_at(opening, bases[first])
-    opening.epochs.cut_end(max(bases[first], 1) if first == 0 else bases[first])
     active, end_offset = _scan(opening, first, producers)
     place = first
     while place + 1 < len(bases):
@@ -308,9 +312,8 @@ def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers,
         opening.recovery.truncated_bytes += active.file.size - active.size
         active.file.truncate_now(active.size)
         active.file.sync_now()  # or a later crash could bring old batches back behind new ones
-    opening.disk.replace_now(
-        f"{opening.directory}/{EPOCHS_FILE}", format_epochs(opening.epochs.entries())
-    )
+    opening.epochs.cut_end(end_offset)
+    opening.write_epochs()
     return active, producers, end_offset
 
 

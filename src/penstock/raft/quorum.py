@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from penstock.errors import NotController, RecordListTooLarge
+from penstock.errors import KafkaStorageError, NotController, RecordListTooLarge
 from penstock.raft.control import control_record, read_control
 from penstock.raft.errors import NotAVoter, NotServedYet, QuorumFilesCorrupt
 from penstock.raft.log_protocol import BATCH_BYTES_MAX, MetadataLog
@@ -49,7 +49,7 @@ from penstock.wire.records.quorum import (
     LeaderChangeVoter,
     VotersRecord,
 )
-from penstock.world import Clock, Disk, DiskFailed, Done, Timers
+from penstock.world import Clock, Disk, DiskFailed, DiskFull, Done, Timers
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 READ_SLICE_BYTES = 128 * 1024
@@ -305,7 +305,16 @@ class Quorum:
                 f"The change needs {len(data)} bytes of metadata at once; at most "
                 f"{BATCH_BYTES_MAX} are possible. Split it into several requests."
             )
-        log.append(data)
+        try:
+            log.append(data)
+        except DiskFull as failure:
+            # Nothing of it remains: only this change is refused, reads and deletions go on.
+            raise KafkaStorageError(
+                f"No room for metadata in {self._disk.root} ({failure}). Free some space."
+            ) from failure
+        except DiskFailed as failure:
+            self._fail(failure)
+            raise
         self._bytes_since_snapshot += len(data)
         self._sync()
 
@@ -321,8 +330,7 @@ class Quorum:
             if not self._leading:
                 return
             if failure is not None:
-                self._step_down()
-                self._failed(failure)
+                self._fail(failure)
                 return
             assert end_offset >= self._committed, "the committed offset never moves back"
             self._committed = end_offset
@@ -332,6 +340,11 @@ class Quorum:
                 self._follower.committed(end_offset)
 
         self._opened().flush(synced)
+
+    def _fail(self, failure: DiskFailed) -> None:
+        """The disk cannot be trusted any more: stop leading, let the node decide."""
+        self._step_down()
+        self._failed(failure)
 
     def _step_down(self) -> None:
         self._leading = False
@@ -382,6 +395,8 @@ class Quorum:
 
         def written(failure: DiskFailed | None) -> None:
             self._writing = None
+            if failure is not None and not isinstance(failure, DiskFull):
+                self._fail(failure)
             if failure is None:
                 self._snapshot_id = snapshot_id
                 self._bytes_since_snapshot -= bytes_before

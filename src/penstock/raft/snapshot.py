@@ -195,7 +195,14 @@ class SnapshotWriting:
         self._file: File | None = None
 
     def start(self) -> None:
-        self._soon(self._slice)
+        """An attempt that failed may have left its beginning; a file is only ever appended to."""
+        self._disk.remove(self._path + PART_SUFFIX, self._cleared)
+
+    def _cleared(self, failure: DiskFailed | None) -> None:
+        if failure is not None:
+            self._done(failure)
+        else:
+            self._soon(self._slice)
 
     def cancel(self) -> None:
         """Leave it unfinished; what was written is cleared away at the next start."""
@@ -213,6 +220,8 @@ class SnapshotWriting:
             if batch is not None:
                 self._file.append([batch])
         except DiskFailed as failure:
+            if self._file is not None:
+                self._file.close()
             self._done(failure)
             return
         if batch is None:

@@ -1,6 +1,7 @@
 """The metadata log on a disk: a partition's log, used the way the quorum needs it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import LOG, parse_segment_file
@@ -20,8 +21,9 @@ class StoredLog:
     def __init__(
         self, disk: Disk, directory: str, config: LogConfig, clock: Clock, recovered_to: int
     ) -> None:
-        self._disk = disk
         self._clock = clock
+        # Snapshots alone decide what goes; age and size never do.
+        config = replace(config, delete=True, retention_ms=-1, retention_bytes=-1)
         now_ms = clock.wall_ms()
         names = (parse_segment_file(name) for name in disk.list(directory))
         if any(name and name[1] == LOG for name in names):
@@ -118,10 +120,5 @@ def open_stored_log(
     disk: Disk, directory: str, clock: Clock, segment_bytes: int = SEGMENT_BYTES
 ) -> Callable[[int], StoredLog]:
     """What the quorum calls once it knows up to where a snapshot covers the log."""
-    config = LogConfig(
-        segment_bytes=segment_bytes,
-        message_bytes_max=BATCH_BYTES_MAX,
-        retention_ms=-1,
-        retention_bytes=-1,
-    )
+    config = LogConfig(segment_bytes=segment_bytes, message_bytes_max=BATCH_BYTES_MAX)
     return lambda recovered_to: StoredLog(disk, directory, config, clock, recovered_to)

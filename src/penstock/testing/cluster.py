@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
     from penstock.node import Node
     from penstock.real.world import RealWorld
 
@@ -135,6 +136,12 @@ class Cluster:
         node = self._node
         assert node is not None and node.broker is not None, "this cluster is not running"
         return {each.name: node.advertised(each) for each in node.broker.listeners}
+
+    @property
+    def broker(self) -> "Broker":
+        """The node's inside, for tests of the node itself; its loop runs on another thread."""
+        assert self._node is not None and self._node.broker is not None, "not running"
+        return self._node.broker
 
     @property
     def data(self) -> str:

@@ -1,14 +1,15 @@
 """Produce, v3-v13.  v12: partitions join the transaction by themselves (KIP-890).  v13: topic ids.
 
-Two ways to the same answer. A producer repeats itself: the bytes before its records (client id,
-acks, topic, partition) are the same in each request, so they are looked up as a whole in a memo
-of what they mean, and the answer is one ready-made Struct. Everything else (several partitions,
-errors, old versions) goes through the general codec. A test proves that both agree.
+Two ways to the same answer: requests whose beginning is known (produce_memo.py) are cut up here,
+all others (several topics, old versions, topics that look into the records) go through the
+general codec. Nothing is written yet: batches collect in their partitions until the turn ends.
 """
 
 from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.produce_memo import Route, Several, Ticket
 from penstock.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
@@ -16,15 +17,13 @@ from penstock.errors import (
     KafkaError,
     MessageTooLarge,
     NotEnoughReplicas,
-    NotLeaderOrFollower,
     RequestTimedOut,
     UnsupportedCompressionType,
 )
 from penstock.wire.batch import Header, check_produced
-from penstock.wire.codec import read, write
+from penstock.wire.codec import read
 from penstock.wire.frame import parse_request_header, response_frame
 from penstock.wire.messages.k00_produce import (
-    LeaderIdAndEpoch,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -41,75 +40,12 @@ if TYPE_CHECKING:
 FIRST_VERSION, LAST_VERSION = 3, 13
 FLEXIBLE, TOPIC_IDS = 9, 13
 FAST_FROM = 8  # answers from here on differ in one constant only; older ones are rare
-MEMO_ENTRIES_MAX = 10_000
-MEMO_LENGTHS_MAX = 16
 ZSTD, ZSTD_FROM = 4, 7
 ATTRIBUTES, MAX_TIMESTAMP = 5, 8  # where they stand in an unpacked batch header
 TRANSACTIONAL, CODEC_BITS = 0x10, 0x07
 ACKS = (-1, 0, 1)
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 _INT32 = Struct(">i")
-
-# (target, connection, slot, correlation id); a general request puts its entry in place of the slot
-Ticket = tuple[Any, Any, Any, int]
-
-
-class Target:
-    """What one prefix means: a partition, and how its answers look."""
-
-    __slots__ = (
-        "_after",
-        "_before",
-        "_pack",
-        "_size",
-        "acks",
-        "partition",
-        "timeout_ms",
-        "version",
-    )
-
-    def __init__(self, partition: "Partition", acks: int, timeout_ms: int, version: int) -> None:
-        self.partition = partition
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.version = version
-        before, after = _around_the_answer(partition, version)
-        packer = Struct(f">ii{len(before)}shqqq{len(after)}s")
-        self._before = before
-        self._after = after
-        self._pack = packer.pack
-        self._size = packer.size - 4
-
-    def succeeded(self, ticket: Ticket, base_offset: int, append_time_ms: int) -> None:
-        slot = ticket[2]
-        if slot is None:
-            return
-        slot[0] = (
-            self._pack(
-                self._size,
-                ticket[3],
-                self._before,
-                0,
-                base_offset,
-                append_time_ms,
-                self.partition.log.start_offset,
-                self._after,
-            ),
-        )
-        connection = ticket[1]
-        if not connection.touched:
-            connection.touch()
-
-    def failed(self, ticket: Ticket, error: KafkaError) -> None:
-        _, connection, slot, correlation_id = ticket
-        if slot is None:
-            connection.close()  # acks=0 has no other way to hear of it
-            return
-        partition = self.partition
-        topic = TopicProduceResponse(name=partition.topic, topic_id=partition.topic_id)
-        topic.partition_responses = [_failure(partition.index, error, partition)]
-        response = ProduceResponse(responses=[topic])
-        connection.fill(slot, (response_frame(0, self.version, correlation_id, response),))
 
 
 class General:
@@ -151,17 +87,13 @@ class General:
         self.settled()
 
     def failed(self, ticket: Ticket, error: KafkaError) -> None:
-        partition, entry = ticket[2]
-        self.refuse(entry, error, partition)
+        _partition, entry = ticket[2]
+        self.refuse(entry, error)
 
-    def refuse(
-        self, entry: PartitionProduceResponse, error: KafkaError, partition: "Partition | None"
-    ) -> None:
-        failure = _failure(entry.index, error, partition)
-        entry.error_code = failure.error_code
-        entry.base_offset = failure.base_offset
-        entry.error_message = failure.error_message
-        entry.current_leader = failure.current_leader
+    def refuse(self, entry: PartitionProduceResponse, error: KafkaError) -> None:
+        entry.error_code = error.code
+        entry.base_offset = -1
+        entry.error_message = error.message
         if self.slot is None:
             self.connection.close()
         self.settled()
@@ -183,58 +115,118 @@ def produce(
 ) -> None:
     """One Produce frame, data[start:stop] without its size."""
     broker = connection.listener.broker
-    memo = broker.produce_memo
-    if version < FAST_FROM or version > LAST_VERSION:
-        _general(broker, connection, data[start:stop], version, correlation_id)
-        return
-    prefix_end = start + connection.produce_prefix
-    target = memo.targets[version].get(bytes(data[start + 8 : prefix_end]))
-    if target is None:
-        target, prefix_end = memo.search(connection, data, start, stop, version)
-        if target is None:
-            _general(broker, connection, data[start:stop], version, correlation_id)
-            return
-    # The length of the records, and the records, up to the three empty tag sections
-    if version >= FLEXIBLE:
-        size = data[prefix_end]
-        position = prefix_end + 1
+    if not broker.touched:
+        broker.touch()
+    if FAST_FROM <= version <= LAST_VERSION:
+        memo = broker.produce_memo
+        key = bytes(data[start + 8 : start + connection.produce_prefix])
+        route = memo.routes[version].get(key) or memo.search(connection, data, start, stop, version)
+        if route is not None:
+            position = start + connection.produce_prefix
+            try:
+                if route.count == 1:
+                    done = _one(broker, connection, route, data, position, stop, correlation_id)
+                else:
+                    done = _several(broker, connection, route, data, position, stop, correlation_id)
+            except (IndexError, StructError):
+                done = False  # cut short: the codec says how
+            if done:
+                return
+    _general(broker, connection, data[start:stop], version, correlation_id)
+
+
+def _one(
+    broker: "Broker",
+    connection: "Connection",
+    route: Route,
+    data: memoryview,
+    position: int,
+    stop: int,
+    correlation_id: int,
+) -> bool:
+    """The fast way for one partition. False, and nothing done, if it needs the general way."""
+    index = _INT32.unpack_from(data, position)[0]
+    answer = route.answers.get(index) or route.learn(index)
+    if answer is None:
+        return False
+    if route.version >= FLEXIBLE:
+        size = data[position + 4]
+        position += 5
         if size >= 0x80:
-            size &= 0x7F
-            shift = 7
-            while (byte := data[position]) >= 0x80:
-                size |= (byte & 0x7F) << shift
-                shift += 7
-                position += 1
-            size |= byte << shift
-            position += 1
+            size, position = _long_varint(data, position, size)
         end = position + size - 1
-        canonical = stop - end == 3 and data[end:stop] == _NO_TAGS
+        whole = stop - end == 3 and data[end:stop] == _NO_TAGS
     else:
-        size = _INT32.unpack_from(data, prefix_end)[0]
-        position = prefix_end + 4
-        end = position + size
-        canonical = size >= 0 and end == stop
-    partition = target.partition
-    if not canonical or end <= position or not partition.plain:
-        _general(broker, connection, data[start:stop], version, correlation_id)
-        return
+        end = position + 8 + _INT32.unpack_from(data, position + 4)[0]
+        position += 8
+        whole = end == stop
+    if not whole or end <= position:
+        return False
     slot: Any = None
-    if target.acks:
+    if answer.acks:
         slot = [None]
         connection.replies.append(slot)
-    ticket = (target, connection, slot, correlation_id)
+    ticket = (answer, connection, slot, correlation_id)
+    _store(broker, answer.partition, data[position:end], ticket)
+    return True
+
+
+def _several(
+    broker: "Broker",
+    connection: "Connection",
+    route: Route,
+    data: memoryview,
+    position: int,
+    stop: int,
+    correlation_id: int,
+) -> bool:
+    """The same for several partitions of one topic: look through all of it, then store."""
+    flexible = route.version >= FLEXIBLE
+    indexes: list[int] = []
+    batches: list[memoryview] = []
+    for _ in range(route.count):
+        indexes.append(_INT32.unpack_from(data, position)[0])
+        if flexible:
+            size = data[position + 4]
+            position += 5
+            if size >= 0x80:
+                size, position = _long_varint(data, position, size)
+            end = position + size - 1
+            if end <= position or end >= stop or data[end]:
+                return False
+            batches.append(data[position:end])
+            position = end + 1
+        else:
+            end = position + 8 + _INT32.unpack_from(data, position + 4)[0]
+            if end <= position + 8 or end > stop:
+                return False
+            batches.append(data[position + 8 : end])
+            position = end
+    if data[position:stop] != (_NO_TAGS[:2] if flexible else b""):
+        return False
+    key = tuple(indexes)
+    shape = route.shapes.get(key) or route.learn_shape(key)
+    if shape is None:
+        return False
+    slot = connection.take_slot() if route.acks else None
+    several = Several(route, shape, connection, slot)
+    for place, partition in enumerate(shape.partitions):
+        ticket = (several, connection, place, correlation_id)
+        _store(broker, partition, batches[place], ticket)
+    return True
+
+
+def _store(broker: "Broker", partition: "Partition", batch: memoryview, ticket: Ticket) -> None:
+    """Check a batch for a topic that asks for nothing special, and put it with the turn's."""
     try:
-        batch = data[position:end]
         header = check_produced(batch)
-        if (
-            header[ATTRIBUTES] & TRANSACTIONAL
-            or end - position > partition.settings.message_bytes_max
-        ):
-            _check_batch(partition, header, end - position, version)
-        if header[MAX_TIMESTAMP] > broker.wall_ms + partition.settings.timestamp_after_ms_max:
-            partition.settings.check_timestamps(batch, header, broker.wall_ms)
+        settings = partition.settings
+        if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > settings.message_bytes_max:
+            _check_batch(partition, header, len(batch), LAST_VERSION)
+        if header[MAX_TIMESTAMP] > broker.wall_ms + settings.timestamp_after_ms_max:
+            settings.check_timestamps(batch, header, broker.wall_ms)
     except KafkaError as error:
-        target.failed(ticket, error)
+        ticket[0].failed(ticket, error)
         return
     partition.batches.append((batch, header))
     partition.tickets.append(ticket)
@@ -242,51 +234,15 @@ def produce(
         broker.touch_partition(partition)
 
 
-class ProduceMemo:
-    """Prefixes of requests and what they mean, by version. Bounded; emptied when metadata moves."""
-
-    def __init__(self) -> None:
-        self.targets: list[dict[bytes, Target]] = [{} for _ in range(LAST_VERSION + 1)]
-        self._lengths: dict[int, None] = {}
-
-    def clear(self) -> None:
-        for targets in self.targets:
-            targets.clear()
-        self._lengths.clear()
-
-    def search(
-        self, connection: "Connection", data: memoryview, start: int, stop: int, version: int
-    ) -> tuple[Target | None, int]:
-        """A connection that writes to several topics has prefixes of several lengths."""
-        targets = self.targets[version]
-        for length in self._lengths:
-            if start + length < stop:
-                target = targets.get(bytes(data[start + 8 : start + length]))
-                if target is not None:
-                    connection.produce_prefix = length
-                    return target, start + length
-        return None, 0
-
-    def remember(
-        self,
-        connection: "Connection",
-        frame: memoryview,
-        request: ProduceRequest,
-        body: int,
-        target: Target,
-    ) -> None:
-        """Only requests without unknown tags: those that the codec would write the same way."""
-        version = target.version
-        if frame[body:] != write(request, version):
-            return
-        size = len(request.topic_data[0].partition_data[0].records or b"")
-        tail = (_varint_bytes(size + 1) + size + 3) if version >= FLEXIBLE else 4 + size
-        length = len(frame) - tail
-        if len(self._lengths) >= MEMO_LENGTHS_MAX or len(self.targets[version]) >= MEMO_ENTRIES_MAX:
-            self.clear()
-        self._lengths[length] = None
-        self.targets[version][bytes(frame[8:length])] = target
-        connection.produce_prefix = length
+def _long_varint(data: memoryview, position: int, first: int) -> tuple[int, int]:
+    """A length of two bytes or more whose first byte was read; and where it ends."""
+    size = first & 0x7F
+    shift = 7
+    while (byte := data[position]) >= 0x80 and shift < 28:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        position += 1
+    return size | byte << shift, position + 1
 
 
 def _general(
@@ -298,7 +254,6 @@ def _general(
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
     request = read(ProduceRequest, version, frame, header.body_position)
-    broker.touch()
     general = General(connection, version, correlation_id, request)
     partition: Partition | None = None
     for topic in request.topic_data:
@@ -312,18 +267,19 @@ def _general(
                 _check_request(request, partition)
                 batch, unpacked = _accept(broker, partition, wanted.records, version)
             except KafkaError as error:
-                general.refuse(entry, error, partition)
+                general.refuse(entry, error)
                 continue
             partition.batches.append((batch, unpacked))
             partition.tickets.append((general, connection, (partition, entry), correlation_id))
             if not partition.touched:
                 broker.touch_partition(partition)
     general.settled()
-    single = len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1
-    if single and partition is not None and version >= FAST_FROM and request.acks in ACKS:
-        if request.transactional_id is None and not partition.leader.below_min_insync:
-            target = Target(partition, request.acks, request.timeout_ms, version)
-            broker.produce_memo.remember(connection, frame, request, header.body_position, target)
+    if len(request.topic_data) == 1 and partition is not None and version >= FAST_FROM:
+        if request.transactional_id is None and request.acks in ACKS:
+            partitions = broker.hosting.by_id.get(partition.topic_id, {})
+            broker.produce_memo.remember(
+                connection, frame, request, header.body_position, version, partitions
+            )
 
 
 def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
@@ -364,35 +320,6 @@ def _check_batch(partition: "Partition", header: tuple[Any, ...], size: int, ver
     limit = partition.settings.message_bytes_max
     if size > limit:
         raise MessageTooLarge(f"a batch of {size} bytes for {partition}, max.message.bytes={limit}")
-
-
-def _failure(
-    index: int, error: KafkaError, partition: "Partition | None"
-) -> PartitionProduceResponse:
-    entry = PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, error_message=error.message
-    )
-    if isinstance(error, NotLeaderOrFollower) and partition is not None:
-        leader = partition.leader
-        entry.current_leader = LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
-    return entry
-
-
-def _around_the_answer(partition: "Partition", version: int) -> tuple[bytes, bytes]:
-    """The bytes before the error code and after the log start offset of a successful answer."""
-    marks = PartitionProduceResponse(
-        index=partition.index, error_code=0x5A5A, base_offset=0, log_start_offset=0
-    )
-    topic = TopicProduceResponse(name=partition.topic, topic_id=partition.topic_id)
-    topic.partition_responses = [marks]
-    frame = response_frame(0, version, 0, ProduceResponse(responses=[topic]))
-    variable = Struct(">hqqq").pack(0x5A5A, 0, -1, 0)
-    before, _, after = frame[8:].rpartition(variable)
-    return before, after
-
-
-def _varint_bytes(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)
 
 
 PRODUCE_TIMED_OUT = RequestTimedOut("the records were not committed within the request's timeout")

@@ -107,7 +107,7 @@ class SimFile:
             return
         self._disk.before_sync(self.path)
         self._node.survive(size)
-        self._disk.name_survives(self._node)
+        self._disk.directory_survives(self.path)
 
     def close(self) -> None:
         pass
@@ -183,8 +183,15 @@ class SimDisk:
             except DiskFailed:
                 break
         survivors = dict(self._durable_names)
+        # Names in one directory are lost from the newest back, as journals keep their order.
+        lost: set[str] = set()
         for path, node in self._names.items():
-            if path not in survivors and dice.random() < 0.5:
+            if path in survivors:
+                continue
+            directory = path.rpartition("/")[0]
+            if directory in lost or dice.random() < 0.3:
+                lost.add(directory)
+            else:
                 survivors[path] = node
         for path in sorted(survivors):
             after.put(path, self._torn(survivors[path], dice))
@@ -308,6 +315,7 @@ class SimDisk:
             self.before_write(path)
             self.before_sync(path)
         self._names[path] = self._durable_names[path] = _Node(data)
+        self.directory_survives(path)
 
     def rename(self, source: str, target: str, done: Done) -> None:
         self.later(lambda: self.rename_now(source, target), done)
@@ -325,6 +333,7 @@ class SimDisk:
         for path in [name for name in self._directories if _within(name, source)]:
             del self._directories[path]
             self._directories[target + path[len(source) :]] = None
+        self.directory_survives(target)
 
     def remove(self, path: str, done: Done) -> None:
         self.later(lambda: self.remove_now(path), done)
@@ -336,13 +345,14 @@ class SimDisk:
         for name in [each for each in self._directories if _within(each, path)]:
             del self._directories[name]
 
-    def name_survives(self, node: _Node) -> None:
+    def directory_survives(self, path: str) -> None:
+        """A synced directory keeps all the names in it, whoever asked for it."""
+        directory = path.rpartition("/")[0]
         if not self.faults:
             return
-        for path, each in self._names.items():
-            if each is node:
-                self._durable_names[path] = node
-                return
+        for name, node in self._names.items():
+            if name.rpartition("/")[0] == directory:
+                self._durable_names[name] = node
 
     def lock(self, path: str) -> bool:
         taken = path in self._locked

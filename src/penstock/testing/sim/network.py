@@ -1,0 +1,293 @@
+"""Connections in memory that behave like TCP on a bad day.
+
+Bytes arrive late and in pieces from one byte to all there is; a reader that pauses makes the
+sender's bytes pile up; a connection can break at any moment, with part of what was on its way
+arriving still. What a receiver was handed is scribbled over when its turn ends.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from penstock.world import FileRange, Part, Peer, Receiver
+
+if TYPE_CHECKING:
+    from penstock.testing.sim.world import Simulation, SimWorld
+
+WINDOW_BYTES = (512, 8 * 1024, 64 * 1024, 1024 * 1024)  # a sender's room on the wire, one of these
+DELAY_MS_MAX = 3.0
+CONNECT_MS_MAX = 5.0
+FIRST_PORT = 40_000
+SCRIBBLE = 0xDD
+
+
+class SimPeer:
+    """One end of a connection, as the process at this end holds it (world.Peer)."""
+
+    def __init__(
+        self, network: "SimNetwork", world: "SimWorld", address: tuple[str, int], window: int
+    ) -> None:
+        self._network = network
+        self._simulation = network.simulation
+        self._window = window
+        self.world = world
+        self.address = address
+        self.other: SimPeer | None = None
+        self.receiver: Receiver | None = None
+        self.paused = False
+        self.unsent_bytes = 0
+        self.received_bytes = 0
+        self._unsent: deque[Part] = deque()
+        self._wire = bytearray()  # on its way to this end
+        self._ended = False  # nothing more will come from the other end
+        self._arriving = False  # an event for this end is in the heap
+
+    # -- sending
+
+    def send(self, parts: Sequence[Part]) -> None:
+        if self.receiver is None:
+            return
+        for part in parts:
+            size = part.size if isinstance(part, FileRange) else len(part)
+            self._unsent.append(part if isinstance(part, FileRange) else bytes(part))
+            self.unsent_bytes += size
+        self.push()
+
+    def push(self) -> None:
+        """Put on the wire what its window takes."""
+        other = self.other
+        if other is None:
+            self._simulation.schedule(0.0, self.world, self.drop, "broken")
+            return
+        while self._unsent and len(other._wire) < self._window:
+            data = self._take(self._window - len(other._wire))
+            if data is None:
+                self.drop()
+                return
+            other._wire += data
+        other.expect()
+
+    def _take(self, size_max: int) -> bytes | None:
+        """The next bytes to leave; None if a file has become shorter than was promised."""
+        first = self._unsent.popleft()
+        if isinstance(first, FileRange):
+            size = min(size_max, first.size)
+            data = first.file.read_now(first.position, size)
+            if len(data) < size:
+                return None
+            if size < first.size:
+                rest = FileRange(first.file, first.position + size, first.size - size)
+                self._unsent.appendleft(rest)
+        else:
+            data = bytes(first[:size_max])
+            if size_max < len(first):
+                self._unsent.appendleft(first[size_max:])
+        self.unsent_bytes -= len(data)
+        return data
+
+    def _writable(self) -> None:
+        if self.receiver is not None and self._unsent:
+            self.push()
+            if not self._unsent and self.receiver is not None:
+                self.receiver.sent()
+
+    # -- receiving
+
+    def expect(self) -> None:
+        """Something may have come: look at it after a while."""
+        if self._arriving or self.paused or self.receiver is None:
+            return
+        if self._wire or self._ended:
+            self._arriving = True
+            chance = self._simulation.chance
+            delay_ms = chance.choice((0.0, 0.1, chance.uniform(0.0, DELAY_MS_MAX)))
+            self._simulation.schedule(delay_ms, self.world, self._arrive, "arrive")
+
+    def _arrive(self) -> None:
+        self._arriving = False
+        receiver = self.receiver
+        if receiver is None or self.paused:
+            return
+        if not self._wire:
+            if self._ended:
+                self.drop()
+            return
+        self._hand_over(receiver)
+        if self.other is not None and self.other._unsent:
+            self._simulation.schedule(0.0, self.other.world, self.other._writable, "writable")
+        self.expect()
+
+    def _hand_over(self, receiver: Receiver) -> None:
+        chance = self._simulation.chance
+        there = len(self._wire)
+        size = chance.choice((there, there, there, 1, chance.randint(1, there)))
+        room = receiver.room
+        if room is not None:
+            size = min(size, len(room))
+        data = bytearray(self._wire[:size])
+        del self._wire[:size]
+        self.received_bytes += size
+        self._simulation.note(f"{size} {crc32(data)}\n")
+        if room is not None:
+            room[:size] = data
+            receiver.filled(size)
+        else:
+            self.world.network.lend(data)
+            receiver.received(memoryview(data))
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self.expect()
+
+    # -- ending
+
+    def close(self) -> None:
+        if self.receiver is not None:
+            self._simulation.schedule(0.0, self.world, self.drop, "close")
+
+    def drop(self) -> None:
+        """This end is closed; the other hears of it after what is on the wire, or part of it."""
+        receiver, self.receiver = self.receiver, None
+        if receiver is None:
+            return
+        self.let_go()
+        receiver.closed()
+
+    def let_go(self) -> None:
+        self.receiver = None
+        self._unsent.clear()
+        self.unsent_bytes = 0
+        self._network.forget(self)
+        other, self.other = self.other, None
+        if other is not None:
+            other.other = None
+            other.end()
+
+    def end(self) -> None:
+        """The other end is gone."""
+        chance = self._simulation.chance
+        if self._wire and chance.random() < 0.5:
+            del self._wire[chance.randrange(len(self._wire)) :]
+        self._ended = True
+        if self._unsent:
+            self._simulation.schedule(0.0, self.world, self.drop, "broken")
+        self.expect()
+
+
+class SimListening:
+    def __init__(
+        self,
+        network: "SimNetwork",
+        world: "SimWorld",
+        address: tuple[str, int],
+        accept: Callable[[Peer], Receiver],
+    ) -> None:
+        self._network = network
+        self.world = world
+        self.address = address
+        self.accept = accept
+
+    def close(self) -> None:
+        if self._network.listening.get(self.address) is self:
+            del self._network.listening[self.address]
+
+
+class SimNetwork:
+    """Who listens where, and every connection between them."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self.simulation = simulation
+        self.listening: dict[tuple[str, int], SimListening] = {}
+        self.peers: dict[SimPeer, None] = {}
+        self._next_port = FIRST_PORT
+
+    def free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+    def forget(self, peer: SimPeer) -> None:
+        self.peers.pop(peer, None)
+
+    def connect(
+        self, world: "SimWorld", host: str, target: tuple[str, int]
+    ) -> tuple[SimPeer, SimPeer, SimListening] | None:
+        listening = self.listening.get(target)
+        if listening is None or not listening.world.alive:
+            return None
+        chance = self.simulation.chance
+        near = SimPeer(self, world, target, chance.choice(WINDOW_BYTES))
+        from_address = (host, self.free_port())
+        far = SimPeer(self, listening.world, from_address, chance.choice(WINDOW_BYTES))
+        near.other, far.other = far, near
+        self.peers[near] = self.peers[far] = None
+        return near, far, listening
+
+    def break_one(self) -> bool:
+        """Break a connection at random, for both ends; False if there is none."""
+        if not self.peers:
+            return False
+        peer = self.simulation.chance.choice(list(self.peers))
+        self.simulation.schedule(0.0, peer.world, peer.drop, "break")
+        return True
+
+
+class HostNetwork:
+    """The network as one process sees it (world.Network)."""
+
+    def __init__(self, network: SimNetwork, world: "SimWorld", host: str) -> None:
+        self._network = network
+        self._world = world
+        self._host = host
+        self._lent: list[bytearray] = []
+
+    def host_name(self) -> str:
+        return self._host
+
+    def listen(self, host: str, port: int, accept: Callable[[Peer], Receiver]) -> SimListening:
+        address = (host or self._host, port or self._network.free_port())
+        if address in self._network.listening:
+            raise OSError(98, "Address already in use")
+        listening = SimListening(self._network, self._world, address, accept)
+        self._network.listening[address] = listening
+        return listening
+
+    def connect(
+        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
+    ) -> None:
+        def arrived() -> None:
+            ends = self._network.connect(self._world, self._host, (host, port))
+            if ends is None:
+                failed()
+                return
+            near, far, listening = ends
+            near.receiver = opened(near)
+            simulation.schedule(0.0, listening.world, lambda: accepted(far, listening), "accept")
+
+        def accepted(far: SimPeer, listening: SimListening) -> None:
+            far.receiver = listening.accept(far)
+            far.expect()
+
+        simulation = self._network.simulation
+        delay_ms = simulation.chance.uniform(0.0, CONNECT_MS_MAX)
+        simulation.schedule(delay_ms, self._world, arrived, "connect")
+
+    def lend(self, data: bytearray) -> None:
+        """Bytes that a receiver may look at until its turn ends."""
+        self._lent.append(data)
+
+    def turn_ended(self) -> None:
+        for data in self._lent:
+            data[:] = bytes([SCRIBBLE]) * len(data)
+        self._lent.clear()
+
+    def vanish(self) -> None:
+        """The process is dead: nothing is listened to, every connection breaks."""
+        network = self._network
+        for address in [at for at, each in network.listening.items() if each.world is self._world]:
+            del network.listening[address]
+        for peer in [each for each in network.peers if each.world is self._world]:
+            peer.let_go()

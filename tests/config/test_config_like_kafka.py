@@ -1,0 +1,48 @@
+"""The tables against Apache Kafka 4.3.1: kafka_4_3_keys.tsv is what its own classes define."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from penstock.config.table import BROKER_KEYS, TOPIC_KEYS
+from penstock.config.values import to_text
+
+with (Path(__file__).parent / "kafka_4_3_keys.tsv").open() as _file:
+    ROWS = list(csv.DictReader(_file, delimiter="\t"))
+
+# Keys whose default differs, and why.
+OWN_DEFAULTS = {
+    "transaction.two.phase.commit.enable": "two-phase commit is on here",
+    "metric.reporters": "names a Java class",
+    "principal.builder.class": "names a Java class",
+    "group.share.persister.class.name": "names a Java class",
+    "remote.log.metadata.manager.class.name": "names a Java class",
+    "sasl.oauthbearer.jwt.retriever.class": "names a Java class",
+    "sasl.oauthbearer.jwt.validator.class": "names a Java class",
+}
+# Keys that Kafka's definition does not have: set only while brokers run, of old, or our own.
+OWN_KEYS = {
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+    "reserved.broker.max.id",
+    "log.durability",
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['scope']}-{row['name']}")
+def test_a_key_has_kafkas_type_default_and_mode(row: dict[str, str]) -> None:
+    key = (BROKER_KEYS if row["scope"] == "broker" else TOPIC_KEYS)[row["name"]]
+    assert key.type.name == row["type"]
+    if row["scope"] == "broker":
+        assert key.mode.value == row["mode"]
+    if row["name"] not in OWN_DEFAULTS:
+        text = to_text(key.default)
+        assert ("(none)" if text is None else text) == row["default"]
+
+
+def test_there_are_no_other_keys_than_kafkas_and_the_named_ones() -> None:
+    theirs = {row["name"] for row in ROWS if row["scope"] == "broker"}
+    assert set(BROKER_KEYS) - theirs == OWN_KEYS
+    assert {row["name"] for row in ROWS if row["scope"] == "topic"} == set(TOPIC_KEYS)

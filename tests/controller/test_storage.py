@@ -1,0 +1,166 @@
+"""Data directories: formatting, and whose they are."""
+
+import pytest
+from metadata_world import ENDPOINT, MetadataWorld, Ticking
+
+from penstock.controller.storage import (
+    BOOTSTRAP,
+    META_PROPERTIES,
+    MetaProperties,
+    MetaPropertiesCorrupt,
+    NotFormatted,
+    StorageError,
+    WrongCluster,
+    WrongNode,
+    load_meta_properties,
+    open_directories_now,
+    read_bootstrap,
+)
+from penstock.model import id_to_text
+from penstock.raft.quorum import METADATA_DIRECTORY
+from penstock.raft.snapshot import SnapshotId, read_snapshot
+from penstock.testing.sim.disk import SimDisk
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+FIRST = SnapshotId(0, 0)
+
+
+def open_them(
+    *disks: SimDisk, node_id: int = 1, cluster_id: str | None = None, sole_voter: bool = True
+) -> list[MetaProperties]:
+    ticking = Ticking(1)
+    return open_directories_now(
+        disks,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        sole_voter=sole_voter,
+        endpoint=ENDPOINT,
+        clock=ticking,
+        entropy=ticking,
+    )
+
+
+def test_formatting_writes_what_kafka_would() -> None:
+    disk = SimDisk(1)
+    (meta,) = open_them(disk, cluster_id=CLUSTER_ID)
+    files = disk.files()
+    path = f"{METADATA_DIRECTORY}/{FIRST.file_name}"
+    assert sorted(files) == sorted([BOOTSTRAP, META_PROPERTIES, path])
+    lines = files[META_PROPERTIES].decode().splitlines()
+    directory_id = id_to_text(meta.directory_id)
+    assert set(lines) == {
+        "#",
+        "node.id=1",
+        f"directory.id={directory_id}",
+        "version=1",
+        f"cluster.id={CLUSTER_ID}",
+    }
+    snapshot = read_snapshot(disk, path, FIRST)
+    assert (snapshot.kraft_version, list(snapshot.values)) == (1, [])
+    assert snapshot.voters[0].directory_id == meta.directory_id
+    names = {record.name: record.feature_level for record in read_bootstrap(disk)}
+    assert names == {
+        "metadata.version": 30,
+        "group.version": 1,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    }
+
+
+def test_without_a_cluster_id_a_new_one_is_drawn() -> None:
+    (meta,) = open_them(SimDisk(1))
+    assert len(meta.cluster_id) == 22
+
+
+def test_opening_again_changes_nothing() -> None:
+    disk = SimDisk(1)
+    first = open_them(disk)
+    files = disk.files()
+    assert open_them(disk) == first
+    assert disk.files() == files
+
+
+def test_several_directories_have_ids_of_their_own() -> None:
+    disks = [SimDisk(seed) for seed in range(3)]
+    metas = open_them(*disks)
+    assert len({meta.directory_id for meta in metas}) == 3
+    assert len({meta.cluster_id for meta in metas}) == 1
+    assert not disks[1].exists(METADATA_DIRECTORY)
+
+
+def test_an_empty_directory_can_be_added_later() -> None:
+    first, second = SimDisk(1), SimDisk(2)
+    (before,) = open_them(first)
+    metas = open_them(first, second)
+    assert metas[0] == before
+    assert load_meta_properties(second) == metas[1]
+
+
+def test_a_half_formatted_directory_is_formatted_again() -> None:
+    disk = SimDisk(1)
+    open_them(disk)
+    disk.remove_now(META_PROPERTIES)
+    (meta,) = open_them(disk)
+    world = MetadataWorld(disk)
+    world.run()
+    assert world.meta == meta
+    assert world.metadata.image.features
+
+
+def test_a_lost_metadata_directory_is_not_silently_replaced() -> None:
+    first, second = SimDisk(1), SimDisk(2)
+    open_them(first, second)
+    with pytest.raises(NotFormatted, match="would start an empty cluster"):
+        open_them(SimDisk(3), second)
+
+
+def test_one_of_several_voters_is_never_formatted_on_start() -> None:
+    with pytest.raises(NotFormatted, match="could vote twice"):
+        open_them(SimDisk(1), sole_voter=False)
+
+
+def test_another_node_or_cluster_is_refused() -> None:
+    disk = SimDisk(1)
+    open_them(disk, cluster_id=CLUSTER_ID)
+    with pytest.raises(WrongNode, match=r"Set node\.id=1"):
+        open_them(disk, node_id=2)
+    with pytest.raises(WrongCluster, match=CLUSTER_ID):
+        open_them(disk, cluster_id="AAAAAAAAAAAAAAAAAAAAAQ")
+    other = SimDisk(2)
+    open_them(other)
+    with pytest.raises(WrongCluster):
+        open_them(disk, other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version=2\nnode.id=1\n",
+        "version=1\nnode.id=x\ncluster.id=a\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
+        "version=1\nnode.id=1\ncluster.id=a\ndirectory.id=short\n",
+        "\0\0\0",
+    ],
+)
+def test_a_damaged_file_says_what_is_wrong(text: str) -> None:
+    disk = SimDisk(1)
+    disk.put(META_PROPERTIES, text.encode())
+    with pytest.raises(MetaPropertiesCorrupt, match="Do not format"):
+        open_them(disk)
+
+
+def test_a_cluster_id_has_16_bytes() -> None:
+    with pytest.raises(StorageError, match="not a cluster id"):
+        open_them(SimDisk(1), cluster_id="hello")
+
+
+def test_kafkas_own_file_is_read() -> None:
+    disk = SimDisk(1)
+    disk.put(
+        META_PROPERTIES,
+        b"#\n#Sun Nov 15 10:37:50 UTC 2026\nnode.id=1\ndirectory.id=lATNcnqhQRaR7_YxoYTuHQ\n"
+        b"version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qk\n",
+    )
+    meta = load_meta_properties(disk)
+    assert meta is not None
+    assert (meta.cluster_id, meta.node_id) == (CLUSTER_ID, 1)

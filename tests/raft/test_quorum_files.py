@@ -1,0 +1,355 @@
+"""The quorum's files: quorum-state, snapshots, and what keeps it from starting."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from penstock.model import ZERO_ID
+from penstock.raft.errors import NotAVoter, NotServedYet, QuorumError, QuorumFilesCorrupt
+from penstock.raft.log_protocol import MetadataLog
+from penstock.raft.quorum import METADATA_DIRECTORY, Quorum, QuorumSettings
+from penstock.raft.quorum_state import (
+    QUORUM_STATE,
+    QuorumState,
+    load_quorum_state,
+    store_quorum_state_now,
+)
+from penstock.raft.snapshot import (
+    RECORDS_PER_SLICE,
+    SnapshotId,
+    list_snapshots,
+    read_snapshot,
+    snapshot_batches,
+    write_snapshot_now,
+)
+from penstock.raft.stored_log import open_stored_log
+from penstock.raft.voters import Voter, VoterEndpoint
+from penstock.testing.sim.disk import SimDisk
+from penstock.wire.batch import ATTRIBUTES, CONTROL, LEADER_EPOCH, batch_headers
+from penstock.world import DiskFailed
+
+FIRST = SnapshotId(0, 0)
+PATH = f"{METADATA_DIRECTORY}/{QUORUM_STATE}"
+ME = Voter(1, b"d" * 16, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
+
+
+class Still:
+    """A clock that does not move, and timers that nobody winds."""
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def mono_ms(self) -> float:
+        return 0.0
+
+    def at(self, mono_ms: float, call: Any) -> Any:  # noqa: ARG002
+        raise AssertionError("the quorum of one sets no timer")
+
+    def soon(self, call: Any) -> None:
+        call()
+
+    def after_turn(self, call: Any) -> None:
+        call()
+
+
+@dataclass
+class Watching:
+    """What the quorum tells whoever follows it."""
+
+    commits: list[int] = field(default_factory=list)
+    losses: int = 0
+
+    def gained(self) -> None: ...
+
+    def lost(self) -> None:
+        self.losses += 1
+
+    def committed(self, offset: int) -> None:
+        self.commits.append(offset)
+
+
+def snapshot(
+    disk: SimDisk,
+    snapshot_id: SnapshotId = FIRST,
+    values: Sequence[bytes] = (),
+    voters: tuple[Voter, ...] = (ME,),
+    kraft_version: int = 1,
+) -> str:
+    disk.make_directory(METADATA_DIRECTORY)
+    path = f"{METADATA_DIRECTORY}/{snapshot_id.file_name}"
+    batches = snapshot_batches(
+        snapshot_id,
+        iter(values),
+        timestamp_ms=5,
+        now_ms=6,
+        kraft_version=kraft_version,
+        voters=voters,
+    )
+    write_snapshot_now(disk, path, batches)
+    return path
+
+
+def make(
+    disk: SimDisk, me: Voter = ME, voter_ids: tuple[int, ...] = ()
+) -> tuple[Quorum, Watching, list[DiskFailed]]:
+    failures: list[DiskFailed] = []
+    quorum = Quorum(
+        disk,
+        Still(),
+        Still(),
+        me,
+        QuorumSettings(voter_ids=voter_ids),
+        open_log=open_stored_log(disk, METADATA_DIRECTORY, Still()),
+        encode=bytes,
+        decode=lambda data: data,
+        failed=failures.append,
+    )
+    watching = Watching()
+    quorum.follow(watching)
+    return quorum, watching, failures
+
+
+def records_of(quorum: Quorum) -> list[Any]:
+    reader = quorum.read()
+    found: list[Any] = []
+    while batches := reader.next_slice():
+        for batch in batches:
+            found += batch.records
+    return found
+
+
+def test_the_state_is_written_as_kafka_does() -> None:
+    disk = SimDisk(1)
+    disk.make_directory(METADATA_DIRECTORY)
+    store_quorum_state_now(disk, METADATA_DIRECTORY, QuorumState(3, 1), (1,), 1)
+    assert disk.files()[PATH] == (
+        b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,'
+        b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+    )
+    store_quorum_state_now(disk, METADATA_DIRECTORY, QuorumState(3, 1), (1,), 0)
+    assert disk.files()[PATH] == (
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1}],"data_version":0}'
+    )
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_the_state_is_read_back(kraft_version: int) -> None:
+    disk = SimDisk(1)
+    disk.make_directory(METADATA_DIRECTORY)
+    state = QuorumState(7, 1, 2, ZERO_ID)
+    store_quorum_state_now(disk, METADATA_DIRECTORY, state, (1,), kraft_version)
+    assert load_quorum_state(disk, METADATA_DIRECTORY) == state
+
+
+def test_a_damaged_state_stops_the_start_and_says_what_to_do() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    disk.put(PATH, b"{not json")
+    with pytest.raises(QuorumFilesCorrupt, match="deleting it"):
+        make(disk)[0].start()
+
+
+def test_a_state_that_a_kill_left_empty_counts_as_none() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    disk.put(PATH, b"")
+    quorum, _, _ = make(disk)
+    quorum.start()
+    assert quorum.epoch == 1
+
+
+def test_each_start_takes_a_higher_epoch_even_if_the_state_is_lost() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    for expected in (1, 2, 3):
+        quorum, _, _ = make(disk)
+        quorum.start()
+        assert quorum.epoch == expected
+        assert json.loads(disk.files()[PATH])["leaderEpoch"] == expected
+        disk.run_callbacks()
+        quorum.stop()
+    disk.remove_now(PATH)
+    quorum, _, _ = make(disk)
+    quorum.start()
+    assert quorum.epoch == 4
+
+
+def test_the_epoch_is_on_disk_before_a_record_of_it() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    quorum, _, _ = make(disk)
+    quorum.start()
+    after = disk.crash(5)
+    assert json.loads(after.files()[PATH])["leaderEpoch"] == 1
+
+
+def test_the_first_batch_of_an_epoch_names_its_leader() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    for _ in range(2):
+        quorum, _, _ = make(disk)
+        quorum.start()
+        quorum.append([b"one", b"two"])
+        disk.run_callbacks()
+        quorum.stop()
+    data = disk.files()[f"{METADATA_DIRECTORY}/00000000000000000000.log"]
+    shape = [
+        (header[LEADER_EPOCH], bool(header[ATTRIBUTES] & CONTROL))
+        for _, header in batch_headers(data)
+    ]
+    assert shape == [(1, True), (1, False), (2, True), (2, False)]
+
+
+def test_committed_is_what_is_synced_and_syncs_are_shared() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    quorum, watching, _ = make(disk)
+    quorum.start()
+    for _ in range(5):
+        quorum.append([b"x"])
+    assert quorum.committed_offset == 0
+    disk.run_callbacks()
+    assert quorum.committed_offset == quorum.end_offset == 8
+    assert watching.commits == [3, 8], "one sync for the first, one for all the others"
+
+
+def test_records_come_back_from_snapshot_and_log() -> None:
+    disk = SimDisk(1)
+    snapshot(disk, SnapshotId(10, 4), [b"a", b"b"])
+    quorum, _, _ = make(disk)
+    quorum.start()
+    assert quorum.epoch == 5
+    assert quorum.end_offset == 11
+    quorum.append([b"c"])
+    disk.run_callbacks()
+    assert records_of(quorum) == [b"a", b"b", b"c"]
+    quorum.stop()
+    again, _, _ = make(disk)
+    again.start()
+    assert records_of(again) == [b"a", b"b", b"c"]
+
+
+def test_a_failed_sync_ends_leadership() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    quorum, watching, failures = make(disk)
+    quorum.start()
+    disk.fail_sync(0)
+    disk.run_callbacks()
+    assert len(failures) == watching.losses == 1
+    with pytest.raises(Exception, match="does not lead"):
+        quorum.append([b"x"])
+
+
+def test_a_larger_quorum_is_not_served_yet() -> None:
+    disk = SimDisk(1)
+    with pytest.raises(NotServedYet, match="not served yet"):
+        make(disk, voter_ids=(1, 2, 3))[0].start()
+    snapshot(disk, voters=(ME, Voter(2, b"e" * 16)))
+    with pytest.raises(NotServedYet, match="names 2 voters"):
+        make(disk)[0].start()
+
+
+def test_static_voters_need_no_record_of_them() -> None:
+    disk = SimDisk(1)
+    quorum, _, _ = make(disk, voter_ids=(1,))
+    quorum.start()
+    assert quorum.describe().kraft_version == 0
+    assert json.loads(disk.files()[PATH])["data_version"] == 0
+    assert quorum.end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("voter", "error"),
+    [(Voter(2, b"d" * 16), NotAVoter), (Voter(1, b"x" * 16), NotAVoter)],
+)
+def test_someone_else_may_not_use_the_log(voter: Voter, error: type[QuorumError]) -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    with pytest.raises(error):
+        make(disk, me=voter)[0].start()
+
+
+def test_a_newer_kraft_version_is_refused() -> None:
+    disk = SimDisk(1)
+    snapshot(disk, kraft_version=2)
+    with pytest.raises(NotServedYet, match=r"kraft\.version 2"):
+        make(disk)[0].start()
+
+
+def test_new_endpoints_are_written_to_the_log() -> None:
+    disk = SimDisk(1)
+    snapshot(disk)
+    quorum, _, _ = make(disk)
+    quorum.start()
+    disk.run_callbacks()
+    quorum.stop()
+    moved = Voter(1, ME.directory_id, (VoterEndpoint("CONTROLLER", "elsewhere", 1),))
+    for expected in (5, 6):  # LeaderChange and Voters; then LeaderChange alone
+        quorum, _, _ = make(disk, me=moved)
+        quorum.start()
+        assert quorum.end_offset == expected
+        assert quorum.describe().voters == (moved,)
+        disk.run_callbacks()
+        quorum.stop()
+
+
+def test_a_log_whose_beginning_nobody_has_is_refused() -> None:
+    disk = SimDisk(1)
+    path = snapshot(disk, SnapshotId(10, 4))
+    quorum, _, _ = make(disk)
+    quorum.start()
+    disk.run_callbacks()
+    quorum.stop()
+    disk.remove_now(path)
+    snapshot(disk)
+    with pytest.raises(QuorumFilesCorrupt, match="starts at offset 10"):
+        make(disk)[0].start()
+
+
+def test_snapshots_are_read_back_in_batches() -> None:
+    disk = SimDisk(1)
+    values = [bytes([number % 251]) * 3 for number in range(RECORDS_PER_SLICE * 2 + 7)]
+    snapshot_id = SnapshotId(77, 3)
+    path = snapshot(disk, snapshot_id, values)
+    found = read_snapshot(disk, path, snapshot_id)
+    assert list(found.values) == values
+    assert (found.timestamp_ms, found.kraft_version, found.voters) == (5, 1, (ME,))
+    assert list_snapshots(disk, METADATA_DIRECTORY) == [snapshot_id]
+    assert len(list(batch_headers(disk.files()[path]))) == 5
+
+
+def test_a_snapshot_cut_anywhere_is_not_a_snapshot() -> None:
+    disk = SimDisk(1)
+    snapshot_id = SnapshotId(77, 3)
+    path = snapshot(disk, snapshot_id, [b"abc"] * 20)
+    data = disk.files()[path]
+    for size in range(0, len(data), 7):
+        disk.put(path, data[:size])
+        with pytest.raises(QuorumFilesCorrupt):
+            read_snapshot(disk, path, snapshot_id)
+
+
+def test_a_snapshot_with_a_flipped_bit_is_not_a_snapshot() -> None:
+    disk = SimDisk(1)
+    snapshot_id = SnapshotId(77, 3)
+    path = snapshot(disk, snapshot_id, [b"abc"] * 5)
+    data = disk.files()[path]
+    for position in range(21, len(data), 11):
+        disk.put(path, data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        try:
+            found = read_snapshot(disk, path, snapshot_id)
+        except QuorumFilesCorrupt:
+            continue
+        assert list(found.values) == [b"abc"] * 5, "only offsets lie outside of the checksum"
+
+
+def test_the_stored_log_is_what_the_quorum_needs() -> None:
+    disk = SimDisk(1)
+    disk.make_directory(METADATA_DIRECTORY)
+    log: MetadataLog = open_stored_log(disk, METADATA_DIRECTORY, Still())(0)
+    assert (log.start_offset, log.end_offset, log.read_now(0, 100)) == (0, 0, b"")
