@@ -11,10 +11,12 @@ from penstock.controller.storage import NEW_CLUSTER_FEATURES
 from penstock.effects import Outcome
 from penstock.errors import InvalidConfig
 from penstock.wire.messages import k19_create_topics as k19
+from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.records.metadata import FeatureLevelRecord
 
+ORDERS = ConfigResource(TOPIC, "orders")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 BOOTSTRAP = [FeatureLevelRecord(name=n, feature_level=v) for n, v in NEW_CLUSTER_FEATURES.items()]
 
@@ -82,12 +84,15 @@ def registration(broker_id: int, **fields: Any) -> k62.BrokerRegistrationRequest
 
 
 class Bench:
-    def __init__(self, broker_ids: Sequence[int] = (1,), **settings: Any) -> None:
+    def __init__(
+        self, broker_ids: Sequence[int] = (1,), *, without: str = "", **settings: Any
+    ) -> None:
+        bootstrap = [record for record in BOOTSTRAP if record.name != without]
         self.steps: list[Step] = []
         self.controller = Controller(
             ControllerSettings(cluster_id=CLUSTER_ID, node_id=1, **settings),
             FewRules(),
-            BOOTSTRAP,
+            bootstrap,
             self.steps.append,
         )
         self.offset = 0
@@ -145,3 +150,35 @@ class Bench:
         (result,) = reply.topics
         assert isinstance(result, k19.CreatableTopicResult)
         return result
+
+
+def manual(bench: Bench, assignment: dict[int, list[int]], **fields: Any) -> Any:
+    topic = k19.CreatableTopic(
+        name="orders",
+        assignments=[
+            k19.CreatableReplicaAssignment(partition_index=index, broker_ids=ids)
+            for index, ids in assignment.items()
+        ],
+        **{"num_partitions": -1, "replication_factor": -1, **fields},
+    )
+    return bench.ask(k19.CreateTopicsRequest(topics=[topic]), 7).topics[0]
+
+
+def alter(
+    bench: Bench,
+    resource: ConfigResource,
+    *changes: tuple[str, int, str | None],
+    validate_only: bool = False,
+) -> int:
+    wanted = k44.AlterConfigsResource(
+        resource_type=resource.kind,
+        resource_name=resource.name,
+        configs=[
+            k44.AlterableConfig(name=name, config_operation=operation, value=value)
+            for name, operation, value in changes
+        ],
+    )
+    request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
+    (response,) = bench.ask(request, 1).responses
+    assert bool(response.error_message) == bool(response.error_code)
+    return int(response.error_code)

@@ -76,18 +76,19 @@ class Hosting:
 
     def _absent(self, topic: str | bytes, index: int) -> Exception:
         image = self._broker.image
-        if isinstance(topic, str):
-            found = image.topics.get(topic)
-        else:
+        if isinstance(topic, bytes):
             found = image.topic(topic)
             if found is None:
                 return UnknownTopicId(f"no topic has the id {id_to_text(topic)}")
+            name = found.name
+        else:
+            found = image.topics.get(topic)
+            name = topic
         if found is not None and (reason := self._refused.get((found.topic_id, index))):
             return KafkaStorageError(reason)
         if found is not None and index in found.partitions:
             if found.partitions[index].leader != self._broker.node_id:
                 return NotLeaderOrFollower(f"this node does not lead {found.name}-{index}")
-        name = found.name if found is not None else topic
         return UnknownTopicOrPartition(f"this server does not host {name}-{index}")
 
     # -- settings

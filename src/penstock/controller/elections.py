@@ -160,15 +160,18 @@ def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int)
 
     Where others have the partition too, it is no longer in sync. Where it is the only replica,
     nobody knows better: it goes on leading, in a new epoch, so that clients notice if offsets
-    they saw are used for other records now.
+    they saw are used for other records now. Without eligible leader replicas nothing but the
+    in-sync set says who has everything, so it stays.
     """
-    records = _changes(
-        Electorate(image, settings, crashed=broker_id),
-        lambda partition: (
-            partition.replicas != (broker_id,)
-            and (broker_id in partition.isr or broker_id in partition.eligible_leaders)
-        ),
-    )
+    records: list[Any] = []
+    if image.eligible_leaders_enabled:
+        records += _changes(
+            Electorate(image, settings, crashed=broker_id),
+            lambda partition: (
+                partition.replicas != (broker_id,)
+                and (broker_id in partition.isr or broker_id in partition.eligible_leaders)
+            ),
+        )
     records += [
         PartitionChangeRecord(
             partition_id=partition.partition_id, topic_id=topic.topic_id, leader=broker_id

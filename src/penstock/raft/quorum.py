@@ -395,12 +395,13 @@ class Quorum:
 
         def written(failure: DiskFailed | None) -> None:
             self._writing = None
-            if failure is not None and not isinstance(failure, DiskFull):
-                self._fail(failure)
+            # After a full disk too: the next attempt waits until it is due again.
+            self._bytes_since_snapshot -= bytes_before
             if failure is None:
                 self._snapshot_id = snapshot_id
-                self._bytes_since_snapshot -= bytes_before
                 self._clean_up()
+            elif not isinstance(failure, DiskFull):
+                self._fail(failure)
             done(failure)
 
         self._writing = SnapshotWriting(

@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs."""
 
 import pytest
-from controller_bench import Bench
+from controller_bench import ORDERS, Bench, alter
 
 from penstock import errors
 from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT
@@ -16,34 +16,12 @@ from penstock.controller.image import (
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 
-ORDERS = ConfigResource(TOPIC, "orders")
-
 
 @pytest.fixture
 def bench() -> Bench:
     bench = Bench()
     bench.create("orders")
     return bench
-
-
-def alter(
-    bench: Bench,
-    resource: ConfigResource,
-    *changes: tuple[str, int, str | None],
-    validate_only: bool = False,
-) -> int:
-    wanted = k44.AlterConfigsResource(
-        resource_type=resource.kind,
-        resource_name=resource.name,
-        configs=[
-            k44.AlterableConfig(name=name, config_operation=operation, value=value)
-            for name, operation, value in changes
-        ],
-    )
-    request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    (response,) = bench.ask(request, 1).responses
-    assert bool(response.error_message) == bool(response.error_code)
-    return int(response.error_code)
 
 
 def test_set_and_delete(bench: Bench) -> None:

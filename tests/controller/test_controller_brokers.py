@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from controller_bench import CLUSTER_ID, Bench, registration
+from controller_bench import ORDERS, Bench, alter, manual, registration
 
 from penstock import errors
 from penstock.controller.configs import SET
@@ -111,8 +111,6 @@ def fence(bench: Bench, broker_id: int) -> None:
 
 
 def assigned(bench: Bench, *replicas: int) -> None:
-    from test_topics import manual
-
     assert manual(bench, {0: list(replicas)}).error_code == 0
 
 
@@ -149,8 +147,6 @@ def test_one_that_was_not_in_sync_does_not_lead_unless_asked_for() -> None:
         assigned(bench, 1, 2)
         fence(bench, 1)
         fence(bench, 2)
-        from test_configs import ORDERS, alter
-
         alter(bench, ORDERS, ("unclean.leader.election.enable", SET, allowed))
         bench.beat(1, bench.image.brokers[1].epoch)
         partition = partition_of(bench)
@@ -174,6 +170,28 @@ def test_the_last_leader_returns_when_nobody_else_is_left() -> None:
     partition = partition_of(bench)
     assert (partition.leader, partition.isr) == (2, (2,))
     assert partition.recovery_state == RECOVERING
+
+
+def test_without_eligible_leaders_the_last_one_in_sync_stays_named() -> None:
+    bench = Bench((1, 2), without=ELIGIBLE_LEADERS)
+    assigned(bench, 1, 2)
+    fence(bench, 1)
+    fence(bench, 2)
+    partition = partition_of(bench)
+    assert (partition.leader, partition.isr, partition.eligible_leaders) == (NO_LEADER, (2,), ())
+    bench.beat(1, bench.image.brokers[1].epoch)
+    assert partition_of(bench).leader == NO_LEADER
+    bench.beat(2, bench.image.brokers[2].epoch)
+    partition = partition_of(bench)
+    assert (partition.leader, partition.isr) == (2, (2,))
+
+
+def test_without_eligible_leaders_a_crash_changes_no_set() -> None:
+    bench = Bench((1, 2), without=ELIGIBLE_LEADERS)
+    assigned(bench, 1, 2)
+    before = partition_of(bench)
+    bench.ask(registration(1, incarnation_id=b"second start 123"), 4)
+    assert partition_of(bench) == before
 
 
 def test_a_broker_that_stops_hands_over_what_others_can_lead() -> None:
@@ -261,5 +279,3 @@ def test_a_new_cluster_has_the_features_it_was_formatted_with() -> None:
     assert bench.image.features[METADATA_VERSION] == 30
     assert bench.image.features[ELIGIBLE_LEADERS] == 1
     assert "share.version" not in bench.image.features
-    assert bench.controller is not None
-    assert CLUSTER_ID

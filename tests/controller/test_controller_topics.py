@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from controller_bench import Bench
+from controller_bench import Bench, manual
 
 from penstock import errors
 from penstock.controller.image import TOPIC, ConfigResource
@@ -130,18 +130,6 @@ def test_a_bad_config_refuses_the_topic() -> None:
     assert bench.create("orders", no_such="1").error_code == errors.InvalidConfig.code
     assert bench.create("orders", retention_ms="x").error_code == errors.InvalidConfig.code
     assert not bench.image.topics
-
-
-def manual(bench: Bench, assignment: dict[int, list[int]], **fields: Any) -> Any:
-    topic = k19.CreatableTopic(
-        name="orders",
-        assignments=[
-            k19.CreatableReplicaAssignment(partition_index=index, broker_ids=ids)
-            for index, ids in assignment.items()
-        ],
-        **{"num_partitions": -1, "replication_factor": -1, **fields},
-    )
-    return bench.ask(k19.CreateTopicsRequest(topics=[topic]), 7).topics[0]
 
 
 def test_a_manual_assignment_is_taken_as_it_is() -> None:

@@ -1,0 +1,321 @@
+"""Opening what a kill, a failing disk or Kafka itself left behind."""
+
+import pytest
+from log_making import (
+    DIRECTORY,
+    NOW_MS,
+    SMALL,
+    append,
+    batch,
+    disk_of,
+    new_log,
+    reopen,
+    settle,
+    split,
+    stored,
+    sync,
+)
+
+from penstock.log.directory import (
+    EPOCHS_FILE,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    segment_file,
+)
+from penstock.log.log import Log
+from penstock.log.recovery import LogCorrupted
+from penstock.testing.sim.disk import SimDisk
+from penstock.wire.batch import ABORT_MARKER
+
+
+def filled(count: int = 40, seed: int = 0) -> Log:
+    """A log of several segments with producers, a transaction and an aborted one."""
+    log = new_log(SimDisk(seed))
+    for number in range(count):
+        append(log, batch(b"v" * 100, timestamp=NOW_MS + number), epoch=number // 15)
+        append(log, batch(b"i" * 50, producer=(1, 0, number)), epoch=number // 15)
+    append(log, batch(b"t", producer=(2, 0, 0), transactional=True), epoch=3)
+    log.append_control(
+        ABORT_MARKER,
+        producer_id=2,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        leader_epoch=3,
+        now_ms=NOW_MS,
+    )
+    settle(log)
+    sync(log)
+    return log
+
+
+def path(base: int, suffix: str) -> str:
+    return segment_file(DIRECTORY, base, suffix)
+
+
+def same(log: Log, before: Log) -> None:
+    assert stored(log) == stored(before)
+    assert log.epochs.entries() == before.epochs.entries()
+    assert log.aborted_transactions(0, log.end_offset) == [(2, 80)]
+    assert set(log.producers.states) == {1, 2}
+    for timestamp in (NOW_MS, NOW_MS + 17, NOW_MS + 39):
+        assert log.offset_for_timestamp(timestamp) == before.offset_for_timestamp(timestamp)
+
+
+def test_a_clean_stop_needs_no_recovery() -> None:
+    log = filled()
+    log.close()
+    again = reopen(disk_of(log))
+    assert again.recovery.scanned_bytes == 0
+    assert again.recovery.complaints == []
+    same(again, log)
+    assert again.synced_offset == again.end_offset
+
+
+def test_padded_active_indexes_and_empty_checkpoints_of_a_kill_are_fine() -> None:
+    log = filled()
+    disk = disk_of(log)
+    base = log.active.base_offset
+    disk.put(path(base, INDEX), bytes(10 * 1024 * 1024))
+    disk.put(path(base, TIME_INDEX), bytes(10_485_756))
+    disk.put(f"{DIRECTORY}/{EPOCHS_FILE}", b"")
+    again = reopen(disk, clean=False, recovery_point=0)
+    same(again, log)
+    assert any(EPOCHS_FILE in complaint for complaint in again.recovery.complaints)
+
+
+def test_padded_indexes_after_a_clean_stop_are_read_up_to_the_padding() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    base = log.active.base_offset
+    for suffix, size in ((INDEX, 8_000), (TIME_INDEX, 12_000)):
+        disk.put(path(base, suffix), disk.files()[path(base, suffix)].ljust(size, b"\0"))
+    again = reopen(disk)
+    assert again.recovery.scanned_bytes == 0
+    same(again, log)
+
+
+@pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX])
+@pytest.mark.parametrize("damage", ["missing", "garbage", "cut", "zeros"])
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_a_damaged_index_is_rebuilt(suffix: str, damage: str, place: int) -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    bases = [*(segment.base_offset for segment in log.closed), log.active.base_offset]
+    target = path(bases[place], suffix)
+    good = disk.files()
+    match damage:
+        case "missing":
+            disk.remove_now(target)
+        case "garbage":
+            disk.put(target, b"\x7f" * len(good[target]))
+        case "cut":
+            disk.put(target, good[target][:-3])
+        case "zeros":
+            disk.put(target, bytes(len(good[target])))
+    again = reopen(disk, clean=False, recovery_point=log.end_offset)
+    same(again, log)
+    settle(again)
+    again.close()
+    rebuilt = disk_of(again).files()
+    for base in bases:
+        for each in (LOG, INDEX, TIME_INDEX):
+            assert rebuilt[path(base, each)] == good[path(base, each)]
+
+
+def test_a_missing_index_is_rebuilt_even_after_a_clean_stop() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    good = disk.files()
+    for base in (0, log.active.base_offset):
+        disk.remove_now(path(base, INDEX))
+    again = reopen(disk)
+    assert again.recovery.segments_rebuilt == 2
+    same(again, log)
+    assert disk.files()[path(0, INDEX)] == good[path(0, INDEX)]
+
+
+def test_a_lost_transaction_index_comes_back_with_its_offset_index() -> None:
+    log = filled()
+    for _ in range(20):
+        append(log, batch(b"z" * 200), epoch=3)
+    settle(log)
+    log.close()
+    disk = disk_of(log)
+    names = [name for name in disk.files() if name.endswith(TXN_INDEX)]
+    assert len(names) == 1
+    disk.remove_now(names[0])
+    disk.remove_now(names[0].replace(TXN_INDEX, INDEX))
+    same(reopen(disk, clean=False, recovery_point=log.end_offset), log)
+
+
+def test_the_log_ends_at_the_first_bad_batch_above_the_recovery_point() -> None:
+    log = filled()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    bad = batches[len(batches) // 2]
+    segment = max(base for base in log._bases if base <= bad[0])
+    data = disk.files()[path(segment, LOG)]
+    disk.corrupt(path(segment, LOG), data.index(bad[2]) + 70, b"!")
+    again = reopen(disk, clean=False, recovery_point=0)
+    assert split(stored(again)) == [each for each in batches if each[1] <= bad[0]]
+    assert again.end_offset == bad[0]
+    assert again.recovery.segments_removed > 1
+    assert again.recovery.truncated_bytes == sum(
+        len(each[2]) for each in batches if each[0] >= bad[0]
+    )
+    assert again.aborted_transactions(0, 1_000) == []
+    assert set(again.producers.states) == {1}
+    assert again.epochs.entries()[-1][1] < bad[0]
+    assert append(again, batch(b"new"), epoch=9) == [bad[0]]
+
+
+def test_a_bad_checksum_below_the_recovery_point_is_reported_and_kept() -> None:
+    log = filled()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    bad = next(each for each in batches if each[0] >= log.active.base_offset)
+    data = disk.files()[log.active.file.path]
+    position = data.index(bad[2])
+    disk.corrupt(log.active.file.path, position + 70, b"!")
+    again = reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert again.recovery.corrupt == [(bad[0], position, log.active.file.path)]
+    assert again.recovery.truncated_bytes == 0
+    assert again.end_offset == log.end_offset
+    assert [each[:2] for each in split(stored(again))] == [each[:2] for each in batches]
+
+
+def test_a_durable_log_that_breaks_off_stops_the_opening_unless_salvaged() -> None:
+    log = filled()
+    disk = disk_of(log)
+    size = len(disk.files()[log.active.file.path])
+    disk.corrupt(log.active.file.path, 0, bytes(size))
+    with pytest.raises(LogCorrupted):
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+    again = reopen(disk, clean=False, recovery_point=log.end_offset, salvage=True)
+    assert again.end_offset == log.active.base_offset
+    assert again.recovery.truncated_bytes == size
+
+
+def test_segments_after_a_lost_tail_are_dropped() -> None:
+    log = filled()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    first = [each for each in batches if each[1] <= log._bases[1]]
+    disk.put(path(0, LOG), b"".join(each[2] for each in first[:-2]))
+    again = reopen(disk, clean=False, recovery_point=0)
+    assert split(stored(again)) == first[:-2]
+    assert again.closed == []
+
+
+def test_a_broken_snapshot_is_passed_over() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    disk.put(path(log.end_offset, SNAPSHOT), b"half a snap")
+    again = reopen(disk)
+    same(again, log)
+    assert any(SNAPSHOT in complaint for complaint in again.recovery.complaints)
+
+
+def test_without_any_snapshot_producers_come_from_the_batches() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    for name in disk.files():
+        if name.endswith(SNAPSHOT):
+            disk.remove_now(name)
+    same(reopen(disk), log)
+
+
+def test_snapshots_stay_with_their_segments_and_strays_go() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    disk.put(path(3, SNAPSHOT), log.producers.to_snapshot())
+    disk.put(path(10_000, SNAPSHOT), log.producers.to_snapshot())
+    again = reopen(disk)
+    names = [name for name in disk.files() if name.endswith(SNAPSHOT)]
+    kept = [*(segment.base_offset for segment in again.closed[1:]), again.active.base_offset]
+    assert names == [path(offset, SNAPSHOT) for offset in (*kept, again.end_offset)]
+
+
+def test_leftovers_of_deletion_and_compaction_are_cleared() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    files = disk.files()
+    for name in ("00000000000000000000.log.deleted", "00000000000000000003.log.cleaned"):
+        disk.put(f"{DIRECTORY}/{name}", b"x")
+    disk.put(f"{DIRECTORY}/00000000000000000777.timeindex", b"orphan")
+    same(reopen(disk), log)
+    assert disk.files() == files
+
+
+def test_a_compaction_that_was_about_to_swap_is_finished() -> None:
+    log = filled()
+    log.close()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    end = log._bases[2]
+    compacted = [each for each in batches if each[1] <= end][::2]
+    disk.put(path(0, LOG) + ".swap", b"".join(each[2] for each in compacted))
+    again = reopen(disk)
+    expected = compacted + [each for each in batches if each[0] >= compacted[-1][1]]
+    expected = compacted + [each for each in batches if each[0] >= end]
+    assert split(stored(again)) == expected
+
+
+def test_a_start_offset_after_the_end_begins_an_empty_log() -> None:
+    log = filled()
+    log.close()
+    again = reopen(disk_of(log), start_offset=5_000)
+    assert (again.start_offset, again.end_offset, again.closed) == (5_000, 5_000, [])
+    assert append(again, batch(b"x")) == [5_000]
+
+
+def test_an_empty_directory_becomes_an_empty_log() -> None:
+    disk = SimDisk()
+    disk.make_directory(DIRECTORY)
+    log = reopen(disk, clean=False, start_offset=7)
+    assert (log.start_offset, log.end_offset) == (7, 7)
+
+
+def test_the_recovery_point_waits_for_the_indexes_of_closed_segments() -> None:
+    log = new_log()
+    append(log, batch(b"x" * 500))
+    log.roll(NOW_MS)
+    append(log, batch(b"y"))
+    files, offset = log.begin_sync()
+    for file in files:
+        file.sync_now()
+    log.synced_to(offset)
+    assert (log.synced_offset, log.recovery_point) == (2, 0)
+    settle(log)
+    assert log.recovery_point == 2
+
+
+def test_a_sync_round_begun_before_a_truncation_counts_only_up_to_it() -> None:
+    log = new_log()
+    append(log, batch(b"a"), batch(b"b"), batch(b"c"))
+    _, offset = log.begin_sync()
+    log.truncate_to(1, NOW_MS, lambda failure: None)
+    settle(log)
+    append(log, batch(b"d"), batch(b"e"))
+    log.synced_to(offset)
+    assert log.synced_offset == 1
+
+
+def test_a_log_opened_on_cold_files_answers_after_warming() -> None:
+    log = filled()
+    log.close()
+    cold = SimDisk(3, cold=True)
+    for name, data in disk_of(log).files().items():
+        cold.put(name, data)
+    again = reopen(cold, SMALL)
+    assert stored(again, max_bytes=700) == stored(log)
