@@ -23,10 +23,9 @@ from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
 from penstock.controller.storage import MetaProperties, StorageError, open_directories_now
 from penstock.errors import KafkaError
-from penstock.log.config import LogConfig
 from penstock.raft.errors import QuorumError
 from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
-from penstock.raft.stored_log import StoredLog
+from penstock.raft.stored_log import open_stored_log
 from penstock.raft.voters import Voter, VoterEndpoint
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
@@ -49,12 +48,12 @@ class StartRefused(Exception):
 class Node:
     """One node. All methods are called on its loop, `start` before the loop runs."""
 
-    def __init__(self, world: World, config: BrokerConfig) -> None:
+    def __init__(self, world: World, config: BrokerConfig, cluster_id: str | None = None) -> None:
         self.world = world
         self.config = config
         self.broker: Broker | None = None
         self.metadata: MetadataQuorum | None = None
-        self.cluster_id = ""
+        self.cluster_id = cluster_id or ""  # of the data, once it is open
         self.failure: str | None = None
         self._disks: list[Disk] = []
         self._duties: Duties | None = None
@@ -101,7 +100,7 @@ class Node:
         properties = open_directories_now(
             self._disks,
             node_id=config.node_id,
-            cluster_id=None,
+            cluster_id=self.cluster_id or None,
             sole_voter=sole,
             endpoint=self._controller_endpoint(),
             clock=self.world.clock,
@@ -162,8 +161,11 @@ class Node:
                 bytes_between_max=config.integer("metadata.log.max.record.bytes.between.snapshots"),
                 interval_ms=config.integer("metadata.log.max.snapshot.interval.ms"),
             ),
-            open_log=lambda recovered_to: StoredLog(
-                disk, METADATA_DIRECTORY, LogConfig(), world.clock, recovered_to
+            open_log=open_stored_log(
+                disk,
+                METADATA_DIRECTORY,
+                world.clock,
+                config.integer("metadata.log.segment.bytes"),
             ),
             failed=self._metadata_failed,
         )
@@ -401,16 +403,18 @@ class Running(NamedTuple):
     listeners: tuple[ListenerConfig, ...]  # with the ports that are really listened on
 
 
-def run_node(config: BrokerConfig, announce: Callable[[Running], None]) -> int:
+def run_node(
+    config: BrokerConfig, announce: Callable[[Running], None], cluster_id: str | None = None
+) -> int:
     """Run a node in this process until SIGTERM or SIGINT; the exit code.
 
-    StartRefused if it cannot start.
+    StartRefused if it cannot start. `cluster_id` is the cluster that its data must belong to.
     """
     from penstock.real.process import run_until_signal
     from penstock.real.world import RealWorld
 
     world = RealWorld()
-    node = Node(world, config)
+    node = Node(world, config, cluster_id)
 
     def ready() -> None:
         assert node.broker is not None, "ready before opened"

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from bench.programs import program
 from bench.servers import ROOT
 

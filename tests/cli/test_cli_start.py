@@ -30,7 +30,13 @@ class FakeNode(ModuleType):
         self.config: BrokerConfig | None = None
         self.problem: Exception | None = None
 
-    def run_node(self, config: BrokerConfig, announce: Callable[[Running], None]) -> int:
+    def run_node(
+        self,
+        config: BrokerConfig,
+        announce: Callable[[Running], None],
+        cluster_id: str | None = None,
+    ) -> int:
+        self.cluster_id = cluster_id
         self.config = config
         if self.problem is not None:
             raise self.problem

@@ -1,9 +1,10 @@
-"""A directory that Apache Kafka 4.3.1 wrote (`kafka_4_3_1`, node 1, stopped cleanly) is loaded.
+"""A directory that Apache Kafka 4.3.1 wrote (`kafka_4_3_1.base64`, node 1, stopped cleanly) is loaded.
 
 It was formatted with --standalone; topics were made, grown and deleted, settings changed, a quota
 and a SCRAM credential stored, and a snapshot taken in between.
 """
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,16 @@ from penstock.controller.image import BROKER, NO_LEADER, ConfigResource
 from penstock.model import id_to_text
 from penstock.testing.sim.disk import SimDisk
 
-HERE = Path(__file__).parent / "kafka_4_3_1"
+FILES = Path(__file__).parent / "kafka_4_3_1.base64"  # a path and its content per line
 LATER_SNAPSHOT = "00000000000000000069-0000000001.checkpoint"
 
 
 def disk(without: str = "") -> SimDisk:
     disk = SimDisk(1)
-    for path in sorted(HERE.rglob("*")):
-        if path.is_file() and path.name != without:
-            disk.put(path.relative_to(HERE).as_posix(), path.read_bytes())
+    for line in FILES.read_text().splitlines():
+        path, content = line.split(" ")
+        if not without or not path.endswith(without):
+            disk.put(path, base64.b64decode(content))
     return disk
 
 

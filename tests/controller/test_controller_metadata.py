@@ -7,14 +7,13 @@ from metadata_world import MetadataWorld
 
 from penstock import errors
 from penstock.controller.delta import Delta
-from penstock.controller.describe import describe_cluster, describe_quorum
+from penstock.controller.describe import describe_quorum
 from penstock.controller.image import TOPIC, ConfigResource, Image
 from penstock.controller.metadata import SnapshotPolicy
 from penstock.raft.quorum import METADATA_DIRECTORY, SNAPSHOTS_KEPT
 from penstock.raft.snapshot import list_snapshots
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k55_describe_quorum as k55
-from penstock.wire.messages import k60_describe_cluster as k60
 from penstock.world import DiskFailed, DiskFull
 
 
@@ -302,19 +301,3 @@ def test_the_quorum_describes_itself() -> None:
     assert own.high_watermark == own.current_voters[0].log_end_offset > 0
     assert reply.nodes[0].listeners[0].port == 9093
     assert other.error_code == errors.UnknownTopicOrPartition.code
-
-
-def test_the_cluster_is_described_by_listener() -> None:
-    world = MetadataWorld()
-    world.join()
-
-    def ask(**fields: Any) -> k60.DescribeClusterResponse:
-        request = k60.DescribeClusterRequest(**fields)
-        return describe_cluster(
-            request, world.metadata.image, listener="PLAINTEXT", cluster_id=world.meta.cluster_id
-        )
-
-    reply = ask()
-    assert (reply.controller_id, [b.port for b in reply.brokers]) == (1, [9093])
-    assert ask(endpoint_type=2).error_code == errors.MismatchedEndpointType.code
-    assert ask(endpoint_type=3).error_code == errors.UnsupportedEndpointType.code

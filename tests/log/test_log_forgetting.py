@@ -70,9 +70,7 @@ def test_a_segment_rolls_when_an_index_is_full() -> None:
 
 def test_a_segment_rolls_before_its_offsets_outgrow_the_index() -> None:
     log = new_log(config=LogConfig())
-    far = build_batch(
-        [Record(2**31, NOW_MS, None, b"far")], base_offset=2**31, leader_epoch=0
-    )
+    far = build_batch([Record(2**31, NOW_MS, None, b"far")], base_offset=2**31, leader_epoch=0)
     append(log, batch(b"near"))
     log.append_as_follower(far, NOW_MS)
     assert [segment.base_offset for segment in log.closed] == [0]

@@ -38,9 +38,7 @@ def test_a_search_by_pages_finds_what_a_plain_search_finds(seed: int) -> None:
                 below = [pair for pair in pairs if pair[column] <= target]
                 expected = below[-1] if below else None
                 for high_key in (-1, 10**6):
-                    assert (
-                        floor_in_file(file, entry, column, target, high_key=high_key) == expected
-                    )
+                    assert floor_in_file(file, entry, column, target, high_key=high_key) == expected
 
 
 def test_a_lookup_in_a_large_index_touches_few_pages() -> None:

@@ -38,9 +38,7 @@ class Model:
 
     def append(self, data: bytes, epoch: int) -> None:
         count = int.from_bytes(data[57:61])
-        stored_as = (
-            self.end.to_bytes(8) + data[8:12] + epoch.to_bytes(4) + data[16:]
-        )
+        stored_as = self.end.to_bytes(8) + data[8:12] + epoch.to_bytes(4) + data[16:]
         self.batches.append((self.end, self.end + count, epoch, stored_as))
         self.end += count
 
@@ -161,7 +159,9 @@ def test_the_hot_append_and_the_plain_one_build_the_same_files(seed: int) -> Non
     leader, follower = new_log(SimDisk(seed)), new_log(SimDisk(seed))
     for number in range(30):
         turn = [
-            batch(*[dice.randbytes(60)] * dice.randrange(1, 4), timestamp=NOW_MS + dice.randrange(9))
+            batch(
+                *[dice.randbytes(60)] * dice.randrange(1, 4), timestamp=NOW_MS + dice.randrange(9)
+            )
             for _ in range(dice.randrange(1, 9))
         ]
         append(leader, *turn, epoch=number // 10)

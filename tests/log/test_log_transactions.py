@@ -16,7 +16,13 @@ def write(log: Log, producer_id: int, sequence: int, epoch: int = 0) -> int:
 
 
 def end(
-    log: Log, producer_id: int, marker: int, *, epoch: int = 0, coordinator: int = 0, v2: bool = False
+    log: Log,
+    producer_id: int,
+    marker: int,
+    *,
+    epoch: int = 0,
+    coordinator: int = 0,
+    v2: bool = False,
 ) -> int:
     return log.append_control(
         marker,

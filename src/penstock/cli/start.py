@@ -57,6 +57,15 @@ def start(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Where the data is: log.dirs in short."),
     ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster-id",
+            envvar="CLUSTER_ID",
+            metavar="ID",
+            help="The cluster this node must belong to; an empty directory gets this id.",
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether a node could start with this.")
     ] = False,
@@ -70,7 +79,7 @@ def start(
     if check:
         print("The configuration is fine.")
         return
-    raise typer.Exit(_run(loaded, format_of(context, form)))
+    raise typer.Exit(_run(loaded, cluster_id, format_of(context, form)))
 
 
 def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
@@ -104,7 +113,7 @@ def _read(path: Path) -> str:
         return data.decode("latin-1")
 
 
-def _run(loaded: "Loaded", form: Format) -> int:
+def _run(loaded: "Loaded", cluster_id: str | None, form: Format) -> int:
     node = import_module("penstock.node")
 
     def announce(running: Running) -> None:
@@ -115,7 +124,7 @@ def _run(loaded: "Loaded", form: Format) -> int:
         sys.stdout.flush()
 
     try:
-        return int(node.run_node(loaded.config, announce))
+        return int(node.run_node(loaded.config, announce, cluster_id))
     except node.StartRefused as refused:
         raise CommandFailed(str(refused)) from None
     except OSError as problem:

@@ -1,18 +1,11 @@
-"""Answers that only look: DescribeQuorum from the quorum, DescribeCluster from the image."""
+"""Answers that only look: the quorum, and who clients are told is the controller."""
 
 from penstock.controller.image import Image
-from penstock.errors import (
-    KafkaError,
-    MismatchedEndpointType,
-    UnknownTopicOrPartition,
-    UnsupportedEndpointType,
-)
+from penstock.errors import UnknownTopicOrPartition
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.raft.quorum import QuorumView
 from penstock.wire.messages import k55_describe_quorum as k55
-from penstock.wire.messages import k60_describe_cluster as k60
 
-BROKERS, CONTROLLERS = 1, 2
 NO_BROKER = -1
 
 
@@ -69,44 +62,7 @@ def _unknown(partition_index: int) -> k55.ResponsePartitionData:
     )
 
 
-def describe_cluster(
-    request: k60.DescribeClusterRequest, image: Image, *, listener: str, cluster_id: str
-) -> k60.DescribeClusterResponse:
-    """The brokers as seen through one of their listeners; asked of a broker, not a controller."""
-    try:
-        _check_endpoint_type(request.endpoint_type)
-    except KafkaError as error:
-        return k60.DescribeClusterResponse(error_code=error.code, error_message=error.message)
-    brokers = []
-    for broker in image.brokers.values():
-        endpoint = broker.endpoint(listener)
-        if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
-            continue
-        brokers.append(
-            k60.DescribeClusterBroker(
-                broker_id=broker.broker_id,
-                host=endpoint.host,
-                port=endpoint.port,
-                rack=broker.rack,
-                is_fenced=broker.fenced,
-            )
-        )
-    return k60.DescribeClusterResponse(
-        cluster_id=cluster_id, controller_id=some_active_broker(image), brokers=brokers
-    )
-
-
 def some_active_broker(image: Image) -> int:
     """What clients are told is the controller: any broker forwards to the real one."""
     active = (broker.broker_id for broker in image.brokers.values() if broker.active)
     return min(active, default=NO_BROKER)
-
-
-def _check_endpoint_type(endpoint_type: int) -> None:
-    if endpoint_type == CONTROLLERS:
-        raise MismatchedEndpointType(
-            "The request was sent to a broker listener, but asks for controllers. Send it to a "
-            "controller listener."
-        )
-    if endpoint_type != BROKERS:
-        raise UnsupportedEndpointType(f"Unsupported endpoint type {endpoint_type}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.broker.request import Request
+from penstock.controller.describe import some_active_broker
 from penstock.controller.image import Image, Partition, Topic
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import (
@@ -101,7 +102,7 @@ def _answer(
     response = MetadataResponse(
         brokers=_brokers(image, listener),
         cluster_id=broker.metadata.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=some_active_broker(image),
     )
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS
 from penstock.broker.request import Request
+from penstock.controller.describe import some_active_broker
 from penstock.controller.image import Endpoint
 from penstock.errors import MismatchedEndpointType, UnsupportedEndpointType
 from penstock.wire.messages.k60_describe_cluster import (
@@ -32,7 +33,7 @@ def handle(
     response = DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=broker.metadata.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=some_active_broker(broker.image),
         brokers=_controllers(broker, listener.name) if here == CONTROLLERS else [],
     )
     if here == BROKERS:

@@ -321,7 +321,9 @@ class SimProducer(SimClient):
         message = k00_produce.ProduceRequest(acks=self._acks, timeout_ms=30_000)
         message.topic_data.append(topic)
         self._in_flight += 1
-        self.request(PRODUCE, self._version, message, lambda response: self._heard(batches, response))
+        self.request(
+            PRODUCE, self._version, message, lambda response: self._heard(batches, response)
+        )
 
     def _bytes(self, batch: _Batch) -> bytes:
         now_ms = self.world.clock.wall_ms()

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from penstock.testing.sim.disk import SimDisk
+from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.testing.sim.network import HostNetwork, SimNetwork
 from penstock.world import DiskFailed, Done
 
@@ -23,6 +23,7 @@ GATHER_WINDOW_MS = 0.5
 SOON_MS_MAX = 0.05
 DISK_MS_MAX = 8.0
 WORKER_MS_MAX = 20.0
+PAGE_BYTES = 4096
 
 
 class Stuck(AssertionError):
@@ -277,8 +278,26 @@ class SimEntropy:
         return self._chance.randint(low, high)
 
 
+class WorldFile(SimFile):
+    """A file whose bytes are in memory once they were read, as a page cache has it."""
+
+    __slots__ = ()
+
+    def read_now(self, position: int, size: int) -> bytes:
+        if self._disk.cold:
+            self.warm_now(position, size)
+        return super().read_now(position, size)
+
+    def warm_now(self, position: int, size: int) -> None:
+        pages = range(position // PAGE_BYTES, (position + size) // PAGE_BYTES + 1)
+        self._node.warm.update(pages)
+
+
 class WorldDisk(SimDisk):
     """A SimDisk whose work ends in any order, as that of several threads does."""
+
+    def open(self, path: str, *, create: bool = False) -> WorldFile:
+        return WorldFile(self, path, super().open(path, create=create)._node)
 
     def wake(self, event: Callable[[Callable[[], None]], None]) -> None:
         """From now on this process runs the callbacks."""
