@@ -21,13 +21,15 @@ WIDTH_IN_A_FILE = 170
 
 
 def choose(wanted: list[str]) -> list[Row]:
-    """Rows by name or by the beginning of a name; all without any."""
-    chosen = [row for row in ROWS if not wanted or any(row.name.startswith(w) for w in wanted)]
-    unknown = [w for w in wanted if not any(row.name.startswith(w) for row in ROWS)]
-    if unknown:
-        names = ", ".join(row.name for row in ROWS)
-        raise SystemExit(f"no such row: {', '.join(unknown)}; there are {names}")
-    return chosen
+    """Rows by name, or by the beginning of a name that is none itself; all without any."""
+    names = [row.name for row in ROWS]
+    chosen = set() if wanted else set(names)
+    for word in wanted:
+        found = [word] if word in names else [name for name in names if name.startswith(word)]
+        if not found:
+            raise SystemExit(f"no such row: {word}; there are {', '.join(names)}")
+        chosen.update(found)
+    return [row for row in ROWS if row.name in chosen]
 
 
 def parse(arguments: list[str]) -> tuple[Plan, bool]:

@@ -93,6 +93,7 @@ def test_row_names_are_unique_and_can_be_shortened() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names)
     assert [row.name for row in choose(["session"])] == ["session-1", "session-10000"]
+    assert [row.name for row in choose(["raw-1x1"])] == ["raw-1x1"]
     assert len(choose([])) == len(ROWS)
 
 

@@ -1,4 +1,4 @@
-"""A directory that Apache Kafka 4.3.1 wrote (`kafka_4_3_1.base64`, node 1, stopped cleanly) is loaded.
+"""A directory that Apache Kafka 4.3.1 wrote (`kafka_4_3_1.base64`, stopped cleanly) is loaded.
 
 It was formatted with --standalone; topics were made, grown and deleted, settings changed, a quota
 and a SCRAM credential stored, and a snapshot taken in between.

@@ -41,6 +41,11 @@ def batch(
     )
 
 
+def ignore(failure: DiskFailed | None) -> None:
+    """For work whose end the test does not wait for."""
+    assert failure is None
+
+
 def produced(*batches: bytes) -> list[tuple[memoryview, Header]]:
     return [(memoryview(each), check_produced(memoryview(each))) for each in batches]
 
@@ -118,7 +123,7 @@ def warmly(log: Log, offset: int, max_bytes: int, upper_offset: int | None = Non
                 return b""
             return found.file.read(found.position, found.size)
         except Cold as cold:
-            cold.file.warm(cold.position, cold.size, lambda failure: None)
+            cold.file.warm(cold.position, cold.size, ignore)
             settle(log)
 
 

@@ -8,6 +8,7 @@ from log_making import (
     append,
     batch,
     disk_of,
+    ignore,
     new_log,
     reopen,
     settle,
@@ -21,11 +22,6 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LOG, segment_file
 from penstock.log.log import Log
 from penstock.wire.batch import ABORT_MARKER, Record, build_batch
-from penstock.world import DiskFailed
-
-
-def ignore(failure: DiskFailed | None) -> None:
-    assert failure is None
 
 
 def test_a_segment_rolls_when_the_next_batch_would_not_fit() -> None:

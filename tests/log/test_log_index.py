@@ -1,10 +1,12 @@
 """The indexes, in memory and on disk, against a plain search."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from log_making import NOW_MS, SMALL, append, batch, disk_of, new_log, settle
 
+from penstock.log.config import LogConfig
 from penstock.log.directory import INDEX, LOG, TIME_INDEX, segment_file
 from penstock.log.index import (
     OFFSET_ENTRY,
@@ -133,8 +135,17 @@ def test_entries_name_the_last_offset_of_a_batch_and_where_it_starts() -> None:
             position += header[1] + 12
         index = list(OFFSET_ENTRY.iter_unpack(files[segment_file("events-0", base, INDEX)]))
         assert all(starts[last] == position for last, position in index)
-        gaps = [b[1] - a[1] for a, b in zip(index, index[1:], strict=False)]
+        gaps = [b[1] - a[1] for a, b in pairwise(index)]
         assert all(gap > SMALL.index_interval_bytes for gap in gaps)
         times = list(TIME_ENTRY.iter_unpack(files[segment_file("events-0", base, TIME_INDEX)]))
         assert set(times) <= set(largest.values())
         assert times[-1] == largest[last - base]
+
+
+def test_an_entry_comes_once_more_than_the_interval_was_written() -> None:
+    one = batch(b"x" * 50)
+    log = new_log(config=LogConfig(index_interval_bytes=2 * len(one)))
+    for _ in range(8):
+        append(log, one)
+    assert list(log.active.index.positions) == [3 * len(one), 6 * len(one)]
+    assert list(log.active.index.offsets) == [3, 6]

@@ -10,6 +10,7 @@ from log_making import (
     append,
     batch,
     disk_of,
+    ignore,
     new_log,
     offsets,
     reopen,
@@ -78,7 +79,7 @@ def by_time(log: Log, timestamp: int) -> Found | None:
         try:
             return log.offset_for_timestamp(timestamp)
         except Cold as cold:
-            cold.file.warm(cold.position, cold.size, lambda failure: None)
+            cold.file.warm(cold.position, cold.size, ignore)
             settle(log)
 
 
@@ -129,7 +130,7 @@ def _truncate(log: Log, model: Model, offset: int) -> None:
         try:
             log.truncate_to(offset, NOW_MS, finished.append)
         except Cold as cold:
-            cold.file.warm(cold.position, cold.size, lambda failure: None)
+            cold.file.warm(cold.position, cold.size, ignore)
         settle(log)
     assert finished == [None]
     model.truncate(offset)

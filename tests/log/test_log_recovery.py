@@ -8,6 +8,7 @@ from log_making import (
     append,
     batch,
     disk_of,
+    ignore,
     new_log,
     reopen,
     settle,
@@ -303,7 +304,7 @@ def test_a_sync_round_begun_before_a_truncation_counts_only_up_to_it() -> None:
     log = new_log()
     append(log, batch(b"a"), batch(b"b"), batch(b"c"))
     _, offset = log.begin_sync()
-    log.truncate_to(1, NOW_MS, lambda failure: None)
+    log.truncate_to(1, NOW_MS, ignore)
     settle(log)
     append(log, batch(b"d"), batch(b"e"))
     log.synced_to(offset)
@@ -318,3 +319,30 @@ def test_a_log_opened_on_cold_files_answers_after_warming() -> None:
         cold.put(name, data)
     again = reopen(cold, SMALL)
     assert stored(again, max_bytes=700) == stored(log)
+
+
+def test_what_recovery_cut_off_never_comes_back() -> None:
+    log = filled()
+    end = len(disk_of(log).files()[log.active.file.path])
+    for seed in range(30):
+        disk = SimDisk(seed)
+        for name, data in disk_of(log).files().items():
+            disk.put(name, data)
+        disk.corrupt(log.active.file.path, end // 2, b"!!!!")
+        again = reopen(disk, clean=False)
+        assert again.active.size < end
+        after = disk.crash().files()[log.active.file.path]
+        assert len(after) == again.active.size
+
+
+def test_a_segment_that_reaches_into_the_next_one_ends_before_it() -> None:
+    log = filled()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    second = log._bases[1]
+    data = disk.files()[path(0, LOG)]
+    into = next(each for each in batches if each[0] == second)
+    disk.put(path(0, LOG), data + into[2])
+    again = reopen(disk, clean=False)
+    found = split(stored(again))
+    assert found == [each for each in batches if each[1] <= second]

@@ -1,6 +1,9 @@
 """The simulated disk keeps its own promises."""
 
+from collections.abc import Callable
+
 import pytest
+from log_making import ignore
 
 from penstock.testing.sim.disk import SECTOR_BYTES, MemoryDisk, SimDisk
 from penstock.world import Cold, Disk, DiskFailed, DiskFull
@@ -56,12 +59,22 @@ def test_a_name_that_was_not_synced_may_be_lost_and_later_names_with_it() -> Non
     assert found == {(), ("a",), ("a", "b"), ("a", "b", "c")}
 
 
+def test_a_kill_loses_work_but_no_bytes() -> None:
+    disk = SimDisk(5)
+    file = disk.open("f", create=True)
+    file.append([b"unsynced"])
+    disk.replace("g", b"1", ignore)
+    disk.kill()
+    assert disk.files()["f"] == b"unsynced"
+    assert disk.run_callbacks() == 0
+
+
 def test_a_replace_is_all_or_nothing() -> None:
     found: set[bytes] = set()
     for seed in range(50):
         disk = SimDisk(seed)
         disk.put("f", b"old")
-        disk.replace("f", b"new", lambda failure: None)
+        disk.replace("f", b"new", ignore)
         assert disk.files()["f"] == b"old"
         found.add(disk.crash().files()["f"])
     assert found == {b"old", b"new"}
@@ -104,7 +117,7 @@ def test_cold_bytes_must_be_warmed_and_appended_ones_are_warm() -> None:
     file = disk.open("f")
     with pytest.raises(Cold) as cold:
         file.read(5_000, 100)
-    cold.value.file.warm(cold.value.position, cold.value.size, lambda failure: None)
+    cold.value.file.warm(cold.value.position, cold.value.size, ignore)
     disk.run_callbacks()
     assert file.read(5_000, 100) == b"x" * 100
     with pytest.raises(Cold):
@@ -120,20 +133,20 @@ def test_truncation_is_seen_at_once_but_survives_only_when_synced() -> None:
         disk = SimDisk(seed)
         disk.put("f", b"z" * 1_000)
         file = disk.open("f")
-        file.truncate(100, lambda failure: None)
+        file.truncate(100, ignore)
         assert file.size == 100
         found.add(len(disk.crash().files()["f"]))
     assert {100, 1_000} <= found
 
 
 def test_the_memory_disk_runs_its_callbacks_soon() -> None:
-    later: list[object] = []
-    disk = MemoryDisk(soon=lambda call: later.append(call))
+    later: list[Callable[[], None]] = []
+    disk = MemoryDisk(soon=later.append)
     done: list[object] = []
     disk.replace("f", b"1", done.append)
     assert done == []
     for call in later:
-        call()  # type: ignore[operator]
+        call()
     assert done == [None]
     assert disk.lock(".lock")
     assert not disk.lock(".lock")

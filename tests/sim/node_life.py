@@ -180,6 +180,7 @@ class NodeLife:
 
     def _finish(self) -> None:
         """No more trouble: everybody gets what they wait for, then everything is judged."""
+        self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
         lasting = [each for each in self.producers if each.name != "plain-passing"]
         self.simulation.run_until(
             lambda: self.admin.finished and all(each.finished for each in lasting), FINISH_MS_MAX

@@ -44,16 +44,19 @@ def good(**fields: int) -> bytes:
     return changed(data, **fields)
 
 
-NAMES = ["base_offset", "length", "leader_epoch", "magic", "crc", "attributes", "delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "sequence", "count"]
+NAMES = [
+    *("base_offset", "length", "leader_epoch", "magic", "crc", "attributes", "delta"),
+    *("base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "sequence", "count"),
+]
 
 
-def changed(data: bytes, *, fix_crc: bool = True, **fields: int) -> bytes:
+def changed(data: bytes, **fields: int) -> bytes:
     values = list(HEADER.unpack_from(data))
     for name, value in fields.items():
         values[NAMES.index(name)] = value
     out = bytearray(data)
     HEADER.pack_into(out, 0, *values)
-    if fix_crc and "crc" not in fields:
+    if "crc" not in fields:
         struct.pack_into(">I", out, 17, crc32c(bytes(out[21:])))
     return bytes(out)
 

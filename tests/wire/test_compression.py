@@ -5,9 +5,9 @@ import random
 import struct
 import tracemalloc
 
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 import pytest
-import snappy
+import snappy  # type: ignore[import-untyped]
 import zstandard
 
 from penstock.wire.compression import (

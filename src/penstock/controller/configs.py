@@ -187,6 +187,8 @@ class ConfigWork:
     def _check_resource(self, resource: ConfigResource) -> None:
         kind, name = resource
         if kind == TOPIC:
+            if not name:
+                raise InvalidRequest("Default topic resources are not allowed.")
             check_topic_name(name)
             if name not in self._image.topics:
                 raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")

@@ -18,6 +18,7 @@ from penstock.log.directory import (
     EPOCHS_FILE,
     INDEX,
     LOG,
+    METADATA_FILE,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
@@ -149,6 +150,8 @@ def open_log(
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
     log.mark_unsynced(active.file)
+    if not clean and METADATA_FILE in opening.names:
+        log.mark_unsynced(disk.open(f"{directory}/{METADATA_FILE}"))
     log.recovery = recovery
     return log
 
@@ -156,17 +159,8 @@ def open_log(
 def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
     """Finish or undo what a stop left half done; the names of the files that count."""
     names = disk.list(directory)
-    for name in names:
-        if name.endswith((DELETED, CLEANED, ".tmp")):
-            disk.remove_now(f"{directory}/{name}")
-    # A compacted segment is complete once its log carries .swap: put it into its place.
-    for name in names:
-        if name.endswith(LOG + SWAP):
-            _finish_swap(disk, directory, name.removesuffix(LOG + SWAP), recovery)
-    for name in disk.list(directory):
-        if name.endswith(SWAP):
-            disk.remove_now(f"{directory}/{name}")
-    names = disk.list(directory)
+    if any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in names):
+        names = _clear_leftovers(disk, directory, names, recovery)
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
     kept: list[str] = []
     for name in names:
@@ -177,6 +171,22 @@ def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
         else:
             kept.append(name)
     return kept
+
+
+def _clear_leftovers(
+    disk: Disk, directory: str, names: list[str], recovery: Recovery
+) -> list[str]:
+    for name in names:
+        if name.endswith((DELETED, CLEANED, ".tmp")):
+            disk.remove_now(f"{directory}/{name}")
+    # A compacted segment is complete once its log carries .swap: put it into its place.
+    for name in names:
+        if name.endswith(LOG + SWAP):
+            _finish_swap(disk, directory, name.removesuffix(LOG + SWAP), recovery)
+    for name in disk.list(directory):
+        if name.endswith(SWAP):
+            disk.remove_now(f"{directory}/{name}")
+    return disk.list(directory)
 
 
 def _finish_swap(disk: Disk, directory: str, base: str, recovery: Recovery) -> None:
@@ -269,8 +279,8 @@ def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
     last_time = times.last()
     if last_time is not None:
         active.largest_timestamp, active.largest_offset = last_time[0], base + last_time[1]
-    aborted = read_whole(opening.disk, opening.path(base, TXN_INDEX))
-    active.aborted = bytearray(aborted or b"")
+    if opening.has(base, TXN_INDEX):
+        active.aborted += read_whole(opening.disk, opening.path(base, TXN_INDEX)) or b""
     if file.size >= HEADER_BYTES:
         active.first_timestamp = HEADER.unpack(file.read_now(0, HEADER_BYTES))[MAX_TIMESTAMP]
     position = index.positions[-1] if len(index) else 0

@@ -138,8 +138,14 @@ class Fetching:
             self._bytes += size
             if answer.error_code or answer.tags is not NO_TAGS:
                 self._failed = True
-            elif not size:
-                del dirty[watched]
+            elif not size and watched.wanted.fetch_offset >= self._upper(answer):
+                del dirty[watched]  # else it has records that did not fit this time
+
+    def _upper(self, answer: PartitionAnswer) -> int:
+        """Where this reader's records end."""
+        if self._message.isolation_level == READ_COMMITTED:
+            return answer.last_stable_offset
+        return answer.high_watermark
 
     def _warm(self, watched: Watched, cold: Cold) -> None:
         """The records are on disk only: a worker brings them in, nobody else waits for it."""

@@ -5,6 +5,7 @@
 -4 is the log's start and the last two have no answer. A time gets the first offset at or after it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -49,11 +50,11 @@ def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> N
     for topic in message.topics:
         answers = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answers)
-        twice = len({each.partition_index for each in topic.partitions}) < len(topic.partitions)
-        for wanted in topic.partitions:
+        times = Counter(each.partition_index for each in topic.partitions)
+        for wanted in {each.partition_index: each for each in topic.partitions}.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             answers.partitions.append(answer)
-            if twice:
+            if times[wanted.partition_index] > 1:
                 answer.error_code = InvalidRequest.code
             else:
                 asked.append((topic.name, wanted, answer))
@@ -111,7 +112,7 @@ def _find(partition: "Partition", timestamp: int, version: int, committed_only: 
         case -1:
             return -1, upper, leader.epoch
         case -2 | -4:
-            return -1, log.start_offset, log.epochs.at(log.start_offset)
+            return -1, log.start_offset, _start_epoch(partition)
         case -3:
             found = log.max_timestamp()
         case -5 | -6:
@@ -120,3 +121,11 @@ def _find(partition: "Partition", timestamp: int, version: int, committed_only: 
             found = log.offset_for_timestamp(timestamp)
     # What is not committed is not there yet.
     return found if found is not None and found[1] < upper else NOTHING
+
+
+def _start_epoch(partition: "Partition") -> int:
+    """The epoch of the first record, or of the one that will be it."""
+    log = partition.log
+    if log.start_offset == log.end_offset:
+        return partition.leader.epoch
+    return log.epochs.at(log.start_offset)

@@ -12,6 +12,7 @@ from penstock.controller.describe import some_active_broker
 from penstock.controller.image import Image, Partition, Topic
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import (
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     KafkaStorageError,
@@ -40,12 +41,16 @@ if TYPE_CHECKING:
 CREATE_TOPICS_VERSION = 7
 CREATE_TIMEOUT_MS = 30_000
 FROM_DEFAULTS = -1
+IDS_FROM = 12  # v10 and v11 have a place for topic ids, and refuse them
 
 
 def handle(broker: "Broker", request: Request, message: MetadataRequest) -> MetadataResponse | None:
     wanted = message.topics
     if wanted is None or (request.api_version == 0 and not wanted):
         wanted = [MetadataRequestTopic(name=name) for name in broker.image.topics]
+    wanted = list({(each.name, each.topic_id): each for each in wanted}.values())
+    if request.api_version < IDS_FROM and any(_by_id(each) for each in wanted):
+        return _refusal(wanted)
     missing = _to_create(broker, message, wanted, request.api_version)
     if not missing:
         return _answer(broker, request, message, wanted, {})
@@ -68,6 +73,20 @@ def handle(broker: "Broker", request: Request, message: MetadataRequest) -> Meta
     create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
     broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
     return None
+
+
+def _by_id(wanted: MetadataRequestTopic) -> bool:
+    return wanted.name is None or wanted.topic_id != ZERO_ID
+
+
+def _refusal(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
+    code = InvalidRequest.code
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id)
+            for each in wanted
+        ]
+    )
 
 
 def _to_create(

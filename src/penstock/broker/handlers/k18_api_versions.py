@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 API_VERSIONS = 18
 PRODUCE = 0
+KRAFT_VERSION = "kraft.version"
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -70,5 +71,12 @@ def _features(broker: "Broker", response: ApiVersionsResponse, version: int) -> 
     response.finalized_features_epoch = broker.image.offset
     response.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in broker.image.features.items()
+        for name, level in _finalized(broker)
     ]
+
+
+def _finalized(broker: "Broker") -> list[tuple[str, int]]:
+    """The levels in force. The quorum's own is kept beside the others, by the quorum."""
+    levels = list(broker.image.features.items())
+    kraft_version = broker.metadata.describe().kraft_version
+    return [*levels, (KRAFT_VERSION, kraft_version)] if kraft_version else levels

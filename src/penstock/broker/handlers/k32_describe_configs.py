@@ -65,6 +65,8 @@ def _describe(
 
 def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Described]:
     name, keys = wanted.resource_name, wanted.configuration_keys
+    if not name and wanted.resource_type in (CLIENT_METRICS, GROUP):
+        raise InvalidRequest("client metrics and groups are described by their names")
     # Kafka takes an empty list of keys for all of them, as it does a null one.
     names = keys or None
     resource = ConfigResource(wanted.resource_type, name)

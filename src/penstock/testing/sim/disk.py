@@ -175,13 +175,7 @@ class SimDisk:
         """The disk after the power went: names and sectors that were not synced are a gamble."""
         dice = self._random if seed is None else random.Random(seed)
         after = SimDisk(dice.randrange(2**32), root=self.root, faults=self.faults, cold=self.cold)
-        for work, _ in self._waiting:  # each may have happened, in order, or not
-            if dice.random() < 0.5:
-                break
-            try:
-                work()
-            except DiskFailed:
-                break
+        self._interrupt(dice)
         survivors = dict(self._durable_names)
         # Names in one directory are lost from the newest back, as journals keep their order.
         lost: set[str] = set()
@@ -199,6 +193,22 @@ class SimDisk:
             if dice.random() < 0.5:
                 after.make_directory(path)
         return after
+
+    def kill(self) -> None:
+        """The process died, the machine did not: only work that waited is a gamble."""
+        self._interrupt(self._random)
+        self.unlock()
+
+    def _interrupt(self, dice: random.Random) -> None:
+        while self._waiting:  # each may have happened, in order, or not
+            work, _ = self._waiting.popleft()
+            if dice.random() < 0.5:
+                self._waiting.clear()
+                return
+            try:
+                work()
+            except DiskFailed:
+                continue
 
     def _torn(self, node: _Node, dice: random.Random) -> bytes:
         agreed = min(node.cut, len(node.durable), len(node.data))
