@@ -7,7 +7,6 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
-
 from compat.directories import check_directories
 from compat.dump import check_dump
 from compat.records import check_records

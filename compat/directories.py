@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.servers import Ports, Server, node_settings, properties, running, scratch, stand_in
-
 from compat.data import Content, expect_content, fill
 from compat.report import Report
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.servers import Ports, java_class, scratch
-
 from compat.data import Content, fill
 from compat.directories import node, ourselves
 from compat.report import Report

@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any
 
 from bench.servers import java_class, kafka_jars
-
 from compat.report import Report
 from penstock.wire import codec, records
 from penstock.wire.primitives import Blob, Fixed

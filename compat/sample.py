@@ -1,7 +1,6 @@
 """Kafka's sample server.properties starts a Penstock node unchanged."""
 
 from bench.servers import SAMPLE_SETTINGS, Ports, properties, running, scratch
-
 from compat.data import Content, expect_content, fill
 from compat.directories import ourselves
 from compat.report import Report

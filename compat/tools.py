@@ -13,7 +13,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from bench.servers import Ports, java_class, scratch
-
 from compat.directories import node, ourselves
 from compat.report import Report
 

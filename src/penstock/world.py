@@ -131,6 +131,14 @@ class Disk(Protocol):
 
     def replace_now(self, path: str, data: bytes) -> None: ...
 
+    def put_now(self, path: str, data: bytes) -> None:
+        """Write a small file atomically, but durable only after `sync_everything_now`."""
+        ...
+
+    def sync_everything_now(self) -> None:
+        """One barrier instead of a sync per file: all that was written before is durable."""
+        ...
+
     def rename(self, source: str, target: str, done: Done) -> None:
         """Atomic, directory synced. Open files keep working."""
         ...

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from bench.programs import program
 from bench.servers import ROOT
 

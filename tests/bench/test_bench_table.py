@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from bench.__main__ import choose
 from bench.compare import OURS, THEIRS, Plan, Result
 from bench.report import as_json, as_markdown, cells, verdict

@@ -4,11 +4,11 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from penstock.testing.cluster import Cluster
-from penstock.wire.apis import response_class
+from penstock.wire.apis import APIS, response_class
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.codec import read_from
 from penstock.wire.frame import parse_response_header, request_frame
@@ -24,7 +24,6 @@ SOCKET_SECONDS_MAX = 30.0
 LONG_POLL_MS = 20_000  # longer than any test should take: only news ends such a wait
 QUIET_SECONDS = 0.05
 TOPIC_IDS = 13  # the first version of Produce and of Fetch with topic ids
-_names = count()
 
 
 class Asker:
@@ -61,7 +60,8 @@ class Asker:
         frame = self.receive_bytes()
         answered, position = parse_response_header(key, version, frame)
         assert answered == correlation_id, "answers come in the order of the questions"
-        response, end = read_from(response_class(key), version, frame, position)
+        kind: type[Any] = response_class(key)
+        response, end = read_from(kind, version, frame, position)
         assert end == len(frame), "nothing follows an answer"
         return response
 
@@ -111,6 +111,11 @@ def asking(cluster: Cluster) -> Iterator[Asker]:
         asker.close()
 
 
+def versions(key: int) -> list[int]:
+    low, high = APIS[key].versions
+    return list(range(low, high + 1))
+
+
 def new_topic(
     cluster: Cluster, partitions: int = 1, config: dict[str, str] | None = None, name: str = "api"
 ) -> str:
@@ -119,13 +124,7 @@ def new_topic(
 
 
 def unused_name(name: str = "api") -> str:
-    return f"{name}-{next(_names)}-{struct.unpack('>I', _unique())[0]:x}"
-
-
-def _unique() -> bytes:
-    import os
-
-    return os.urandom(4)
+    return f"{name}-{uuid4().hex[:12]}"
 
 
 def topic_id(asker: Asker, name: str) -> bytes:

@@ -168,3 +168,19 @@ def test_chores_run_in_order_and_stop_at_a_failure() -> None:
     assert len(failures) == 1
     assert chores.failure is failures[0]
     assert not disk.exists("y")
+
+
+def test_chores_wait_while_the_disk_is_full() -> None:
+    disk = SimDisk()
+    chores = Chores(disk)
+    disk.fail_write(0, full=True)
+    chores.replace("a", b"1")
+    chores.replace("b", b"2")
+    disk.run_callbacks()
+    assert (chores.stalled, chores.busy, chores.failure) == (True, False, None)
+    chores.replace("c", b"3")
+    assert disk.files() == {}
+    chores.retry()
+    disk.run_callbacks()
+    assert list(disk.files()) == ["a", "b", "c"]
+    assert not chores.busy

@@ -73,6 +73,19 @@ def test_a_segment_rolls_before_its_offsets_outgrow_the_index() -> None:
     assert log.active.base_offset == 2**31
 
 
+def test_a_leader_rolls_before_its_offsets_outgrow_the_index() -> None:
+    log = new_log(config=LogConfig())
+    append(log, batch(b"near"))
+    edge = 2**31 - 2
+    log.append_as_follower(
+        build_batch([Record(edge, NOW_MS, None, b"edge")], base_offset=edge, leader_epoch=0), NOW_MS
+    )
+    assert append(log, batch(b"last")) == [2**31 - 1]
+    assert log.closed == []
+    assert append(log, batch(b"over")) == [2**31]
+    assert log.active.base_offset == 2**31
+
+
 def test_jitter_takes_a_different_share_of_the_time_from_each_segment() -> None:
     log = new_log(config=LogConfig(segment_ms=10_000, segment_jitter_ms=5_000))
     times = {log.roll_ms(base) for base in range(50)}
@@ -250,3 +263,32 @@ def test_the_largest_timestamp_is_found_inside_its_batch() -> None:
     assert log.max_timestamp() == (NOW_MS + 50, 1, 0)
     assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 50, 1, 0)
     assert log.offset_for_timestamp(NOW_MS + 51) is None
+
+
+def test_on_a_full_disk_old_segments_can_still_go_and_the_log_recovers_by_itself() -> None:
+    config = LogConfig(segment_bytes=2_000, retention_ms=-1, retention_bytes=4_000)
+    log = aged(config=config)
+    disk_of(log).fail_write(0, full=True)
+    log.roll(NOW_MS)
+    settle(log)
+    assert log.chores.stalled
+    assert log.delete_old_segments(NOW_MS, log.end_offset)
+    settle(log)
+    assert segment_file(DIRECTORY, 0, LOG) + ".deleted" in disk_of(log).files()
+    assert not log.chores.stalled
+    assert all(segment.memory is None for segment in log.closed)
+    log.close()
+    assert reopen(disk_of(log), config).recovery.segments_rebuilt == 0
+
+
+def test_a_clean_stop_writes_what_a_full_disk_held_up() -> None:
+    log = aged()
+    disk_of(log).fail_write(0, full=True)
+    log.roll(NOW_MS)
+    settle(log)
+    append(log, batch(b"x"))
+    assert log.chores.stalled
+    log.close()
+    again = reopen(disk_of(log))
+    assert again.recovery.segments_rebuilt == 0
+    assert stored(again) == stored(log)

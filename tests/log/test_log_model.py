@@ -66,7 +66,7 @@ def check_reads(log: Log, model: Model, dice: random.Random) -> None:
             return
         offset = dice.randrange(model.start, model.end)
         limit = dice.choice((0, 150, 1_000, 10_000))
-        upper = dice.choice([each[0] for each in model.batches] + [model.end])
+        upper = dice.choice([each[0] for each in model.batches] + [model.end, offset + 1])
         found = split(warmly(log, offset, limit, upper))
         below = [each for each in model.batches if each[1] > offset and each[1] <= upper]
         assert [each[2] for each in found] == [each[3] for each in below[: len(found)]]

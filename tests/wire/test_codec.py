@@ -32,7 +32,11 @@ from penstock.wire.records.coordinator import (
     write_coordinator_key,
     write_coordinator_value,
 )
-from penstock.wire.records.group import OffsetCommitKey, OffsetCommitValue
+from penstock.wire.records.group import (
+    ConsumerGroupMemberMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from penstock.wire.records.metadata import (
     PartitionRecord,
     read_metadata_record,
@@ -236,3 +240,10 @@ def test_a_subscription_of_the_future_reads_as_the_newest_we_know() -> None:
     subscription = ConsumerProtocolSubscription(topics=["a"], generation_id=4, rack_id="r")
     data = b"\x00\x09" + write(subscription, 3) + b"what is new"
     assert read_consumer_protocol(ConsumerProtocolSubscription, data) == subscription
+
+
+def test_a_tagged_structure_that_is_null_is_a_zero_as_kafka_writes_it() -> None:
+    value = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
+    written = write(value, 0)
+    assert written.hex() == "010101010101ffffffff0101000100"
+    assert read(ConsumerGroupMemberMetadataValue, 0, written) == value

@@ -5,9 +5,9 @@ import random
 import struct
 import tracemalloc
 
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import pytest
-import snappy  # type: ignore[import-untyped]
+import snappy
 import zstandard
 
 from penstock.wire.compression import (

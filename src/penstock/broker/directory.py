@@ -77,6 +77,20 @@ class Directory:
             files.extend(unsynced)
         self.disk.sync_files(files, lambda failure: self._end_round(ends, failure))
 
+    def sync_recovered_now(self) -> None:
+        """What recovery found was perhaps never synced, yet readers may have seen it: no round
+        begins before the first append, and nobody may be told of a smaller high watermark."""
+        if not self.waits_for_sync:
+            return
+        written, self._written = self._written, []
+        for partition in written:
+            partition.wrote = False
+            unsynced, end_offset = partition.log.begin_sync()
+            for file in unsynced:
+                file.sync_now()
+            partition.log.synced_to(end_offset)
+            partition.synced()
+
     def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
         self._in_round = False
         if failure is not None:

@@ -57,6 +57,7 @@ class Hosting:
         self._refused: dict[tuple[bytes, int], str] = {}
         self._leaving: set[str] = set()  # directories on their way to another name
         self._when_settled: list[Callable[[], None]] = []
+        self._loaded = False  # the directories have been looked through
 
     def all(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -136,6 +137,7 @@ class Hosting:
 
     def make_missing(self) -> None:
         """Partitions that the image puts here and no directory holds: never made, or lost."""
+        self._loaded = True
         for topic, state in self._broker.image.partitions():
             place = (topic.topic_id, state.partition_id)
             hosted = self.by_id.get(topic.topic_id, {}).get(state.partition_id)
@@ -211,7 +213,8 @@ class Hosting:
         node_id = self._broker.node_id
         hosted = self.by_id.get(topic.topic_id, {}).get(state.partition_id)
         if hosted is None:
-            if node_id in state.replicas:
+            # Before the directories are loaded nobody knows what is missing from them.
+            if node_id in state.replicas and self._loaded:
                 self._to_make.append((topic.name, topic.topic_id, state.partition_id))
         elif state.leader == node_id:
             hosted.lead(state.leader_epoch, state.isr)
@@ -250,6 +253,8 @@ class Hosting:
         topic = self._broker.image.topics.get(name)
         if topic is None or topic.topic_id != topic_id:
             return  # deleted in the meantime
+        if index in self.by_id.get(topic_id, {}):
+            return  # it changed twice before its turn came; a second log would hide the first
         directory = self._emptiest()
         if directory is None:
             log.error("%s-%d cannot be made: no log directory works", name, index)

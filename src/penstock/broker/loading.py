@@ -63,6 +63,7 @@ def load_partitions(broker: "Broker") -> None:
     for directory in broker.hosting.directories:
         try:
             _load_directory(broker, directory)
+            directory.sync_recovered_now()
         except DiskFailed as failure:
             directory.fail(failure)
     broker.hosting.make_missing()

@@ -129,6 +129,16 @@ class Partition:
             else:
                 target.failed(ticket, result)
 
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends; (-1, -1)
+        if it is newer than the leader's. A leader's own epoch counts before its first record."""
+        latest, end_offset = self.log.epochs.latest, self.log.end_offset
+        if epoch == self.leader.epoch:
+            return epoch, end_offset
+        if latest < epoch < self.leader.epoch:
+            return epoch if latest < 0 else latest, end_offset
+        return self.log.epoch_end(epoch)
+
     def delete_before(self, offset: int) -> None:
         """DeleteRecords: the log starts at `offset` from now on; its files follow in time."""
         self.log.advance_start_offset(offset)

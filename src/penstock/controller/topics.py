@@ -263,23 +263,29 @@ class TopicWork:
     def delete(self, request: k20.DeleteTopicsRequest, version: int) -> Outcome:
         wanted = list(request.topics)
         wanted += [k20.DeleteTopicState(name=name) for name in request.topic_names]
+        times = Counter(self._meant(state) for state in wanted)
         records: list[Any] = []
         results = []
-        gone: set[bytes] = set()
-        for state in wanted:
+        for state in {self._meant(state): state for state in wanted}.values():
             result = k20.DeletableTopicResult(name=state.name, topic_id=state.topic_id)
             results.append(result)
             try:
                 topic = self._to_delete(state, version)
-                if topic.topic_id in gone:
+                if times[self._meant(state)] > 1:
                     raise InvalidRequest("Duplicate topic: it is named twice in this request.")
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
-            gone.add(topic.topic_id)
             result.name, result.topic_id = topic.name, topic.topic_id
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         return Outcome(records, k20.DeleteTopicsResponse(responses=results))
+
+    def _meant(self, state: k20.DeleteTopicState) -> tuple[str | None, bytes]:
+        """The same for one topic, whether a request calls it by its name or by its id."""
+        if state.name is None:
+            topic = self._image.topic(state.topic_id)
+            return (None, state.topic_id) if topic is None else (topic.name, ZERO_ID)
+        return state.name, state.topic_id
 
     def _to_delete(self, state: k20.DeleteTopicState, version: int) -> Topic:
         if not self._settings.delete_topic_enable:

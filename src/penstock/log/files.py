@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from penstock.world import Disk, DiskFailed, File
+from penstock.world import Disk, DiskFailed, DiskFull, File
 
 OPEN_FILES_MAX = 256
 
@@ -55,21 +55,30 @@ class Chores:
     """Disk work in order, one piece at a time: each begins when the one before it is durable.
 
     The order is what lets a restart conclude from one file that the ones before it are there.
-    After a failure nothing further is done.
+    A full disk stalls them until `retry`; after any other failure nothing further is done.
     """
 
-    __slots__ = ("_disk", "_failed", "_running", "_steps", "failure")
+    __slots__ = ("_current", "_disk", "_failed", "_running", "_steps", "failure", "stalled")
 
     def __init__(self, disk: Disk, failed: Callable[[DiskFailed], None] | None = None) -> None:
         self._disk = disk
         self._failed = failed
         self._steps: deque[Step] = deque()
+        self._current: Step | None = None
         self._running = False
+        self.stalled = False
         self.failure: DiskFailed | None = None
 
     @property
     def busy(self) -> bool:
         return self._running
+
+    def retry(self) -> None:
+        """Go on after the disk was full."""
+        if self.stalled:
+            self.stalled = False
+            self._running = True
+            self._next()
 
     def replace(self, path: str, data: bytes) -> None:
         self.add(lambda done: self._disk.replace(path, data, done))
@@ -97,7 +106,7 @@ class Chores:
 
     def add(self, step: Step) -> None:
         self._steps.append(step)
-        if not self._running:
+        if not self._running and not self.stalled:
             self._running = True
             self._next()
 
@@ -105,9 +114,15 @@ class Chores:
         if not self._steps or self.failure is not None:
             self._running = False
             return
-        self._steps.popleft()(self._done)
+        self._current = self._steps.popleft()
+        self._current(self._done)
 
     def _done(self, failure: DiskFailed | None) -> None:
+        if isinstance(failure, DiskFull) and self._current is not None:
+            self._steps.appendleft(self._current)
+            self._running = False
+            self.stalled = True
+            return
         if failure is not None:
             self._fail(failure)
         self._next()

@@ -84,6 +84,8 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = Producers()
         self.chores = Chores(disk, failed)
+        # Apart from the others: renames free a full disk on which the others wait.
+        self.removals = Chores(disk, failed)
         self.snapshots: list[int] = []
         self.recovery = Recovery()
         self._unsynced: dict[File, None] = {}
@@ -247,9 +249,19 @@ class Log:
         if stages[-1].end_offset != self.end_offset:
             self._write(stages, NO_LEADER_EPOCH, now_ms)
 
+    @property
+    def failure(self) -> DiskFailed | None:
+        """What went wrong off the loop; the log takes no more appends then."""
+        return self.chores.failure or self.removals.failure
+
+    @property
+    def busy(self) -> bool:
+        """Whether work off the loop is under way."""
+        return self.chores.busy or self.removals.busy
+
     def _check_writable(self) -> None:
-        if self.chores.failure is not None:
-            raise self.chores.failure
+        if self.failure is not None:
+            raise self.failure
         assert not self._truncating, "nothing is appended until a truncation is done"
 
     def roll_ms(self, base_offset: int) -> int:
@@ -473,6 +485,7 @@ class Log:
         """Drop the segments that retention or the start offset doom, but none that reach beyond
         `upper_offset`, the high watermark. The files are renamed off the loop; the caller
         removes them after file.delete.delay.ms. May raise Cold."""
+        self.chores.retry()
         return retention.delete_old_segments(self, now_ms, upper_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
@@ -512,18 +525,23 @@ class Log:
 
     def close(self) -> None:
         """A clean stop: everything on disk, as Kafka leaves it. Waits for the disk; to be called
-        when `chores.busy` is false."""
-        if self.chores.failure is not None:
-            raise self.chores.failure
+        when `busy` is false."""
+        if self.failure is not None:
+            raise self.failure
         active, directory, disk = self.active, self.directory, self.disk
         active.finish()
-        base_offset = active.base_offset
-        if active.aborted:
-            disk.replace_now(segment_file(directory, base_offset, TXN_INDEX), bytes(active.aborted))
-        else:
-            disk.remove_now(segment_file(directory, base_offset, TXN_INDEX))
-        disk.replace_now(segment_file(directory, base_offset, TIME_INDEX), bytes(active.times.data))
-        disk.replace_now(segment_file(directory, base_offset, INDEX), active.index.to_bytes())
+        stalled = [segment.memory for segment in self.closed if segment.memory is not None]
+        for segment in (*stalled, active):
+            base_offset = segment.base_offset
+            aborted = segment_file(directory, base_offset, TXN_INDEX)
+            if segment.aborted:
+                disk.replace_now(aborted, bytes(segment.aborted))
+            else:
+                disk.remove_now(aborted)
+            times = bytes(segment.times.data)
+            disk.replace_now(segment_file(directory, base_offset, TIME_INDEX), times)
+            index = segment.index.to_bytes()
+            disk.replace_now(segment_file(directory, base_offset, INDEX), index)
         disk.replace_now(f"{directory}/{EPOCHS_FILE}", format_epochs(self.epochs.entries()))
         if self.end_offset not in self.snapshots and self.end_offset > 0:
             snapshot = segment_file(directory, self.end_offset, SNAPSHOT)

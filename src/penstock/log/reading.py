@@ -61,8 +61,6 @@ def read(log: "Log", offset: int, max_bytes: int, upper_offset: int, min_one_bat
             end = find_batch(file, max(hint, position), end, upper_offset)[0]
         elif segment is not log.active:
             upper = _end_of(segment)
-        if first_end > upper_offset:
-            return _nothing(offset)
         if end - position <= max_bytes:
             return Read(file, position, end - position, upper, segment.base_offset)
         if first_size > max_bytes:
@@ -74,10 +72,6 @@ def read(log: "Log", offset: int, max_bytes: int, upper_offset: int, min_one_bat
         if end_offset < 0:  # the indexed batch does not fit, the range ends where it begins
             end_offset = find_batch(file, end, end + HEADER_BYTES, 0)[2]
         return Read(file, position, end - position, end_offset, segment.base_offset)
-    return _nothing(offset)
-
-
-def _nothing(offset: int) -> Read:
     return Read(None, 0, 0, offset, offset)
 
 

@@ -173,9 +173,7 @@ def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
     return kept
 
 
-def _clear_leftovers(
-    disk: Disk, directory: str, names: list[str], recovery: Recovery
-) -> list[str]:
+def _clear_leftovers(disk: Disk, directory: str, names: list[str], recovery: Recovery) -> list[str]:
     for name in names:
         if name.endswith((DELETED, CLEANED, ".tmp")):
             disk.remove_now(f"{directory}/{name}")

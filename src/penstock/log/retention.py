@@ -99,6 +99,6 @@ def _mark_deleted(log: "Log", segment: ClosedSegment) -> list[str]:
     for suffix in SEGMENT_SUFFIXES:
         path = segment_file(log.directory, segment.base_offset, suffix)
         log.files.drop(path)
-        log.chores.rename(path, path + DELETED)
+        log.removals.rename(path, path + DELETED)
         paths.append(path + DELETED)
     return paths

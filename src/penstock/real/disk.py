@@ -4,6 +4,7 @@ Nothing here makes the loop wait: reads take what the page cache has, everything
 unlinks runs on a worker. Calls ending in `_now` wait; start and stop use them.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -21,6 +22,8 @@ SYNC_THREADS = 4
 # Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+# One call for a whole file system; Python has none of its own.
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
 
 
@@ -282,6 +285,26 @@ class RealDisk:
                 os.fsync(file.fileno())
             os.replace(aside, target)
             self.sync_name(target)
+
+    def put_now(self, path: str, data: bytes) -> None:
+        target = self._at(path)
+        aside = target + ".tmp"
+        with _complaints(f"cannot write {target}"):
+            with open(aside, "wb") as file:
+                file.write(data)
+            os.replace(aside, target)
+
+    def sync_everything_now(self) -> None:
+        with _complaints(f"cannot sync {self.root}"):
+            if _syncfs is None:
+                os.sync()
+                return
+            fd = os.open(self.root, os.O_RDONLY)
+            try:
+                if _syncfs(fd) != 0:
+                    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            finally:
+                os.close(fd)
 
     def rename(self, source: str, target: str, done: Done) -> None:
         self.offload(lambda: self.rename_now(source, target), done)

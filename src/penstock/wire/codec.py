@@ -253,7 +253,8 @@ class _ReaderEmitter(_Emitter):
                 for item in tagged:
                     with self.block(f"if {tag} == {item.tag}:"):
                         nullable = self.version in item.nullable
-                        self.value(f"{target}.{item.name}", item.kind, nullable, item.name)
+                        place = f"{target}.{item.name}"
+                        self.value(place, item.kind, nullable, item.name, tagged=True)
                         self.flush()
                         self.fail_if(
                             f"position != {stop}", f"{item.name} is not as long as its tag says"
@@ -263,7 +264,9 @@ class _ReaderEmitter(_Emitter):
     def fail_if(self, condition: str, reason: str) -> None:
         self.line(f"if {condition}: raise Malformed({f'{self.label}: {reason}'!r})")
 
-    def value(self, target: str, kind: Kind, nullable: bool, label: str) -> None:
+    def value(
+        self, target: str, kind: Kind, nullable: bool, label: str, *, tagged: bool = False
+    ) -> None:
         match kind:
             case Fixed():
                 self.add_to_run(kind.format, target)
@@ -272,7 +275,8 @@ class _ReaderEmitter(_Emitter):
                 self.add_to_run("b", present)
                 self.flush()
                 self.line(f"{target} = None")
-                with self.block(f"if {present} >= 0:"):
+                # Among the tagged fields 0 stands for null, elsewhere -1 does.
+                with self.block(f"if {present} > 0:" if tagged else f"if {present} >= 0:"):
                     self.nested(target, cls)
                     self.flush()
             case Nested(cls):
@@ -385,7 +389,8 @@ class _WriterEmitter(_Emitter):
                 with self.block(f"if {flag}:"):
                     self.line(f"{part} = bytearray()")
                     self.out = part
-                    self.value(f"{source}.{item.name}", item.kind, self.version in item.nullable)
+                    nullable = self.version in item.nullable
+                    self.value(f"{source}.{item.name}", item.kind, nullable, tagged=True)
                     self.flush()
                     self.out = outer
                     self.line(f"write_uvarint({outer}, {item.tag})")
@@ -404,7 +409,7 @@ class _WriterEmitter(_Emitter):
             )
         return f"{source} != {self.constant('d', default)}"
 
-    def value(self, source: str, kind: Kind, nullable: bool) -> None:
+    def value(self, source: str, kind: Kind, nullable: bool, *, tagged: bool = False) -> None:
         match kind:
             case Fixed():
                 self.add_to_run(kind.format, source)
@@ -421,7 +426,7 @@ class _WriterEmitter(_Emitter):
             return
         self.flush()
         with self.block(f"if {held} is None:"):
-            self.null(kind)
+            self.null(kind, tagged)
         with self.block("else:"):
             if isinstance(kind, Nested):
                 self.add_to_run("b", "1")
@@ -430,9 +435,9 @@ class _WriterEmitter(_Emitter):
                 self.sized(held, kind)
             self.flush()
 
-    def null(self, kind: Kind) -> None:
+    def null(self, kind: Kind, tagged: bool) -> None:
         if isinstance(kind, Nested):
-            self.line(f"{self.out}.append(255)")
+            self.line(f"{self.out}.append({0 if tagged else 255})")
         elif self.flexible:
             self.line(f"{self.out}.append(0)")
         else:

@@ -25,7 +25,7 @@ _ABORTED = Struct(">qq")
 class PartitionAnswer(NamedTuple):
     """One partition of the answer. A tuple: one is made per partition and fetch."""
 
-    index: int
+    partition_index: int
     error_code: int
     high_watermark: int
     last_stable_offset: int

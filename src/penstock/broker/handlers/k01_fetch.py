@@ -15,6 +15,7 @@ from penstock.errors import (
     KafkaError,
     KafkaStorageError,
     NotLeaderOrFollower,
+    OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
 from penstock.wire.fetch_answer import NO_TAGS, PartitionAnswer, Tagged, fetch_answer
@@ -186,7 +187,9 @@ class Fetching:
         stable = log.stable_offset(high_watermark)
         tags = NO_TAGS
         if wanted.last_fetched_epoch != NO_EPOCH:
-            diverging = log.epoch_end(wanted.last_fetched_epoch)
+            diverging = partition.epoch_end(wanted.last_fetched_epoch)
+            if diverging[1] < 0:
+                raise OffsetOutOfRange(f"{partition} knows no epoch {wanted.last_fetched_epoch}")
             if diverging[0] != wanted.last_fetched_epoch or diverging[1] < wanted.fetch_offset:
                 tags = Tagged(diverging_epoch=diverging).encode()
                 return PartitionAnswer(

@@ -35,7 +35,7 @@ def _end(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> Epoc
         epoch = wanted.current_leader_epoch
         if epoch not in (NO_EPOCH, partition.leader.epoch):
             raise FencedLeaderEpoch if epoch < partition.leader.epoch else UnknownLeaderEpoch
-        answer.leader_epoch, answer.end_offset = partition.log.epoch_end(wanted.leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.epoch_end(wanted.leader_epoch)
     except KafkaError as error:
         answer.error_code = error.code
     return answer

@@ -7,7 +7,12 @@ from penstock.broker.handlers.k03_metadata import offline_replicas
 from penstock.broker.request import Request
 from penstock.controller.image import Topic
 from penstock.controller.topic_names import check_topic_name
-from penstock.errors import InvalidTopic, LeaderNotAvailable, UnknownTopicOrPartition
+from penstock.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    LeaderNotAvailable,
+    UnknownTopicOrPartition,
+)
 from penstock.model import INTERNAL_TOPICS
 from penstock.wire.messages.k75_describe_topic_partitions import (
     Cursor,
@@ -31,8 +36,10 @@ def handle(
     first = 0
     if message.cursor is not None:
         names = [name for name in names if name >= message.cursor.topic_name]
-        if names and names[0] == message.cursor.topic_name:
-            first = max(0, message.cursor.partition_index)
+        found = bool(names) and names[0] == message.cursor.topic_name
+        if message.cursor.partition_index < 0 or not (found or every):
+            return _refusal(message)
+        first = message.cursor.partition_index if found else 0
     left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -53,13 +60,25 @@ def handle(
     return response
 
 
+def _refusal(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that no answer of ours has given."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=InvalidRequest.code, name=each.name)
+            for each in message.topics
+        ]
+    )
+
+
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     code = UnknownTopicOrPartition.code
     try:
         check_topic_name(name)
     except InvalidTopic:
         code = InvalidTopic.code
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
 
 
 def _topic(

@@ -327,6 +327,20 @@ class SimDisk:
         self._names[path] = self._durable_names[path] = _Node(data)
         self.directory_survives(path)
 
+    def put_now(self, path: str, data: bytes) -> None:
+        if self.faults:
+            self.before_write(path)
+        node = self._names[path] = _Node()
+        node.data += data
+
+    def sync_everything_now(self) -> None:
+        if not self.faults:
+            return
+        self.before_sync(self.root)
+        for node in self._names.values():
+            node.survive(len(node.data))
+        self._durable_names = dict(self._names)
+
     def rename(self, source: str, target: str, done: Done) -> None:
         self.later(lambda: self.rename_now(source, target), done)
 
