@@ -73,6 +73,8 @@ class Hosting:
             raise self._absent(topic, index)
         if partition.directory.failed:
             raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
+        if not partition.leading:
+            raise NotLeaderOrFollower(f"this node does not lead {partition}")
         return partition
 
     def _absent(self, topic: str | bytes, index: int) -> Exception:
@@ -125,11 +127,15 @@ class Hosting:
         node_id = self._broker.node_id
         counted = opened.synced_offset if directory.waits_for_sync else opened.end_offset
         settings = self.settings(topic.name)
-        leader = Leader(node_id, state.leader_epoch, state.isr, settings.min_insync, 0)
+        # A broker that was stopped by hand leads nothing until the controller says so again.
+        leading = state.leader == node_id
+        isr = state.isr if leading else (node_id,)
+        leader = Leader(node_id, state.leader_epoch, isr, settings.min_insync, 0)
         leader.advance(counted)
         partition = Partition(
             topic.name, topic.topic_id, index, directory, opened, leader, settings
         )
+        partition.leading = leading
         if counted < opened.end_offset:
             partition.wrote = True
             directory.wrote(partition)  # what recovery found is not durable yet
@@ -218,6 +224,8 @@ class Hosting:
                 self._to_make.append((topic.name, topic.topic_id, state.partition_id))
         elif state.leader == node_id:
             hosted.lead(state.leader_epoch, state.isr)
+        else:
+            hosted.stop_leading()
 
     def _schedule_slice(self) -> None:
         if self._to_make and not self._slice_due:

@@ -7,7 +7,7 @@ fields are plain and the tickets are tuples because every produced batch passes 
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import KafkaError, KafkaStorageError
+from penstock.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 from penstock.log.log import Log
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import Leader
@@ -31,6 +31,7 @@ class Partition:
         "gone",
         "index",
         "leader",
+        "leading",
         "log",
         "plain",
         "settings",
@@ -69,6 +70,7 @@ class Partition:
         self.touched = False
         self.wrote = False  # since the last sync round of its directory began
         self.gone = False
+        self.leading = True
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -82,9 +84,16 @@ class Partition:
 
     def lead(self, epoch: int, isr: tuple[int, ...]) -> None:
         """The controller has changed the leadership or the in-sync set."""
+        self.leading = True
         self.leader.epoch = epoch
         self.leader.isr = isr
         self._recount()
+
+    def stop_leading(self) -> None:
+        """Another node leads, or none does: whoever waits here asks elsewhere."""
+        if self.leading:
+            self.leading = False
+            self.abandon(NotLeaderOrFollower(f"this node does not lead {self} any more"))
 
     def _recount(self) -> None:
         counted = self.log.synced_offset if self.directory.waits_for_sync else self.log.end_offset

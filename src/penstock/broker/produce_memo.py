@@ -215,7 +215,9 @@ class Route:
 
     def _usable(self, index: int) -> "Partition | None":
         partition = self._partitions.get(index)
-        if partition is None or not partition.plain or partition.directory.failed:
+        if partition is None or not partition.plain or not partition.leading:
+            return None
+        if partition.directory.failed:
             return None
         return None if self.acks == -1 and partition.leader.below_min_insync else partition
 

@@ -138,7 +138,14 @@ class SimClient:
         self.stopped = True
 
     def after(self, delay_ms: float, call: Callable[[], None]) -> None:
-        self.world.timers.at(self.world.clock.mono_ms() + delay_ms, call)
+        """Call later, if this connection (or the lack of one) still holds then."""
+        link = self.link
+
+        def due() -> None:
+            if self.link is link:
+                call()
+
+        self.world.timers.at(self.world.clock.mono_ms() + delay_ms, due)
 
     def retry_later(self, call: Callable[[], None]) -> None:
         self.after(self.chance.uniform(*RETRY_MS), call)
@@ -148,11 +155,14 @@ class SimClient:
         link = self.link
         if link is not None:
             link.peer.pause()
-            self.after(duration_ms, link.peer.resume)
+            self.world.timers.at(self.world.clock.mono_ms() + duration_ms, link.peer.resume)
 
     def _opened(self, peer: Peer) -> Link:
         self.link = Link(self.name, peer, self._lost)
-        self.world.timers.soon(self.connected)
+        if self.stopped:
+            peer.close()
+        else:
+            self.after(0.0, self.connected)
         return self.link
 
     def _failed(self) -> None:
@@ -234,7 +244,8 @@ class SimProducer(SimClient):
         self._queues: dict[int, deque[_Batch]] = {}
         self._next: dict[int, int] = {}  # the number of each partition's next record
         self._in_flight = 0
-        self._pumping = False
+        self._draining = False  # something failed: all is sent again once nothing is in flight
+        self._pump_due: Link | None = None
         self._connections = 0
 
     @property
@@ -271,15 +282,28 @@ class SimProducer(SimClient):
         """Send what may be sent; come back later for more."""
         if self.stopped or self.link is None or self.finished:
             return
-        while self._in_flight < IN_FLIGHT_MAX and (batches := self._choose()):
+        if self._draining and not self._in_flight:
+            self._draining = False
+            for queue in self._queues.values():
+                for batch in queue:
+                    batch.sent = False
+        while not self._draining and self._in_flight < IN_FLIGHT_MAX:
+            batches = self._choose()
+            if not batches:
+                self._pump_later((1.0, 30.0))
+                return
             self._send(batches)
-        if not self._pumping:
-            self._pumping = True
-            self.after(self.chance.choice((0.0, 1.0, 30.0)), self._pump_again)
 
-    def _pump_again(self) -> None:
-        self._pumping = False
-        self._pump()
+    def _pump_later(self, delays_ms: tuple[float, ...]) -> None:
+        """Once at a time and connection."""
+
+        def due() -> None:
+            self._pump_due = None
+            self._pump()
+
+        if self._pump_due is not self.link:
+            self._pump_due = self.link
+            self.after(self.chance.choice(delays_ms), due)
 
     def _choose(self) -> list[_Batch]:
         """One batch each of one or several partitions: those to be sent again before new ones."""
@@ -298,7 +322,7 @@ class SimProducer(SimClient):
     def _make(self, partition: int) -> _Batch:
         first = self._next.get(partition, 0)
         count = self.chance.choice((1, 1, 2, 5))
-        size = self.chance.choice((0, 10, 200, 200, 2_000, 30_000))
+        size = self.chance.choice((0, 10, 10, 200, 200, 2_000, 2_000, 30_000))
         padding = b"." * self.chance.randint(0, size)
         # Only sequence numbers keep the order of a plain producer over two connections.
         name = self.name if self._idempotent else f"{self.name}/{self._connections}"
@@ -353,7 +377,7 @@ class SimProducer(SimClient):
             else:
                 self._queues[batch.partition].remove(batch)
         if response is not None:
-            self._pump()
+            self._pump_later((0.0, 0.0, 3.0))
 
     def _stored(self, batch: _Batch, base_offset: int) -> None:
         queue = self._queues[batch.partition]
@@ -380,8 +404,7 @@ class SimProducer(SimClient):
                     f"{self.name}: partition {batch.partition} forgot what was acknowledged:"
                     f" error {code} for sequence {batch.sequence}"
                 )
-        for each in queue:
-            each.sent = False
+        self._draining = True
 
 
 class SimConsumer(SimClient):

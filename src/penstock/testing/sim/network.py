@@ -15,7 +15,7 @@ from penstock.world import FileRange, Part, Peer, Receiver
 if TYPE_CHECKING:
     from penstock.testing.sim.world import Simulation, SimWorld
 
-WINDOW_BYTES = (512, 8 * 1024, 64 * 1024, 1024 * 1024)  # a sender's room on the wire, one of these
+WINDOW_BYTES = (4 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024)  # a sender's room on the wire, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
 FIRST_PORT = 40_000
@@ -50,7 +50,7 @@ class SimPeer:
             return
         for part in parts:
             size = part.size if isinstance(part, FileRange) else len(part)
-            self._unsent.append(part if isinstance(part, FileRange) else bytes(part))
+            self._unsent.append(part if isinstance(part, FileRange) else memoryview(bytes(part)))
             self.unsent_bytes += size
         self.push()
 
@@ -121,7 +121,7 @@ class SimPeer:
     def _hand_over(self, receiver: Receiver) -> None:
         chance = self._simulation.chance
         there = len(self._wire)
-        size = chance.choice((there, there, there, 1, chance.randint(1, there)))
+        size = there if chance.random() < 0.7 else chance.choice((1, chance.randint(1, there)))
         room = receiver.room
         if room is not None:
             size = min(size, len(room))

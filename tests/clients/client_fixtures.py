@@ -1,0 +1,32 @@
+"""Fixtures of the tests with real clients: a node on disk, each client over it, fresh topics."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from client_adapters import CLIENTS, Client, MakeTopic
+
+from penstock.testing.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def disk_cluster() -> Iterator[Cluster]:
+    """A node over a temporary directory, shared by the tests of a run; topics keep them apart."""
+    with Cluster(memory=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=CLIENTS, ids=[each.name for each in CLIENTS])
+def client(request: pytest.FixtureRequest, disk_cluster: Cluster) -> Client:
+    made: Client = request.param(disk_cluster)
+    return made
+
+
+@pytest.fixture
+def make_topic(disk_cluster: Cluster) -> MakeTopic:
+    def make(partitions: int = 1, **config: Any) -> str:
+        settings = {name.replace("_", "."): str(value) for name, value in config.items()}
+        return disk_cluster.create_topic(f"clients-{uuid4().hex[:12]}", partitions, settings)
+
+    return make
