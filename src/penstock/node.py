@@ -357,6 +357,7 @@ class Node:
             try:
                 for partition in directory.partitions:
                     partition.log.close()
+                directory.disk.sync_everything_now()
                 broker.hosting.checkpoint_now(directory)
                 write_clean_marker(directory.disk, self._broker_epoch)
             except DiskFailed as failure:
