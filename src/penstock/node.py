@@ -297,7 +297,7 @@ class Node:
 
     def _directory_failed(self, _directory: Directory) -> None:
         assert self.broker is not None, "a directory fails while the broker runs"
-        self.broker.produce_memo.clear()
+        self.broker.forget_memos()
         if all(each.failed for each in self.broker.hosting.directories):
             self._give_up("every log directory has failed. Repair the disks and start again.")
 
@@ -341,7 +341,7 @@ class Node:
             for listener in broker.listeners
             for connection in listener.connections
         )
-        busy = any(partition.log.chores.busy for partition in broker.hosting.all())
+        busy = any(partition.log.busy for partition in broker.hosting.all())
         if (unanswered or busy) and now < until:
             self.world.timers.at(now + 5, lambda: self._drain(broker, until))
             return

@@ -38,9 +38,7 @@ def test_the_cluster_names_its_brokers(
 
 @pytest.mark.parametrize("version", versions(60))
 @pytest.mark.parametrize("wanted", [False, True])
-def test_cluster_operations_are_told_on_request(
-    asker: Asker, version: int, wanted: bool
-) -> None:
+def test_cluster_operations_are_told_on_request(asker: Asker, version: int, wanted: bool) -> None:
     request = k60.DescribeClusterRequest(include_cluster_authorized_operations=wanted)
     told = asker.ask(request, version).cluster_authorized_operations
     assert (told != NO_OPERATIONS) == wanted

@@ -59,9 +59,7 @@ def test_records_come_back_with_the_watermarks(asker: Asker, topic: str, version
 
 
 @pytest.mark.parametrize("version", versions(1))
-def test_read_committed_lists_aborted_transactions(
-    asker: Asker, topic: str, version: int
-) -> None:
+def test_read_committed_lists_aborted_transactions(asker: Asker, topic: str, version: int) -> None:
     produce(asker, topic, batch(b"a"))
     name = _name(asker, topic, version)
     answer = fetch(asker, name, 0, version=version, committed_only=True)
@@ -69,9 +67,7 @@ def test_read_committed_lists_aborted_transactions(
     assert _values(answer) == [b"a"]
 
 
-def test_a_fetch_in_the_middle_of_a_batch_returns_the_whole_batch(
-    asker: Asker, topic: str
-) -> None:
+def test_a_fetch_in_the_middle_of_a_batch_returns_the_whole_batch(asker: Asker, topic: str) -> None:
     produce(asker, topic, batch(b"a", b"b", b"c"))
     assert _values(fetch(asker, topic, 1)) == [b"a", b"b", b"c"]
 
@@ -146,18 +142,14 @@ def test_a_partition_too_many_is_unknown(asker: Asker, topic: str, version: int)
 
 
 @pytest.mark.parametrize("version", range(9, 19))
-def test_a_leader_epoch_of_the_future_is_unknown(
-    asker: Asker, topic: str, version: int
-) -> None:
+def test_a_leader_epoch_of_the_future_is_unknown(asker: Asker, topic: str, version: int) -> None:
     wanted = fetch_topic(_name(asker, topic, version), {0: 0}, leader_epoch=9)
     answer = _partition(asker.ask(fetch_request(wanted), version))
     assert answer.error_code == errors.UnknownLeaderEpoch.code
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-def test_the_epoch_last_fetched_may_be_the_leaders(
-    asker: Asker, topic: str, version: int
-) -> None:
+def test_the_epoch_last_fetched_may_be_the_leaders(asker: Asker, topic: str, version: int) -> None:
     produce(asker, topic, batch(b"a"))
     wanted = fetch_topic(_name(asker, topic, version), {0: 1}, last_epoch=0)
     answer = _partition(asker.ask(fetch_request(wanted), version))
@@ -217,9 +209,7 @@ def test_whole_batches_fill_the_limit(asker: Asker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("size", [63 << 10, 64 << 10, 65 << 10, 900_000])
-def test_records_are_the_same_whichever_way_they_leave(
-    asker: Asker, topic: str, size: int
-) -> None:
+def test_records_are_the_same_whichever_way_they_leave(asker: Asker, topic: str, size: int) -> None:
     sent = [batch(bytes([65 + place]) * size) for place in range(3)]
     for each in sent:
         produce(asker, topic, each)

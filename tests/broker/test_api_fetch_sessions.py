@@ -64,9 +64,7 @@ def test_without_a_request_there_is_no_session(asker: Asker, two: str, version: 
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
-def test_an_incremental_fetch_tells_only_what_is_new(
-    asker: Asker, two: str, version: int
-) -> None:
+def test_an_incremental_fetch_tells_only_what_is_new(asker: Asker, two: str, version: int) -> None:
     name = topic_id(asker, two) if version >= 13 else two
     session = _begin(asker, name, version)
     assert _told(asker.ask(fetch_request(session=(session, 1)), version)) == {}
@@ -105,9 +103,7 @@ def test_a_partition_can_join_a_session(asker: Asker, two: str) -> None:
 
 
 @pytest.mark.parametrize("version", SESSION_VERSIONS)
-def test_a_forgotten_partition_is_not_told_again(
-    asker: Asker, two: str, version: int
-) -> None:
+def test_a_forgotten_partition_is_not_told_again(asker: Asker, two: str, version: int) -> None:
     name = topic_id(asker, two) if version >= 13 else two
     session = _begin(asker, name, version)
     gone = k01.ForgottenTopic(partitions=[1])

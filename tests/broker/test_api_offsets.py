@@ -182,9 +182,7 @@ def test_the_clients_idea_of_the_leader_epoch_is_checked(
 
 
 @pytest.mark.parametrize("version", versions(23))
-def test_epochs_of_unknown_partitions_are_unknown(
-    asker: Asker, filled: str, version: int
-) -> None:
+def test_epochs_of_unknown_partitions_are_unknown(asker: Asker, filled: str, version: int) -> None:
     unknown = errors.UnknownTopicOrPartition.code
     assert _epoch_end(asker, filled, 0, partition=9, version=version).error_code == unknown
     assert _epoch_end(asker, "no-such-topic", 0, version=version).error_code == unknown

@@ -174,9 +174,7 @@ def test_acks_0_gets_no_reply(asker: Asker, topic: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["first", "after a good one"])
-def test_an_error_under_acks_0_closes_the_connection(
-    asker: Asker, topic: str, fast: bool
-) -> None:
+def test_an_error_under_acks_0_closes_the_connection(asker: Asker, topic: str, fast: bool) -> None:
     if fast:
         asker.send_silently(produce_request(topic, batch(b"a"), acks=0), 9)
     asker.send_silently(produce_request(topic, _corrupt(), acks=0), 9)
@@ -295,9 +293,7 @@ def test_a_compacted_topic_refuses_records_without_a_key(
     assert produce(asker, topic, batch(b"a", key=b"k")).error_code == 0
 
 
-def test_max_message_bytes_counts_the_whole_batch(
-    asker: Asker, penstock_cluster: Cluster
-) -> None:
+def test_max_message_bytes_counts_the_whole_batch(asker: Asker, penstock_cluster: Cluster) -> None:
     largest = batch(b"x" * 5_000)
     config = {"max.message.bytes": str(len(largest))}
     topic = new_topic(penstock_cluster, config=config)

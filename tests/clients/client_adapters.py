@@ -151,9 +151,7 @@ class Confluent:
             raise Refused(message.error().code())
         kind, timestamp = message.timestamp()
         headers = tuple(message.headers() or ())
-        return Got(
-            message.offset(), message.key(), message.value(), headers, timestamp, kind == 2
-        )
+        return Got(message.offset(), message.key(), message.value(), headers, timestamp, kind == 2)
 
     def revisit(self, topic: str, offsets: Sequence[int]) -> list[Got]:
         from confluent_kafka import TopicPartition

@@ -72,9 +72,7 @@ def test_create_time_is_the_clients(client: Client, make_topic: MakeTopic, codec
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_log_append_time_is_the_brokers(
-    client: Client, make_topic: MakeTopic, codec: str
-) -> None:
+def test_log_append_time_is_the_brokers(client: Client, make_topic: MakeTopic, codec: str) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
     client.produce(topic, [Sent(b"v", timestamp=NOW_MS) for _ in range(3)], How(codec))
@@ -147,9 +145,7 @@ def test_consuming_can_begin_inside_a_compressed_batch(
     assert _values(client.consume(topic, 3, offset=17)) == [b"17", b"18", b"19"]
 
 
-def test_an_offset_beyond_the_end_is_out_of_range(
-    client: Client, make_topic: MakeTopic
-) -> None:
+def test_an_offset_beyond_the_end_is_out_of_range(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic()
     client.produce(topic, [Sent(b"v")])
     with pytest.raises(Refused):
@@ -175,9 +171,7 @@ def test_a_time_finds_its_exact_offset_inside_a_batch(
     assert client.offset_at(topic, NOW_MS + 4_001) == 5
 
 
-def test_a_time_after_the_last_record_finds_nothing(
-    client: Client, make_topic: MakeTopic
-) -> None:
+def test_a_time_after_the_last_record_finds_nothing(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic()
     client.produce(topic, [Sent(b"v", timestamp=NOW_MS)])
     found = client.offset_at(topic, NOW_MS + 1)
@@ -196,9 +190,7 @@ def test_partitions_are_apart(client: Client, make_topic: MakeTopic) -> None:
 # -- topics that are not there
 
 
-def test_a_topic_is_made_by_the_first_producer(
-    client: Client, make_topic: MakeTopic
-) -> None:
+def test_a_topic_is_made_by_the_first_producer(client: Client, make_topic: MakeTopic) -> None:
     topic = f"{make_topic()}-made"
     client.produce(topic, [Sent(b"v")])
     assert _values(client.consume(topic, 1)) == [b"v"]

@@ -10,6 +10,7 @@ from penstock.broker.frames import FramePool
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.hosting import Hosting
 from penstock.broker.listener import Listener
+from penstock.broker.metadata_memo import MetadataMemo
 from penstock.broker.observe import Observer
 from penstock.broker.partition import Partition
 from penstock.broker.produce_memo import ProduceMemo
@@ -60,6 +61,7 @@ class Broker:
         self.frames = FramePool()
         self.observe = Observer()
         self.produce_memo = ProduceMemo()
+        self.metadata_memo = MetadataMemo()
         self.sessions = Sessions(
             self.settings.session_slots,
             self.settings.session_eviction_ms,
@@ -146,11 +148,16 @@ class Broker:
     def follow(self, image: Image, delta: Delta) -> None:
         """A new image is committed."""
         self.image = image
-        self.produce_memo.clear()
+        self.forget_memos()
         own = ConfigResource(BROKER, str(self.node_id))
         if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
             self.reconfigure()
         self.hosting.follow(image, delta)
+
+    def forget_memos(self) -> None:
+        """What was remembered may not be true any more."""
+        self.produce_memo.clear()
+        self.metadata_memo.clear()
 
     def reconfigure(self) -> None:
         """Dynamic broker settings hold from now on."""

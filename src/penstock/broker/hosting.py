@@ -156,6 +156,9 @@ class Hosting:
         """A log that cannot be opened without losing something: its partition stays offline."""
         self._refused[topic_id, index] = reason
 
+    def is_refused(self, topic_id: bytes, index: int) -> bool:
+        return (topic_id, index) in self._refused
+
     # -- checkpoints
 
     def checkpoint(self, directory: Directory) -> None:

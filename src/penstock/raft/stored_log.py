@@ -109,7 +109,7 @@ class StoredLog:
                 log.chores.remove(path)
 
     def close(self) -> None:
-        if self._log.chores.failure is None and not self._log.chores.busy:
+        if self._log.chores.failure is None and not self._log.busy:
             self._log.close()
         else:
             # All that was promised is synced; what is missing beside it is made anew at start.

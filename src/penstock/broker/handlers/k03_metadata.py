@@ -7,6 +7,7 @@ A topic that does not exist is created if both the client and auto.create.topics
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.metadata_memo import encode_topic, join
 from penstock.broker.request import Request
 from penstock.controller.describe import some_active_broker
 from penstock.controller.image import Image, Partition, Topic
@@ -53,7 +54,8 @@ def handle(broker: "Broker", request: Request, message: MetadataRequest) -> Meta
         return _refusal(wanted)
     missing = _to_create(broker, message, wanted, request.api_version)
     if not missing:
-        return _answer(broker, request, message, wanted, {})
+        _answer(broker, request, message, wanted, {})
+        return None
     topics = [
         CreatableTopic(name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS)
         for name in missing
@@ -66,9 +68,7 @@ def handle(broker: "Broker", request: Request, message: MetadataRequest) -> Meta
             refused = dict.fromkeys(missing, result.code)
         else:
             refused = {each.name: each.error_code for each in result.topics if each.error_code}
-        broker.hosting.when_settled(
-            lambda: request.reply(_answer(broker, request, message, asked, refused))
-        )
+        broker.hosting.when_settled(lambda: _answer(broker, request, message, asked, refused))
 
     create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
     broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
@@ -115,8 +115,8 @@ def _answer(
     message: MetadataRequest,
     wanted: list[MetadataRequestTopic],
     refused: dict[str, int],
-) -> MetadataResponse:
-    image = broker.image
+) -> None:
+    image, version = broker.image, request.api_version
     listener = request.connection.listener.name
     response = MetadataResponse(
         brokers=_brokers(image, listener),
@@ -125,12 +125,31 @@ def _answer(
     )
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    for each in wanted:
-        topic = _topic(broker, each, refused)
-        if message.include_topic_authorized_operations and not topic.error_code:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
-        response.topics.append(topic)
-    return response
+    with_operations = message.include_topic_authorized_operations
+    topics = [_encoded(broker, each, refused, version, with_operations) for each in wanted]
+    request.reply_parts((join(response, topics, version, request.correlation_id),))
+
+
+def _encoded(
+    broker: "Broker",
+    wanted: MetadataRequestTopic,
+    refused: dict[str, int],
+    version: int,
+    with_operations: bool,
+) -> bytes:
+    name = wanted.name
+    if wanted.topic_id != ZERO_ID:
+        name = broker.image.topic_names.get(wanted.topic_id)
+    memo = broker.metadata_memo
+    known = memo.find(name, version, with_operations) if name else None
+    if known is not None:
+        return known
+    topic = _topic(broker, wanted, refused)
+    if topic.error_code:
+        return encode_topic(topic, version)
+    if with_operations:
+        topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return memo.keep(topic, version, with_operations)
 
 
 def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
@@ -198,6 +217,10 @@ def offline_replicas(broker: "Broker", topic: Topic, state: Any) -> list[int]:
             offline.append(node_id)
         elif node_id == broker.node_id:
             hosted = broker.hosting.by_id.get(topic.topic_id, {}).get(state.partition_id)
-            if hosted is not None and hosted.directory.failed:
+            if hosted is None:
+                refused = broker.hosting.is_refused(topic.topic_id, state.partition_id)
+            else:
+                refused = hosted.directory.failed is not None
+            if refused:
                 offline.append(node_id)
     return offline

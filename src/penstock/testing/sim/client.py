@@ -40,6 +40,7 @@ FETCH_VERSIONS = (6, 7, 11, 12, 13, 15, 17)
 TOPIC_IDS_FROM = 13
 OFFSET_OUT_OF_RANGE, OUT_OF_ORDER_SEQUENCE, DUPLICATE_SEQUENCE, UNKNOWN_PRODUCER = 1, 45, 46, 59
 TOPIC_EXISTS, UNKNOWN_TOPIC = 36, 3
+RETRIABLE = (UNKNOWN_TOPIC, 6, 7, OUT_OF_ORDER_SEQUENCE, 56, UNKNOWN_PRODUCER, 100)
 SESSION_ERRORS = (70, 71, 106)
 _SIZE = Struct(">i")
 
@@ -398,6 +399,8 @@ class SimProducer(SimClient):
         queue = self._queues[batch.partition]
         if answer is not None:
             code = answer.error_code
+            if code not in RETRIABLE:
+                raise AssertionError(f"{self.name}: error {code}: {answer.error_message}")
             gap = code in (OUT_OF_ORDER_SEQUENCE, UNKNOWN_PRODUCER)
             if gap and queue and queue[0] is batch:
                 self._ledger.violations.append(
