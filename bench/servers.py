@@ -150,6 +150,15 @@ def java_class(
     return [java, *heap, log4j, "-cp", f"{libs}/*", *arguments]
 
 
+def _environment() -> dict[str, str]:
+    """As users have it: Python keeps its compiled files, and no KAFKA_ variable leaks in."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("KAFKA_")
+    }
+
+
 def allow_many_files() -> None:
     """10,000 partitions are 30,000 open files on Kafka's side."""
     import resource
@@ -332,6 +341,7 @@ def start(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             cwd=data.parent,
+            env=_environment(),
         )
     server = Server(kind, ports.client, data, log, process, 0.0, command)
     try:

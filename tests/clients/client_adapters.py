@@ -11,6 +11,7 @@ from penstock.testing.cluster import Cluster
 T = TypeVar("T")
 
 WAIT_SECONDS_MAX = 30.0
+RECORDS_BETWEEN = 20
 MESSAGE_BYTES_MAX = 50 << 20  # what clients refuse by themselves: more than any broker here
 MakeTopic = Callable[..., str]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -53,6 +54,7 @@ class How:
     codec: str = "none"
     idempotent: bool = False
     partition: int = 0
+    between: Callable[[], None] = lambda: None  # called after every few records
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +105,7 @@ class Confluent:
             }
         )
         told: list[Any] = []
-        for each in records:
+        for place, each in enumerate(records, 1):
             producer.produce(
                 topic,
                 value=each.value,
@@ -113,6 +115,8 @@ class Confluent:
                 on_delivery=lambda error, message: told.append((error, message.offset())),
                 timestamp=each.timestamp or 0,  # 0 is its own clock
             )
+            if place % RECORDS_BETWEEN == 0:
+                how.between()
         try:
             producer.flush(WAIT_SECONDS_MAX)
         except KafkaException as failure:
@@ -204,17 +208,20 @@ class KafkaPython:
             **how.settings,
         )
         with closing(producer):
-            futures = [
-                producer.send(
-                    topic,
-                    value=each.value,
-                    key=each.key,
-                    partition=how.partition,
-                    headers=list(each.headers),
-                    timestamp_ms=each.timestamp,
+            futures = []
+            for place, each in enumerate(records, 1):
+                futures.append(
+                    producer.send(
+                        topic,
+                        value=each.value,
+                        key=each.key,
+                        partition=how.partition,
+                        headers=list(each.headers),
+                        timestamp_ms=each.timestamp,
+                    )
                 )
-                for each in records
-            ]
+                if place % RECORDS_BETWEEN == 0:
+                    how.between()
             try:
                 return [int(each.get(WAIT_SECONDS_MAX).offset) for each in futures]
             except KafkaError as failure:
@@ -322,17 +329,21 @@ class AioKafka:
         )
         await producer.start()
         try:
-            futures = [
-                await producer.send(
-                    topic,
-                    value=each.value,
-                    key=each.key,
-                    partition=how.partition,
-                    headers=list(each.headers),
-                    timestamp_ms=each.timestamp,
+            futures = []
+            for place, each in enumerate(records, 1):
+                futures.append(
+                    await producer.send(
+                        topic,
+                        value=each.value,
+                        key=each.key,
+                        partition=how.partition,
+                        headers=list(each.headers),
+                        timestamp_ms=each.timestamp,
+                    )
                 )
-                for each in records
-            ]
+                if place % RECORDS_BETWEEN == 0:
+                    how.between()
+                    await asyncio.sleep(0)  # let its sender see it
             return [int((await each).offset) for each in futures]
         except KafkaError as failure:
             raise Refused(getattr(failure, "errno", -1)) from failure

@@ -44,7 +44,9 @@ class NodeLife:
             self.ledger,
             LASTING,
             passing=8,
-            configs={"internal.segment.bytes": str(self.chance.choice((170_000, 400_000, 1 << 20)))},
+            configs={
+                "internal.segment.bytes": str(self.chance.choice((170_000, 400_000, 1 << 20)))
+            },
         )
         self.producers = self._make_producers()
         self.consumers = [

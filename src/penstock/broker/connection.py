@@ -22,7 +22,9 @@ HEAD_BYTES = 12  # size, key, version, correlation id
 _SIZE = Struct(">i")
 _HEAD = Struct(">ihhi")
 
-Slot = list[Sequence[Part] | None]
+# An answer: one whole frame, or parts with file ranges among them. None: not there yet.
+Answer = bytes | Sequence[Part]
+Slot = list[Answer | None]
 
 
 class Connection:
@@ -109,15 +111,20 @@ class Connection:
         self._filled = len(rest) - 4
         self._buffer[: self._filled] = rest[4:]
         self._make_room()
+        self._wait_for_room(self._buffer)
+
+    def _wait_for_room(self, buffer: bytearray) -> None:
+        pool = self.listener.frames
         if not pool.has_room():
             self._pause()
-            pool.wait(self._maybe_resume)
+            pool.wait(self._maybe_resume, len(buffer))
 
     def _make_room(self) -> None:
         assert self._buffer is not None, "room is made inside a frame"
         if self._filled == len(self._buffer) < self._frame_bytes:
             size = min(self._frame_bytes, 2 * len(self._buffer))
             self._buffer = self.listener.frames.grow(self._buffer, size)
+            self._wait_for_room(self._buffer)
         end = min(self._frame_bytes, len(self._buffer))
         self.room = memoryview(self._buffer)[self._filled : end]
 
@@ -143,9 +150,9 @@ class Connection:
         self.replies.append(slot)
         return slot
 
-    def fill(self, slot: Slot, parts: Sequence[Part]) -> None:
+    def fill(self, slot: Slot, answer: Answer) -> None:
         """Put an answer into its place; it leaves at the end of the turn if it is its turn."""
-        slot[0] = parts
+        slot[0] = answer
         if not self.touched:
             self.touch()
 
@@ -157,12 +164,18 @@ class Connection:
         """Send the answers whose turn it is. Called once per turn and connection."""
         self.touched = False
         replies = self.replies
-        ready: list[Part] = []
-        while replies and (parts := replies[0][0]) is not None:
+        frames: list[bytes] = []
+        while replies and (answer := replies[0][0]) is not None:
             replies.popleft()
-            ready.extend(parts)
-        if ready:
-            self.peer.send(ready)
+            if type(answer) is bytes:
+                frames.append(answer)
+                continue
+            if frames:
+                self.peer.send((b"".join(frames),))
+                frames = []
+            self.peer.send(answer)  # type: ignore[arg-type]  # what is not bytes is parts
+        if frames:
+            self.peer.send((b"".join(frames),))
         if self.closing and not replies:
             self.peer.close()
         elif self.peer.unsent_bytes > UNSENT_BYTES_MAX:
@@ -183,9 +196,10 @@ class Connection:
         if (
             self._paused
             and not self.closing
+            and not self.listener.broker.stopping
             and len(self.replies) <= REPLIES_WAITING_MAX // 2
             and self.peer.unsent_bytes <= UNSENT_BYTES_MAX // 2
-            and self.listener.frames.has_room()
+            and not self.listener.frames.is_waiting(self._maybe_resume)
         ):
             self._paused = False
             self.peer.resume()
@@ -212,6 +226,7 @@ class Connection:
         self.closing = True
         self.replies.clear()
         if self._buffer is not None:
+            self.listener.frames.wait_no_more(self._maybe_resume)
             self.listener.frames.give_back(self._buffer)
             self._buffer = self.room = None
             self.listener.broker.touch()

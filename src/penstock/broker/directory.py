@@ -41,33 +41,22 @@ class Directory:
         self._touch = touch
         self._written: list[Partition] = []
         self._in_round = False
-        self._said_full = False
+        self.full = False
 
     # -- group commit
 
     def wrote(self, partition: "Partition") -> None:
-        """Called once per partition between two rounds."""
-        self._written.append(partition)
-        self._said_full = False
+        """Its log belongs into the next round. Under `page-cache` that is so when it has left a
+        segment behind, which a restart then need not look at again."""
+        if not partition.wrote:
+            partition.wrote = True
+            self._written.append(partition)
 
     def turn_ended(self) -> None:
         if not self._written or self._in_round or self.failed:
             return
-        if self.waits_for_sync:
-            written, self._written = self._written, []
-            self._begin_round(written)
-            return
-        # The page cache answers for the rest; a segment that was left behind is written out, so
-        # that a restart need not look at it again.
-        rolled = [
-            each for each in self._written if each.log.synced_offset < each.log.active.base_offset
-        ]
-        if rolled:
-            self._written = [each for each in self._written if each not in rolled]
-            self._begin_round(rolled)
-
-    def _begin_round(self, written: list["Partition"]) -> None:
         self._in_round = True
+        written, self._written = self._written, []
         ends: list[tuple[Partition, int]] = []
         files: list[File] = []
         for partition in written:
@@ -130,8 +119,13 @@ class Directory:
         elif failure is not None:
             self.fail(failure)
 
+    def has_room(self) -> None:
+        """A write went through again."""
+        self.full = False
+        log.info("log directory %s has room again; writes go on", self.disk.root)
+
     def filled_up(self, failure: DiskFull) -> None:
         """Nothing was written and nothing is lost: producers are told, and writes may resume."""
-        if not self._said_full:
-            self._said_full = True
+        if not self.full:
+            self.full = True
             log.error("log directory %s is full: %s; writes are refused", self.disk.root, failure)

@@ -14,16 +14,25 @@ class FramePool:
     def __init__(self, bytes_max: int = NODE_BYTES_MAX) -> None:
         self._free: list[bytearray] = []
         self._ended: list[bytearray] = []
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: dict[Callable[[], None], int] = {}
+        self._waiting_bytes = 0
         self._bytes_max = bytes_max
         self.lent_bytes = 0
 
     def has_room(self) -> bool:
-        return self.lent_bytes < self._bytes_max
+        # Those who wait hold buffers too; counting them, they could wait for each other for ever.
+        return self.lent_bytes - self._waiting_bytes < self._bytes_max
 
-    def wait(self, call: Callable[[], None]) -> None:
-        """Call once there may be room again."""
-        self._waiting.append(call)
+    def wait(self, call: Callable[[], None], holding: int) -> None:
+        """Call once there is room for the `holding` bytes that the caller has."""
+        self._waiting[call] = holding
+        self._waiting_bytes += holding
+
+    def is_waiting(self, call: Callable[[], None]) -> bool:
+        return call in self._waiting
+
+    def wait_no_more(self, call: Callable[[], None]) -> None:
+        self._waiting_bytes -= self._waiting.pop(call, 0)
 
     def borrow(self, size: int) -> bytearray:
         if size > POOLED_BYTES // 8 and size <= POOLED_BYTES and self._free:
@@ -51,7 +60,7 @@ class FramePool:
             if len(buffer) == POOLED_BYTES and len(self._free) < POOLED_BUFFERS_MAX:
                 self._free.append(buffer)
         self._ended.clear()
-        if self._waiting and self.has_room():
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
+        while self._waiting and self.has_room():
+            call = next(iter(self._waiting))
+            self.wait_no_more(call)
+            call()

@@ -137,7 +137,6 @@ class Hosting:
         )
         partition.leading = leading
         if counted < opened.end_offset:
-            partition.wrote = True
             directory.wrote(partition)  # what recovery found is not durable yet
         return partition
 

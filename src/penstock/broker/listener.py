@@ -74,11 +74,14 @@ class Listener:
         self.broker.world.timers.at(self.now_ms() + wait_ms, self._reap)
 
     def _reap(self) -> None:
-        oldest = self.now_ms() - self.broker.settings.connections_idle_ms_max
+        now_ms = self.now_ms()
+        oldest = now_ms - self.broker.settings.connections_idle_ms_max
         for connection in list(self.connections):
             # A peer with an unanswered request is waiting for us, unless it has stopped reading.
             waiting = connection.replies and not connection.peer.unsent_bytes
-            if connection.active_at_ms < oldest and not waiting:
+            if waiting:
+                connection.active_at_ms = now_ms  # its answer is not the moment to close it
+            elif connection.active_at_ms < oldest:
                 log.debug("closing the idle connection from %s:%d", *connection.peer.address)
                 connection.close()
         self._schedule_reaping()

@@ -26,6 +26,7 @@ class Partition:
 
     __slots__ = (
         "awaiting",
+        "batch_bytes_max",
         "batches",
         "directory",
         "gone",
@@ -34,8 +35,10 @@ class Partition:
         "leading",
         "log",
         "plain",
+        "segment",
         "settings",
         "tickets",
+        "timestamp_after_ms_max",
         "topic",
         "topic_id",
         "touched",
@@ -61,6 +64,9 @@ class Partition:
         self.leader = leader
         self.settings = settings
         self.plain = settings.plain  # records need not be looked into
+        self.batch_bytes_max = settings.message_bytes_max
+        self.timestamp_after_ms_max = settings.timestamp_after_ms_max
+        self.segment = log.active  # the one that the last append went to
         # (view, unpacked header) of each batch of this turn, and who is to hear of it
         self.batches: list[tuple[Buffer, Header]] = []
         self.tickets: list[tuple[Any, Any, Any, int]] = []
@@ -78,6 +84,8 @@ class Partition:
     def configure(self, settings: "TopicSettings") -> None:
         self.settings = settings
         self.plain = settings.plain
+        self.batch_bytes_max = settings.message_bytes_max
+        self.timestamp_after_ms_max = settings.timestamp_after_ms_max
         self.log.config = settings.log
         self.leader.min_insync = settings.min_insync
         self._recount()
@@ -119,11 +127,17 @@ class Partition:
             self.directory.fail(failure)
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
-        if not self.wrote:
-            self.wrote = True
-            self.directory.wrote(self)
-        if not self.directory.waits_for_sync and self.leader.advance(log.end_offset):
-            self.poke()
+        directory = self.directory
+        if directory.full:
+            directory.has_room()
+        if not directory.waits_for_sync:
+            if self.leader.advance(log.end_offset) and self.watchers:
+                self.poke()
+            if log.active is not self.segment:
+                self.segment = log.active
+                directory.wrote(self)
+        elif not self.wrote:
+            directory.wrote(self)
         high_watermark = self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
         for ticket, (_view, header), result in zip(tickets, batches, results, strict=True):

@@ -63,17 +63,15 @@ class Answer:
         slot = ticket[2]
         if slot is None:
             return
-        slot[0] = (
-            self._pack(
-                self._size,
-                ticket[3],
-                self._before,
-                0,
-                base_offset,
-                append_time_ms,
-                self.partition.log.start_offset,
-                self._after,
-            ),
+        slot[0] = self._pack(
+            self._size,
+            ticket[3],
+            self._before,
+            0,
+            base_offset,
+            append_time_ms,
+            self.partition.log.start_offset,
+            self._after,
         )
         connection = ticket[1]
         if not connection.touched:
@@ -85,7 +83,7 @@ class Answer:
             connection.close()  # acks=0 has no other way to hear of it
             return
         response = failures(self.partition, [failure(self.partition, error)])
-        connection.fill(slot, (response_frame(0, self._version, correlation_id, response),))
+        connection.fill(slot, response_frame(0, self._version, correlation_id, response))
 
 
 class Several:
@@ -131,9 +129,9 @@ class Several:
             if self._errors:
                 self._connection.close()
         elif self._errors:
-            self._connection.fill(self._slot, (self._mixed(correlation_id),))
+            self._connection.fill(self._slot, self._mixed(correlation_id))
         else:
-            self._connection.fill(self._slot, (self._shape.pack(correlation_id, self._results),))
+            self._connection.fill(self._slot, self._shape.pack(correlation_id, self._results))
 
     def _mixed(self, correlation_id: int) -> bytes:
         entries = []

@@ -1,13 +1,11 @@
 """A request on its way through the node, for every API but the fast paths."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.wire.frame import response_frame
-from penstock.world import Part
 
 if TYPE_CHECKING:
-    from penstock.broker.connection import Connection, Slot
+    from penstock.broker.connection import Answer, Connection, Slot
 
 
 class Request:
@@ -43,11 +41,11 @@ class Request:
     def reply(self, response: Any, version: int | None = None) -> None:
         """Answer with a message; a peer that has gone in the meantime is no error."""
         body_version = self.api_version if version is None else version
-        frame = response_frame(self.api_key, body_version, self.correlation_id, response)
-        self.reply_parts((frame,))
+        self.reply_frame(response_frame(self.api_key, body_version, self.correlation_id, response))
 
-    def reply_parts(self, parts: Sequence[Part]) -> None:
+    def reply_frame(self, answer: "Answer") -> None:
+        """Answer with a whole frame, or with parts that make one."""
         assert not self.answered, "a request is answered once"
         self.answered = True
         if not self.connection.closing:
-            self.connection.fill(self.slot, parts)
+            self.connection.fill(self.slot, answer)

@@ -34,8 +34,12 @@ def _complaints(what: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DiskFailed
-        raise kind(f"{what}: {error.strerror or error}") from error
+        raise _complaint(what, error) from error
+
+
+def _complaint(what: str, error: OSError) -> DiskFailed:
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DiskFailed
+    return kind(f"{what}: {error.strerror or error}")
 
 
 class RealFile:
@@ -62,16 +66,15 @@ class RealFile:
         assert not self._closed, "a closed file takes no writes"
         before = self.size
         try:
-            with _complaints(f"cannot write {self.path}"):
-                if len(parts) == 1:
-                    self._write(parts[0])
-                else:
-                    self._write_parts(parts)
-        except DiskFailed:
+            if len(parts) == 1:
+                self._write(parts[0])
+            else:
+                self._write_parts(parts)
+        except OSError as error:
             self.size = before
             with _complaints(f"cannot cut {self.path} back"):
                 os.ftruncate(self._fd, before)
-            raise
+            raise _complaint(f"cannot write {self.path}", error) from error
 
     def _write(self, part: Buffer) -> None:
         written = os.write(self._fd, part)

@@ -146,11 +146,14 @@ class Loop:
                 pass  # the pipe is full, so the loop wakes anyway; or closed, so nobody listens
 
     def _drain_wake(self, _mask: int) -> None:
-        self._woken = False
+        # Read first: a byte written between the two would be swallowed with `_woken` left true,
+        # and no thread would wake the loop again. A call that comes before the flag falls runs in
+        # this very turn.
         try:
             os.read(self._wake_read, 4096)
         except BlockingIOError:
             pass
+        self._woken = False
 
     # -- running
 

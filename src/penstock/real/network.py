@@ -204,20 +204,22 @@ class SocketPeer:
     def _forget(self, sent: int) -> None:
         self._unsent_bytes -= sent
         unsent = self._unsent
-        while sent:
+        while unsent:  # empty parts go too: one left in front would be pushed for ever
             first = unsent[0]
-            assert not isinstance(first, FileRange), "buffers and ranges are sent apart"
+            if isinstance(first, FileRange):
+                break
             if len(first) > sent:
                 unsent[0] = memoryview(first)[sent:]
                 return
             sent -= len(first)
             unsent.popleft()
+        assert not sent, "buffers and ranges are sent apart"
 
     # -- ending
 
     def close(self) -> None:
-        if self._receiver is not None:
-            self._loop.soon(self._drop)
+        # Also before `attach`: a connection may be refused while it is being accepted.
+        self._loop.soon(self._drop)
 
     def _drop(self) -> None:
         receiver, self._receiver = self._receiver, None

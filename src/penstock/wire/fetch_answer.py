@@ -84,7 +84,8 @@ def fetch_answer(
             out += NO_TAGS
     if flexible:
         out += NO_TAGS
-    parts.append(out)
+    if out:  # before v12 nothing follows the records
+        parts.append(out)
     size = sum(part.size if isinstance(part, FileRange) else len(part) for part in parts)
     first = parts[0]
     assert isinstance(first, bytearray), "an answer begins with its head"

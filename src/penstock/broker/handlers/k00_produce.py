@@ -102,7 +102,7 @@ class General:
         self._left -= 1
         if self._left == 0 and self.slot is not None and not self.connection.closing:
             frame = response_frame(0, self.version, self.correlation_id, self._response)
-            self.connection.fill(self.slot, (frame,))
+            self.connection.fill(self.slot, frame)
 
 
 def produce(
@@ -122,16 +122,13 @@ def produce(
         key = bytes(data[start + 8 : start + connection.produce_prefix])
         route = memo.routes[version].get(key) or memo.search(connection, data, start, stop, version)
         if route is not None:
+            way = _one if route.count == 1 else _several
             position = start + connection.produce_prefix
             try:
-                if route.count == 1:
-                    done = _one(broker, connection, route, data, position, stop, correlation_id)
-                else:
-                    done = _several(broker, connection, route, data, position, stop, correlation_id)
+                if way(broker, connection, route, data, position, stop, correlation_id):
+                    return
             except (IndexError, StructError):
-                done = False  # cut short: the codec says how
-            if done:
-                return
+                pass  # cut short: the codec says how
     _general(broker, connection, data[start:stop], version, correlation_id)
 
 
@@ -162,12 +159,26 @@ def _one(
         whole = end == stop
     if not whole or end <= position:
         return False
+    partition = answer.partition
+    batch = data[position:end]
     slot: Any = None
     if answer.acks:
         slot = [None]
         connection.replies.append(slot)
     ticket = (answer, connection, slot, correlation_id)
-    _store(broker, answer.partition, data[position:end], ticket)
+    try:
+        header = check_produced(batch)
+        if header[ATTRIBUTES] & TRANSACTIONAL or end - position > partition.batch_bytes_max:
+            _check_batch(partition, header, end - position, LAST_VERSION)
+        if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
+            partition.settings.check_timestamps(batch, header, broker.wall_ms)
+    except KafkaError as error:
+        answer.failed(ticket, error)
+        return True
+    partition.batches.append((batch, header))
+    partition.tickets.append(ticket)
+    if not partition.touched:
+        broker.touch_partition(partition)
     return True
 
 
@@ -208,34 +219,30 @@ def _several(
     shape = route.shapes.get(key) or route.learn_shape(key)
     if shape is None:
         return False
-    slot = connection.take_slot() if route.acks else None
-    several = Several(route, shape, connection, slot)
+    several = Several(route, shape, connection, connection.take_slot() if route.acks else None)
     for place, partition in enumerate(shape.partitions):
-        ticket = (several, connection, place, correlation_id)
-        _store(broker, partition, batches[place], ticket)
+        batch, ticket = batches[place], (several, connection, place, correlation_id)
+        try:
+            header = check_produced(batch)
+            if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
+                _check_batch(partition, header, len(batch), LAST_VERSION)
+            if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
+                partition.settings.check_timestamps(batch, header, broker.wall_ms)
+        except KafkaError as error:
+            several.failed(ticket, error)
+            continue
+        partition.batches.append((batch, header))
+        partition.tickets.append(ticket)
+        if not partition.touched:
+            broker.touch_partition(partition)
     return True
-
-
-def _store(broker: "Broker", partition: "Partition", batch: memoryview, ticket: Ticket) -> None:
-    """Check a batch for a topic that asks for nothing special, and put it with the turn's."""
-    try:
-        header = check_produced(batch)
-        settings = partition.settings
-        if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > settings.message_bytes_max:
-            _check_batch(partition, header, len(batch), LAST_VERSION)
-        if header[MAX_TIMESTAMP] > broker.wall_ms + settings.timestamp_after_ms_max:
-            settings.check_timestamps(batch, header, broker.wall_ms)
-    except KafkaError as error:
-        ticket[0].failed(ticket, error)
-        return
-    partition.batches.append((batch, header))
-    partition.tickets.append(ticket)
-    if not partition.touched:
-        broker.touch_partition(partition)
 
 
 def _long_varint(data: memoryview, position: int, first: int) -> tuple[int, int]:
     """A length of two bytes or more whose first byte was read; and where it ends."""
+    byte = data[position]
+    if byte < 0x80:
+        return first & 0x7F | byte << 7, position + 1
     size = first & 0x7F
     shift = 7
     while (byte := data[position]) >= 0x80 and shift < 28:

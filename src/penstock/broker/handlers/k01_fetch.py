@@ -43,7 +43,7 @@ def handle(broker: "Broker", request: Request, message: FetchRequest) -> None:
         parts = fetch_answer(
             request.api_version, request.correlation_id, error.code, session_id, []
         )
-        request.reply_parts(parts)
+        request.reply_frame(parts)
         return
     Fetching(broker, request, message, fetch_set, incremental).begin(now_ms)
 
@@ -258,7 +258,7 @@ class Fetching:
                 topics[-1][1].append(answer)
             else:
                 topics.append((watched.topic, [answer]))
-        self._request.reply_parts(
+        self._request.reply_frame(
             fetch_answer(
                 self._request.api_version,
                 self._request.correlation_id,

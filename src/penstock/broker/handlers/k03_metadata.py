@@ -127,7 +127,7 @@ def _answer(
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     with_operations = message.include_topic_authorized_operations
     topics = [_encoded(broker, each, refused, version, with_operations) for each in wanted]
-    request.reply_parts((join(response, topics, version, request.correlation_id),))
+    request.reply_frame(join(response, topics, version, request.correlation_id))
 
 
 def _encoded(

@@ -95,7 +95,7 @@ class Link:
         self.peer.send([frame])
 
     def filled(self, size: int) -> None:
-        raise AssertionError("a link offers no room")
+        raise AssertionError(f"a link offers no room for {size} bytes")
 
     def received(self, data: memoryview) -> None:
         self._bytes += data
@@ -411,7 +411,7 @@ class SimProducer(SimClient):
 
 
 class SimConsumer(SimClient):
-    """Reads all partitions of a topic from their start, with sessions where the version has them."""
+    """Reads all partitions of a topic from their start, with sessions if the version has them."""
 
     def __init__(
         self,

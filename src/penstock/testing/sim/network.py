@@ -15,7 +15,12 @@ from penstock.world import FileRange, Part, Peer, Receiver
 if TYPE_CHECKING:
     from penstock.testing.sim.world import Simulation, SimWorld
 
-WINDOW_BYTES = (4 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024)  # a sender's room on the wire, one of these
+WINDOW_BYTES = (
+    4 * 1024,
+    64 * 1024,
+    256 * 1024,
+    1024 * 1024,
+)  # a sender's room on the wire, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
 FIRST_PORT = 40_000
@@ -146,8 +151,7 @@ class SimPeer:
     # -- ending
 
     def close(self) -> None:
-        if self.receiver is not None:
-            self._simulation.schedule(0.0, self.world, self.drop, "close")
+        self._simulation.schedule(0.0, self.world, self.drop, "close")
 
     def drop(self) -> None:
         """This end is closed; the other hears of it after what is on the wire, or part of it."""

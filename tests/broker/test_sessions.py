@@ -1,0 +1,148 @@
+"""Fetch sessions cost what changed."""
+
+import pytest
+from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
+
+from penstock.broker.handlers.k01_fetch import Fetching
+from penstock.broker.sessions import FetchSet, Sessions
+from penstock.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
+from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
+
+
+def request(session_id: int, epoch: int, partitions: int = 0) -> FetchRequest:
+    wanted = [FetchPartition(partition=each) for each in range(partitions)]
+    topics = [FetchTopic(topic="t", partitions=wanted)] if wanted else []
+    return FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
+
+
+def make_sessions(slots: int = 10) -> Sessions:
+    ids = iter(range(1, 1_000))
+    return Sessions(slots, 120_000, lambda: next(ids))
+
+
+def test_a_poke_marks_only_the_partition_that_moved() -> None:
+    session, _ = make_sessions().find(request(0, 0, 10_000), 12, 0.0)
+    session.dirty.clear()
+    moved = session.watched["t", 4_711]
+    moved.poke()
+    assert list(session.dirty) == [moved]
+
+
+def test_a_session_goes_on_with_its_next_epoch() -> None:
+    sessions = make_sessions()
+    first, _ = sessions.find(request(0, 0, 1), 12, 0.0)
+    again, incremental = sessions.find(request(first.session_id, 1), 12, 1.0)
+    assert again is first
+    assert incremental
+
+
+def test_a_wrong_epoch_is_refused_and_changes_nothing() -> None:
+    sessions = make_sessions()
+    first, _ = sessions.find(request(0, 0, 1), 12, 0.0)
+    with pytest.raises(InvalidFetchSessionEpoch):
+        sessions.find(request(first.session_id, 2), 12, 1.0)
+    assert sessions.find(request(first.session_id, 1), 12, 1.0)[0] is first
+
+
+def test_an_unknown_session_is_refused() -> None:
+    with pytest.raises(FetchSessionIdNotFound):
+        make_sessions().find(request(99, 1), 12, 0.0)
+
+
+def test_a_full_cache_keeps_the_sessions_that_are_in_use() -> None:
+    sessions = make_sessions(slots=2)
+    kept = [sessions.find(request(0, 0, 1), 12, 0.0)[0] for _ in range(2)]
+    assert sessions.find(request(0, 0, 1), 12, 1.0)[0].session_id == 0
+    assert len(sessions) == 2
+    assert sessions.find(request(kept[0].session_id, 1), 12, 2.0)[0] is kept[0]
+
+
+def test_the_session_unused_for_longest_makes_room_when_it_is_stale() -> None:
+    sessions = make_sessions(slots=2)
+    stale, used = (sessions.find(request(0, 0, 1), 12, 0.0)[0] for _ in range(2))
+    sessions.find(request(used.session_id, 1), 12, 100_000.0)
+    assert sessions.find(request(0, 0, 1), 12, 130_000.0)[0].session_id
+    with pytest.raises(FetchSessionIdNotFound):
+        sessions.find(request(stale.session_id, 1), 12, 130_001.0)
+
+
+def test_ending_a_session_frees_its_slot() -> None:
+    sessions = make_sessions(slots=1)
+    first, _ = sessions.find(request(0, 0, 1), 12, 0.0)
+    assert sessions.find(request(first.session_id, -1, 1), 12, 1.0)[0].session_id == 0
+    assert len(sessions) == 0
+
+
+class CountedFetching:
+    """Counts the partitions that fetches look at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.looks = 0
+        read = Fetching._read
+
+        def counted(fetching: Fetching, watched: object) -> object:
+            self.looks += 1
+            return read(fetching, watched)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Fetching, "_read", counted)
+
+
+def open_session(bench: Bench, partitions: int) -> int:
+    connection, peer = bench.connect()
+    message = fetch("t", range(partitions), session=(0, 0))
+    bench.receive(connection, bench.frame(FETCH, message))
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    (answer,) = replies(peer, [FETCH])
+    assert answer.error_code == 0
+    return int(answer.session_id)
+
+
+def test_a_large_session_with_one_active_partition_looks_at_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partitions = 9_999  # the most that one CreateTopics may make
+    bench = Bench()
+    bench.create_topic("t", partitions)
+    session_id = open_session(bench, partitions)
+    counted = CountedFetching(monkeypatch)
+    connection, peer = bench.connect()
+    waiting = fetch("t", [], session=(session_id, 1), wait_ms=10_000)
+    bench.receive(connection, bench.frame(FETCH, waiting))
+    producer, _ = bench.connect()
+    bench.receive(producer, bench.frame(PRODUCE, produce("t", b"x", partition=77)))
+    bench.simulation.run_until(lambda: bool(peer.sent), 1_000)
+    (answer,) = replies(peer, [FETCH])
+    told = [each.partition_index for topic in answer.responses for each in topic.partitions]
+    assert told == [77]
+    assert counted.looks <= 2
+
+
+def test_a_fetch_that_waits_leaves_no_watcher_behind_when_its_peer_goes() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    connection, _peer = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, fetch("t", [0], wait_ms=60_000)))
+    assert len(bench.broker.find("t", 0).watchers) == 1
+    connection.closed()
+    assert not bench.broker.find("t", 0).watchers
+
+
+def test_an_ended_session_watches_nothing() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    session_id = open_session(bench, 1)
+    assert len(bench.broker.find("t", 0).watchers) == 1
+    connection, _peer = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, fetch("t", [], session=(session_id, -1))))
+    assert not bench.broker.find("t", 0).watchers
+
+
+def test_forgotten_partitions_are_not_dirty_any_more() -> None:
+    fetch_set = FetchSet(1, uses_ids=False)
+    fetch_set.update(request(1, 1, 2))
+    message = request(1, 2)
+    from penstock.wire.messages.k01_fetch import ForgottenTopic
+
+    message.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+    fetch_set.update(message)
+    assert [each.index for each in fetch_set.dirty] == [1]

@@ -1,0 +1,120 @@
+"""Requests that wait: long polls, acknowledgements, and their deadlines."""
+
+from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
+
+REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR = 7, 56
+
+
+def test_a_long_poll_is_answered_by_the_record_it_waits_for() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    reader, heard = bench.connect()
+    bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=60_000)))
+    bench.settle(1_000)
+    assert not heard.sent
+    writer, _ = bench.connect()
+    bench.receive(writer, bench.frame(PRODUCE, produce("t", b"hello")))
+    bench.settle(100)
+    (answer,) = replies(heard, [FETCH])
+    assert b"hello" in answer.responses[0].partitions[0].records
+
+
+def test_a_long_poll_ends_when_its_time_is_up() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    reader, heard = bench.connect()
+    bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=500)))
+    bench.settle(499)
+    assert not heard.sent
+    bench.settle(2)
+    (answer,) = replies(heard, [FETCH])
+    assert not answer.responses[0].partitions[0].records
+
+
+def test_a_record_is_acknowledged_only_when_it_is_synced() -> None:
+    bench = Bench({"log.durability": "fsync"})
+    bench.create_topic("t")
+    writer, heard = bench.connect()
+    bench.receive(writer, bench.frame(PRODUCE, produce("t", b"x")))
+    partition = bench.broker.find("t", 0)
+    assert partition.log.end_offset == 1
+    assert partition.leader.high_watermark == 0
+    assert not heard.sent
+    bench.settle()
+    assert partition.leader.high_watermark == 1
+    assert replies(heard, [PRODUCE])[0].responses[0].partition_responses[0].error_code == 0
+
+
+def test_an_acknowledgement_that_comes_too_late_is_a_timeout() -> None:
+    bench = Bench({"log.durability": "fsync"})
+    bench.create_topic("t")
+    writer, heard = bench.connect()
+    message = produce("t", b"x")
+    message.timeout_ms = 50
+    bench.world.disks["data"].use_loop(lambda _call: None)  # the disk hangs
+    bench.receive(writer, bench.frame(PRODUCE, message))
+    bench.settle(1_000)
+    (answer,) = replies(heard, [PRODUCE])
+    assert answer.responses[0].partition_responses[0].error_code == REQUEST_TIMED_OUT
+
+
+def test_a_failed_sync_is_told_to_its_producers_and_to_no_others() -> None:
+    bench = Bench({"log.durability": "fsync", "log.dirs": "data,other"})
+    bench.create_topic("t", 2)
+    bench.world.disks["other"].fail_sync(0)
+    codes = {}
+    for partition in (0, 1):
+        writer, heard = bench.connect()
+        bench.receive(writer, bench.frame(PRODUCE, produce("t", b"x", partition=partition)))
+        bench.settle()
+        (answer,) = replies(heard, [PRODUCE])
+        root = bench.broker.hosting.by_name["t"][partition].directory.disk.root
+        codes[root] = answer.responses[0].partition_responses[0].error_code
+    assert codes == {"data": 0, "other": KAFKA_STORAGE_ERROR}
+
+
+def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    bench.world.disks["data"].fail_write(0, full=True)
+    writer, heard = bench.connect()
+    codes = []
+    for _ in range(2):
+        bench.receive(writer, bench.frame(PRODUCE, produce("t", b"x")))
+        bench.settle()
+        (answer,) = replies(heard, [PRODUCE])
+        codes.append(answer.responses[0].partition_responses[0].error_code)
+    assert codes == [KAFKA_STORAGE_ERROR, 0]
+    assert bench.broker.find("t", 0).log.end_offset == 1
+
+
+def test_a_reader_is_served_while_the_disk_is_full() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    writer, heard = bench.connect()
+    bench.receive(writer, bench.frame(PRODUCE, produce("t", b"before")))
+    bench.settle()
+    bench.world.disks["data"].fail_write(0, full=True)
+    bench.receive(writer, bench.frame(PRODUCE, produce("t", b"refused")))
+    bench.receive(writer, bench.frame(FETCH, fetch("t", [0])))
+    bench.settle()
+    answer = replies(heard, [PRODUCE, PRODUCE, FETCH])[2]
+    assert b"before" in answer.responses[0].partitions[0].records
+
+
+def test_a_stop_answers_those_who_wait() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    reader, heard = bench.connect()
+    bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=60_000)))
+    bench.turn(bench.node.stop)
+    assert len(replies(heard, [FETCH])) == 1
+
+
+def test_nothing_more_is_read_once_a_stop_has_begun() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    reader, heard = bench.connect()
+    bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=60_000)))
+    bench.turn(bench.node.stop)
+    assert heard.paused

@@ -1,0 +1,144 @@
+"""Starts that must not happen: each says what is wrong, where, and what to do next."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from node_process import NodeProcess, own_disk, produce_all, read_all, refused
+from test_process import create_topic
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """A directory that a node has used and left cleanly."""
+    data = tmp_path / "data"
+    with NodeProcess(data) as node:
+        create_topic(node, "t")
+        assert produce_all(node.bootstrap, "t", [b"kept"]) == [None]
+        node.terminate()
+    return data
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused(tmp_path / "data", {"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
+    assert f"127.0.0.1:{port}" in said
+    assert "--set listeners=" in said
+
+
+def test_two_nodes_do_not_share_a_directory(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with NodeProcess(data) as node:
+        said = refused(data)
+        create_topic(node, "still-served")
+    assert str(data) in said
+    assert "--data" in said
+
+
+def test_a_directory_whose_node_was_killed_can_be_used_at_once(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        node.kill()
+    with NodeProcess(tmp_path / "data") as node:
+        create_topic(node, "t")
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    said = refused(tmp_path, before=own_disk(tmp_path, "ro"))
+    assert str(tmp_path) in said
+    assert "--data" in said
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = refused(tmp_path / "file" / "data")
+    assert str(tmp_path / "file" / "data") in said
+    assert "--data" in said
+
+
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    assert str(tmp_path / "data") in refused(tmp_path / "data")
+
+
+def test_another_node_id_is_refused(used: Path) -> None:
+    said = refused(used, {"node.id": "7"})
+    assert "7" in said
+    assert "meta.properties" in said or str(used) in said
+    with NodeProcess(used) as node:
+        assert read_all(node.bootstrap, "t") == [b"kept"]
+
+
+def test_another_cluster_id_is_refused(used: Path) -> None:
+    said = refused(used, {}, "--cluster-id", "4L6g3nShT-eMCtK--X86sw")
+    assert "4L6g3nShT-eMCtK--X86sw" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("node.id=1", "node.id=x"), ("version=1", "version=99"), ("cluster.id=", "x=")]
+)
+def test_meta_properties_that_make_no_sense_are_refused(used: Path, old: str, new: str) -> None:
+    change(used / "meta.properties", old, new)
+    assert "meta.properties" in refused(used)
+
+
+def test_meta_properties_of_noise_are_refused(used: Path) -> None:
+    (used / "meta.properties").write_bytes(bytes(range(128, 256)) * 4)
+    assert "meta.properties" in refused(used)
+
+
+def test_missing_meta_properties_beside_data_do_not_make_a_new_cluster(used: Path) -> None:
+    kept = (used / "meta.properties").read_text()
+    (used / "meta.properties").unlink()
+    refused(used)
+    (used / "meta.properties").write_text(kept)
+    with NodeProcess(used) as node:
+        assert read_all(node.bootstrap, "t") == [b"kept"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=subprocess.TimeoutExpired,
+    reason="the metadata log has no recovery point: what follows a broken batch is cut off",
+)
+def test_a_metadata_log_with_a_broken_middle_is_refused(used: Path) -> None:
+    segment = next((used / "__cluster_metadata-0").glob("*.log"))
+    _spoil(segment, 150)
+    said = refused(used)
+    assert "__cluster_metadata-0" in said
+
+
+def test_a_log_that_is_broken_in_the_middle_is_not_cut(tmp_path: Path) -> None:
+    """What was durable is kept and the damage told; what comes after it is not thrown away."""
+    data = tmp_path / "data"
+    with NodeProcess(data) as node:
+        create_topic(node, "bad")
+        create_topic(node, "good")
+        for topic in ("bad", "good"):
+            values = [b"%d" % number * 50 for number in range(20)]
+            assert produce_all(node.bootstrap, topic, values, apart=True) == [None] * 20
+        node.terminate()
+    (data / ".kafka_cleanshutdown").unlink()
+    segment = next((data / "bad-0").glob("*.log"))
+    before = segment.stat().st_size
+    _spoil(segment, before // 2)
+    with NodeProcess(data) as node:
+        assert len(read_all(node.bootstrap, "good")) == 20
+        assert "bad-0" in node.stderr
+        node.terminate()
+    assert segment.stat().st_size == before
+
+
+def _spoil(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        old = file.read(8)
+        file.seek(position)
+        file.write(bytes(byte ^ 0xFF for byte in old))
