@@ -122,7 +122,8 @@ class NodeLife:
         self._inherit()
 
     def _inherit(self) -> None:
-        if self.power:
+        # A mere kill before a loss of power: what recovery took over must become durable too.
+        if self.power and self.chance.random() < 0.6:
             self.disks = self.world.disks_after_power_loss()
         else:
             self.disks = self.world.disks_after_kill()

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from penstock.broker.dispatch import dispatch, failed
 from penstock.broker.frames import FIRST_BYTES_MAX
+from penstock.broker.handlers.k00_produce import produce
 from penstock.world import Part, Peer
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 REPLIES_WAITING_MAX = 1_024  # requests of one connection that may be unanswered
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # beyond this the peer is not read from until it reads
+PRODUCE = 0
 HEAD_BYTES = 12  # size, key, version, correlation id
 _SIZE = Struct(">i")
 _HEAD = Struct(">ihhi")
@@ -78,7 +81,6 @@ class Connection:
         self.active_at_ms = self.listener.now_ms()
         position, end = 0, len(data)
         size_max = self.listener.frame_bytes_max
-        dispatch = self.listener.dispatch
         while end - position >= HEAD_BYTES:
             size, key, version, correlation_id = _HEAD.unpack_from(data, position)
             stop = position + 4 + size
@@ -87,7 +89,13 @@ class Connection:
                 return
             if stop > end:
                 break
-            dispatch(self, data, position + 4, stop, key, version, correlation_id)
+            try:
+                if key == PRODUCE:
+                    produce(self, data, position + 4, stop, version, correlation_id)
+                else:
+                    dispatch(self, data[position + 4 : stop], key, version)
+            except Exception as error:
+                failed(self, key, version, error)
             if self.closing:
                 return
             position = stop
@@ -139,7 +147,13 @@ class Connection:
         self.active_at_ms = self.listener.now_ms()
         frame = memoryview(buffer)[:size]
         key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
-        self.listener.dispatch(self, frame, 0, size, key, version, correlation_id)
+        try:
+            if key == PRODUCE:
+                produce(self, frame, 0, size, version, correlation_id)
+            else:
+                dispatch(self, frame, key, version)
+        except Exception as error:
+            failed(self, key, version, error)
         self.listener.frames.give_back(buffer)
         self.listener.broker.touch()
 

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
-from penstock.broker.handlers.k00_produce import produce
 from penstock.broker.request import Request
 from penstock.errors import KafkaError
 from penstock.wire.apis import APIS, request_class, response_class
@@ -25,35 +24,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.dispatch")
 
-PRODUCE = 0
 API_VERSIONS = 18
 
 Handler = Callable[["Broker", Request, Any], Any]
 _loaded: dict[int, Handler] = {}
 
 
-def dispatch(
-    connection: "Connection",
-    data: memoryview,
-    start: int,
-    stop: int,
-    key: int,
-    version: int,
-    correlation_id: int,
-) -> None:
-    """Handle the frame in data[start:stop]."""
-    try:
-        if key == PRODUCE:
-            produce(connection, data, start, stop, version, correlation_id)
-        else:
-            _handle(connection, data[start:stop], key, version)
-    except Malformed as error:
+def failed(connection: "Connection", key: int, version: int, error: Exception) -> None:
+    """A request could not be handled at all."""
+    if isinstance(error, Malformed):
         name = APIS[key].name if key in APIS else f"key {key}"
         connection.refuse(f"a malformed {name} request v{version}: {error}")
-    except AssertionError:
-        raise  # our own state is wrong: stop rather than go on with it
-    except Exception:
-        log.exception("a request failed (key %d, version %d): closing its connection", key, version)
+    elif isinstance(error, AssertionError):
+        raise error  # our own state is wrong: stop rather than go on with it
+    else:
+        log.error(
+            "a request failed (key %d, version %d): closing its connection",
+            key,
+            version,
+            exc_info=error,
+        )
         connection.close()
 
 
@@ -62,7 +52,8 @@ def serves(listener_kind: str, key: int) -> bool:
     return key in HANDLERS and listener_kind in APIS[key].listeners
 
 
-def _handle(connection: "Connection", frame: memoryview, key: int, version: int) -> None:
+def dispatch(connection: "Connection", frame: memoryview, key: int, version: int) -> None:
+    """Every API but Produce, which connections call themselves: it is nearly all the traffic."""
     listener = connection.listener
     if not serves(listener.kind, key):
         connection.refuse(f"API key {key}, which this listener does not serve")

@@ -4,7 +4,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.broker.connection import Connection
-from penstock.broker.dispatch import dispatch
 from penstock.world import Listening, Peer
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ class Listener:
         self.frames = broker.frames
         self.frame_bytes_max = settings.socket_request_bytes_max
         self.now_ms = broker.world.clock.mono_ms
-        self.dispatch = dispatch
         self.connections: dict[Connection, None] = {}
         self._per_address: dict[str, int] = {}
         self._listening: Listening | None = None

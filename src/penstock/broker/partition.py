@@ -140,17 +140,18 @@ class Partition:
             directory.wrote(self)
         high_watermark = self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
-        for ticket, (_view, header), result in zip(tickets, batches, results, strict=True):
+        for ticket, batch, result in zip(tickets, batches, results, strict=True):
             target = ticket[0]
-            if type(result) is int:
-                needed = result + header[LAST_OFFSET_DELTA] + 1
-                if target.acks == -1 and needed > high_watermark:
-                    deadline = mono_ms + target.timeout_ms
-                    self.awaiting.append((needed, ticket, result, append_time_ms, deadline))
-                else:
-                    target.succeeded(ticket, result, append_time_ms)
-            else:
+            if type(result) is not int:
                 target.failed(ticket, result)
+            elif (
+                target.acks == -1
+                and (needed := result + batch[1][LAST_OFFSET_DELTA] + 1) > high_watermark
+            ):
+                deadline = mono_ms + target.timeout_ms
+                self.awaiting.append((needed, ticket, result, append_time_ms, deadline))
+            else:
+                target.succeeded(ticket, result, append_time_ms)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends; (-1, -1)

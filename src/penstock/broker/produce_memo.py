@@ -29,6 +29,7 @@ FLEXIBLE = 9
 ROUTES_MAX = 10_000
 LENGTHS_MAX = 16
 SHAPES_MAX = 1_000
+CORRELATION_ID = 1  # where it stands among the values of an answer
 _VARIABLE = Struct(">hqqq")
 _MARK = _VARIABLE.pack(0x5A5A, 0, -1, 0)
 
@@ -87,16 +88,19 @@ class Answer:
 
 
 class Several:
-    """One request for several partitions of a topic, until the last of them has settled."""
+    """One request for several partitions of a topic, until the last of them has settled.
+
+    A ticket's place is where the partition's base offset stands among the values of the answer.
+    """
 
     __slots__ = (
         "_connection",
         "_errors",
         "_left",
-        "_results",
         "_route",
         "_shape",
         "_slot",
+        "_values",
         "acks",
         "timeout_ms",
     )
@@ -109,43 +113,56 @@ class Several:
         self._connection = connection
         self._slot = slot
         self._left = len(shape.partitions)
-        self._results: list[tuple[int, int]] = [(-1, -1)] * self._left
-        self._errors: dict[int, KafkaError] = {}
+        self._values = shape.template.copy()
+        self._errors: dict[int, KafkaError] | None = None
 
     def succeeded(self, ticket: Ticket, base_offset: int, append_time_ms: int) -> None:
-        self._results[ticket[2]] = (base_offset, append_time_ms)
+        place = ticket[2]
+        values = self._values
+        values[place] = base_offset
+        values[place + 1] = append_time_ms
         self._left -= 1
         if not self._left:
             self._answer(ticket[3])
 
     def failed(self, ticket: Ticket, error: KafkaError) -> None:
+        if self._errors is None:
+            self._errors = {}
         self._errors[ticket[2]] = error
         self._left -= 1
         if not self._left:
             self._answer(ticket[3])
 
     def _answer(self, correlation_id: int) -> None:
-        if self._slot is None:
+        slot = self._slot
+        if slot is None:
             if self._errors:
                 self._connection.close()
-        elif self._errors:
-            self._connection.fill(self._slot, self._mixed(correlation_id))
+            return
+        values = self._values
+        for place, partition in self._shape.places:
+            values[place + 2] = partition.log.start_offset
+        if self._errors:
+            slot[0] = self._mixed(self._errors, correlation_id)
         else:
-            self._connection.fill(self._slot, self._shape.pack(correlation_id, self._results))
+            values[CORRELATION_ID] = correlation_id
+            slot[0] = self._shape.pack(*values)
+        if not self._connection.touched:
+            self._connection.touch()
 
-    def _mixed(self, correlation_id: int) -> bytes:
+    def _mixed(self, errors: dict[int, KafkaError], correlation_id: int) -> bytes:
         entries = []
-        for place, partition in enumerate(self._shape.partitions):
-            if place in self._errors:
-                entries.append(failure(partition, self._errors[place]))
+        for place, partition in self._shape.places:
+            if place in errors:
+                entries.append(failure(partition, errors[place]))
                 continue
-            base_offset, append_time_ms = self._results[place]
+            base_offset, append_time_ms, log_start_offset = self._values[place : place + 3]
             entries.append(
                 PartitionProduceResponse(
                     index=partition.index,
                     base_offset=base_offset,
                     log_append_time_ms=append_time_ms,
-                    log_start_offset=partition.log.start_offset,
+                    log_start_offset=log_start_offset,
                 )
             )
         response = failures(self._shape.partitions[0], entries)
@@ -155,22 +172,19 @@ class Several:
 class Shape:
     """Which partitions a request names, in their order, and how its answers look."""
 
-    __slots__ = ("_pack", "_pieces", "_size", "partitions")
+    __slots__ = ("pack", "partitions", "places", "template")
 
     def __init__(self, partitions: list["Partition"], version: int) -> None:
+        pieces, packer = _packer(partitions, version)
         self.partitions = partitions
-        self._pieces, packer = _packer(partitions, version)
-        self._pack = packer.pack
-        self._size = packer.size - 4
-
-    def pack(self, correlation_id: int, results: list[tuple[int, int]]) -> bytes:
-        values: list[Any] = [self._size, correlation_id]
-        for piece, (base_offset, append_time_ms), partition in zip(
-            self._pieces, results, self.partitions, strict=False
-        ):
-            values += (piece, 0, base_offset, append_time_ms, partition.log.start_offset)
-        values.append(self._pieces[-1])
-        return self._pack(*values)
+        self.pack = packer.pack
+        # The arguments of `pack`: size, correlation id, then per partition a constant piece, the
+        # error code, base offset, append time and log start; and the last piece.
+        self.template: list[Any] = [packer.size - 4, 0]
+        for piece in pieces[:-1]:
+            self.template += (piece, 0, -1, -1, -1)
+        self.template.append(pieces[-1])
+        self.places = [(4 + 5 * number, each) for number, each in enumerate(partitions)]
 
 
 class Route:

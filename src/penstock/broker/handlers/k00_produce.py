@@ -44,7 +44,7 @@ ZSTD, ZSTD_FROM = 4, 7
 ATTRIBUTES, MAX_TIMESTAMP = 5, 8  # where they stand in an unpacked batch header
 TRANSACTIONAL, CODEC_BITS = 0x10, 0x07
 ACKS = (-1, 0, 1)
-_NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
+_NO_TAGS = b"\0\0"  # of the topic and the request
 _INT32 = Struct(">i")
 
 
@@ -119,7 +119,7 @@ def produce(
         broker.touch()
     if FAST_FROM <= version <= LAST_VERSION:
         memo = broker.produce_memo
-        key = bytes(data[start + 8 : start + connection.produce_prefix])
+        key = data[start + 8 : start + connection.produce_prefix].tobytes()
         route = memo.routes[version].get(key) or memo.search(connection, data, start, stop, version)
         if route is not None:
             way = _one if route.count == 1 else _several
@@ -152,7 +152,7 @@ def _one(
         if size >= 0x80:
             size, position = _long_varint(data, position, size)
         end = position + size - 1
-        whole = stop - end == 3 and data[end:stop] == _NO_TAGS
+        whole = stop - end == 3 and not data[end] | data[end + 1] | data[end + 2]  # no tags
     else:
         end = position + 8 + _INT32.unpack_from(data, position + 4)[0]
         position += 8
@@ -213,15 +213,15 @@ def _several(
                 return False
             batches.append(data[position + 8 : end])
             position = end
-    if data[position:stop] != (_NO_TAGS[:2] if flexible else b""):
+    if data[position:stop] != (_NO_TAGS if flexible else b""):
         return False
     key = tuple(indexes)
     shape = route.shapes.get(key) or route.learn_shape(key)
     if shape is None:
         return False
     several = Several(route, shape, connection, connection.take_slot() if route.acks else None)
-    for place, partition in enumerate(shape.partitions):
-        batch, ticket = batches[place], (several, connection, place, correlation_id)
+    for batch, (place, partition) in zip(batches, shape.places, strict=True):
+        ticket = (several, connection, place, correlation_id)
         try:
             header = check_produced(batch)
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
