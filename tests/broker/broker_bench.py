@@ -10,7 +10,7 @@ from penstock.broker.connection import Connection
 from penstock.broker.listener import Listener
 from penstock.config.broker import BrokerConfig
 from penstock.node import Node
-from penstock.testing.sim.world import Simulation, SimWorld
+from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
 from penstock.wire.apis import response_class
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.codec import read
@@ -60,15 +60,32 @@ class FakePeer:
 class Bench:
     """A serving node; `turn` hands bytes to connections and ends the turn."""
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        disks: dict[str, WorldDisk] | None = None,
+    ) -> None:
+        """`disks` are those of a node that has ended."""
         self.simulation = Simulation(7)
-        self.world = SimWorld(self.simulation)
+        self.world = SimWorld(self.simulation, disks=disks)
+        self.stopped = False
         config = {"listeners": "PLAINTEXT://node:9092", "log.dirs": "data", **(settings or {})}
         self.node = Node(self.world, BrokerConfig.of(config))
         ready: list[bool] = []
-        self.node.start(lambda: ready.append(True), lambda: None)
+        self.node.start(lambda: ready.append(True), self._has_stopped)
         self.simulation.run_until(lambda: bool(ready))
         self._correlation_id = 0
+
+    def _has_stopped(self) -> None:
+        self.stopped = True
+
+    def stop(self) -> dict[str, WorldDisk]:
+        """A clean stop; the disks for the next node."""
+        self.node.stop()
+        self.simulation.run_until(lambda: self.stopped)
+        self.world.kill()
+        return self.world.disks_after_kill()
 
     @property
     def broker(self) -> Broker:
@@ -128,10 +145,15 @@ def api_versions() -> k18_api_versions.ApiVersionsRequest:
     )
 
 
-def produce(topic: str, value: bytes, partition: int = 0) -> k00_produce.ProduceRequest:
-    data = k00_produce.PartitionProduceData(
-        index=partition, records=build_batch([Record(0, 1_750_000_000_000, None, value)])
-    )
+def produce(
+    topic: str, value: bytes, partition: int = 0, *, sequence: int | None = None
+) -> k00_produce.ProduceRequest:
+    """With a `sequence` it comes from idempotent producer 7."""
+    record = Record(0, 1_750_000_000_000, None, value)
+    batch = build_batch([record])
+    if sequence is not None:
+        batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
+    data = k00_produce.PartitionProduceData(index=partition, records=batch)
     return k00_produce.ProduceRequest(
         acks=-1,
         timeout_ms=30_000,

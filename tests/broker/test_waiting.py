@@ -1,5 +1,6 @@
 """Requests that wait: long polls, acknowledgements, and their deadlines."""
 
+import pytest
 from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR = 7, 56
@@ -118,3 +119,37 @@ def test_nothing_more_is_read_once_a_stop_has_begun() -> None:
     bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=60_000)))
     bench.turn(bench.node.stop)
     assert heard.paused
+
+
+def send_in_sequence(bench: Bench, sequences: range) -> list[tuple[int, int]]:
+    """What an idempotent producer hears to each of these: error code and offset."""
+    writer, heard = bench.connect()
+    answers = []
+    for sequence in sequences:
+        bench.receive(writer, bench.frame(PRODUCE, produce("t", b"x", sequence=sequence)))
+        bench.settle()
+        (answer,) = replies(heard, [PRODUCE])
+        entry = answer.responses[0].partition_responses[0]
+        answers.append((entry.error_code, entry.base_offset))
+    writer.closed()
+    return answers
+
+
+def test_a_batch_that_comes_again_is_stored_once() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    sent = send_in_sequence(bench, range(3))
+    assert sent == [(0, 0), (0, 1), (0, 2)]
+    assert send_in_sequence(bench, range(3)) == sent
+    assert bench.broker.find("t", 0).log.end_offset == 3
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the snapshot of a clean stop keeps the last batch of a producer only"
+)
+def test_batches_that_come_again_after_a_clean_restart_are_known() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    sent = send_in_sequence(bench, range(3))
+    again = Bench(disks=bench.stop())
+    assert send_in_sequence(again, range(3)) == sent

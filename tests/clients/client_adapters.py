@@ -343,7 +343,7 @@ class AioKafka:
                 )
                 if place % RECORDS_BETWEEN == 0:
                     how.between()
-                    await asyncio.sleep(0)  # let its sender see it
+                    await futures[-1]  # its sender runs on this very loop
             return [int((await each).offset) for each in futures]
         except KafkaError as failure:
             raise Refused(getattr(failure, "errno", -1)) from failure

@@ -246,12 +246,22 @@ class SimProducer(SimClient):
         self._next: dict[int, int] = {}  # the number of each partition's next record
         self._in_flight = 0
         self._draining = False  # something failed: all is sent again once nothing is in flight
+        self._held = False
         self._pump_due: Link | None = None
         self._connections = 0
 
     @property
+    def settled(self) -> bool:
+        """Everything that was sent is acknowledged."""
+        return not any(self._queues.values())
+
+    @property
     def finished(self) -> bool:
-        return self._left == 0 and not any(self._queues.values())
+        return self._left == 0 and self.settled
+
+    def hold(self, held: bool) -> None:
+        """Make no new records for now; what was made is sent again and again as before."""
+        self._held = held
 
     def connected(self) -> None:
         self._connections += 1
@@ -313,7 +323,7 @@ class SimProducer(SimClient):
             for queue in self._queues.values()
             if (first := next((each for each in queue if not each.sent), None)) is not None
         ]
-        if not waiting and self._left and self.chance.random() < 0.7:
+        if not waiting and self._left and not self._held and self.chance.random() < 0.7:
             self._left -= 1
             waiting = [self._make(self.chance.randrange(len(self._queues)))]
         if len(waiting) > 1 and self.chance.random() < 0.5:
