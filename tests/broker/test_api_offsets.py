@@ -3,12 +3,14 @@
 import pytest
 from api_asking import (
     Asker,
+    asking,
     batch,
     fetch,
     list_offset,
     list_offsets_request,
     new_topic,
     produce,
+    produce_request,
     producer_id,
     versions,
 )
@@ -130,6 +132,15 @@ def test_list_offsets_checks_the_leader_epoch(asker: Asker, filled: str, version
     newer = list_offset(asker, filled, LATEST, version=version, leader_epoch=5)
     assert same.error_code == 0
     assert newer.error_code == errors.UnknownLeaderEpoch.code
+
+
+def test_a_client_that_pipelines_sees_what_it_wrote_before() -> None:
+    with Cluster({"log.durability": "page-cache"}) as cluster, asking(cluster) as asker:
+        topic = cluster.create_topic("pipelined")
+        asker.send(produce_request(topic, batch(b"a", b"b", b"c")), 11)
+        asker.send(list_offsets_request(topic, -1), 7)
+        asker.receive()
+        assert asker.receive().topics[0].partitions[0].offset == 3
 
 
 def test_a_partition_that_is_named_twice_is_refused_once(asker: Asker, filled: str) -> None:

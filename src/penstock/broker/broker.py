@@ -108,16 +108,23 @@ class Broker:
         if not self.touched:
             self.touch()
 
+    def append_now(self) -> None:
+        """Write what this turn has produced so far: at its end, or before somebody asks for ends
+        of logs, since a client that pipelines expects to see what it wrote before."""
+        if not self._partitions:
+            return
+        mono_ms = self.world.clock.mono_ms()
+        partitions, self._partitions = self._partitions, []
+        for partition in partitions:
+            partition.append_turn(self.wall_ms, mono_ms)
+        if not self._expiry_due and any(each.awaiting for each in partitions):
+            self._schedule_expiry(mono_ms)
+
     def _end_turn(self) -> None:
         if self._partitions:
-            mono_ms = self.world.clock.mono_ms()
-            partitions, self._partitions = self._partitions, []
-            for partition in partitions:
-                partition.append_turn(self.wall_ms, mono_ms)
-            for directory in self.hosting.directories:
-                directory.turn_ended()
-            if not self._expiry_due and any(each.awaiting for each in partitions):
-                self._schedule_expiry(mono_ms)
+            self.append_now()
+        for directory in self.hosting.directories:
+            directory.turn_ended()
         while self._reconsider:
             waiting, self._reconsider = self._reconsider, []
             for call in waiting:

@@ -130,7 +130,7 @@ def _refusal_of_short(view: memoryview) -> Exception:
         return InvalidRecord("no record batch was sent")
     if len(view) > 16 and view[16] < MAGIC_2:
         return InvalidRecord(f"message format {view[16]} is not accepted, only format 2")
-    return CorruptMessage(f"{len(view)} bytes are too few for a record batch")
+    return InvalidRecord(f"{len(view)} bytes are too few for a record batch")
 
 
 def _refusal(view: memoryview, header: Header) -> Exception:
@@ -140,7 +140,7 @@ def _refusal(view: memoryview, header: Header) -> Exception:
     if magic != MAGIC_2:
         return InvalidRecord(f"message format {magic} is not accepted, only format 2")
     if length < LENGTH_MIN or length > size - LENGTH_OVERHEAD:
-        return CorruptMessage(f"the batch says {length} bytes, {size - LENGTH_OVERHEAD} were sent")
+        return InvalidRecord(f"the batch says {length} bytes, {size - LENGTH_OVERHEAD} were sent")
     if length < size - LENGTH_OVERHEAD:
         return InvalidRecord("exactly one record batch per partition may be sent")
     delta, count = header[LAST_OFFSET_DELTA], header[RECORD_COUNT]

@@ -45,6 +45,7 @@ NOTHING: Found = (-1, -1, -1)
 
 
 def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> None:
+    broker.append_now()
     response = ListOffsetsResponse()
     asked: list[tuple[str, ListOffsetsPartition, ListOffsetsPartitionResponse]] = []
     for topic in message.topics:

@@ -97,7 +97,10 @@ def _to_create(
         return []
     names = (each.name for each in wanted if each.name and each.topic_id == ZERO_ID)
     return [
-        name for name in dict.fromkeys(names) if name not in broker.image.topics and _legal(name)
+        name
+        for name in dict.fromkeys(names)
+        # Internal topics are made by those who use them, with settings of their own.
+        if name not in broker.image.topics and name not in INTERNAL_TOPICS and _legal(name)
     ]
 
 

@@ -23,6 +23,7 @@ UNKNOWN = -1
 def handle(
     broker: "Broker", _request: Request, message: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
+    broker.append_now()
     response = DeleteRecordsResponse()
     touched: dict[Directory, None] = {}
     for topic in message.topics:

@@ -21,6 +21,7 @@ NO_EPOCH = -1
 def handle(
     broker: "Broker", _request: Request, message: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
+    broker.append_now()
     response = OffsetForLeaderEpochResponse()
     for topic in message.topics:
         ends = [_end(broker, topic.topic, each) for each in topic.partitions]

@@ -1,10 +1,14 @@
-"""UpdateFeatures, v0-v2: raises or lowers the cluster's features. The controller answers."""
+"""UpdateFeatures, v0-v2: raises or lowers the cluster's features. The controller answers.
+
+v2: one error for the whole request instead of one per feature.
+"""
 
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
 from penstock.errors import KafkaError
 from penstock.wire.messages.k57_update_features import (
+    UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -12,9 +16,27 @@ from penstock.wire.messages.k57_update_features import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+KRAFT_VERSION = "kraft.version"
+
 
 def handle(broker: "Broker", request: Request, message: UpdateFeaturesRequest) -> None:
-    def refused(error: KafkaError) -> UpdateFeaturesResponse:
-        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    # The quorum's own version is not the controller's to change; tools name it with the others.
+    level = broker.metadata.describe().kraft_version
+    settled = [
+        each
+        for each in message.feature_updates
+        if each.feature == KRAFT_VERSION and each.max_version_level == level
+    ]
+    message.feature_updates = [each for each in message.feature_updates if each not in settled]
 
-    broker.ask_controller(request, message, refused)
+    def done(result: UpdateFeaturesResponse | KafkaError) -> None:
+        if isinstance(result, KafkaError):
+            refusal = UpdateFeaturesResponse(error_code=result.code, error_message=result.message)
+            request.reply(refusal)
+            return
+        result.results += [
+            UpdatableFeatureResult(feature=each.feature, error_message=None) for each in settled
+        ]
+        request.reply(result)
+
+    broker.metadata.submit(message, request.api_version, done)
