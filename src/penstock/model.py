@@ -41,6 +41,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+
+
 def id_to_text(value: bytes) -> str:
     """Kafka's spelling of a 16-byte id: url-safe base64 without padding."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

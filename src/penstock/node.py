@@ -38,6 +38,9 @@ LOCK_FILE = ".lock"
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 PROTOCOL_VERSION = 4  # of BrokerRegistration; the others below are 0-2
 STOP_MS_MAX = 4_000
+LAST_WORDS_MS = 200
+DRAIN_STEP_MS = 5
+FINISH_MS_MAX = 500
 ENDPOINT_DEFAULT = VoterEndpoint("CONTROLLER", "localhost", 0)
 
 
@@ -118,6 +121,7 @@ class Node:
                 disk,
                 each.directory_id,
                 waits_for_sync=waits,
+                holds_metadata=disk is self._disks[0],
                 on_failed=self._directory_failed,
                 touch=broker.touch,
             )
@@ -299,9 +303,16 @@ class Node:
         assert self.broker is not None, "a directory fails while the broker runs"
         self.broker.forget_memos()
         if all(each.failed for each in self.broker.hosting.directories):
+            # Those who wait hear of it first; the turn must end for that.
+            at = self.world.clock.mono_ms() + LAST_WORDS_MS
+            self.world.timers.at(at, self._no_directory_left)
+
+    def _no_directory_left(self) -> None:
+        if not self._stopping:
             self._give_up("every log directory has failed. Repair the disks and start again.")
 
     def _give_up(self, reason: str) -> None:
+        self._stopping = True
         log.critical("%s", reason)
         self.failure = reason
         self._end()
@@ -343,7 +354,18 @@ class Node:
         )
         busy = any(partition.log.busy for partition in broker.hosting.all())
         if (unanswered or busy) and now < until:
-            self.world.timers.at(now + 5, lambda: self._drain(broker, until))
+            self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(broker, until))
+            return
+        for listener in broker.listeners:
+            for connection in listener.connections:
+                connection.peer.finish()
+        self._part(broker, min(until, now + FINISH_MS_MAX))
+
+    def _part(self, broker: Broker, until: float) -> None:
+        """Let the peers read what they were sent, for a moment; then write everything out."""
+        now = self.world.clock.mono_ms()
+        if any(listener.connections for listener in broker.listeners) and now < until:
+            self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._part(broker, until))
             return
         for listener in broker.listeners:
             listener.close_all()

@@ -34,7 +34,7 @@ class FakePeer:
         self.sent = bytearray()
         self.unsent_bytes = 0
         self.paused = False
-        self.closed = False
+        self.closed = self.finished = False
 
     def send(self, parts: Sequence[Part]) -> None:
         for part in parts:
@@ -52,6 +52,9 @@ class FakePeer:
 
     def resume(self) -> None:
         self.paused = False
+
+    def finish(self) -> None:
+        self.finished = True
 
     def close(self) -> None:
         self.closed = True

@@ -1,6 +1,5 @@
 """Requests that wait: long polls, acknowledgements, and their deadlines."""
 
-import pytest
 from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR = 7, 56
@@ -144,9 +143,6 @@ def test_a_batch_that_comes_again_is_stored_once() -> None:
     assert bench.broker.find("t", 0).log.end_offset == 3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the snapshot of a clean stop keeps the last batch of a producer only"
-)
 def test_batches_that_come_again_after_a_clean_restart_are_known() -> None:
     bench = Bench()
     bench.create_topic("t")

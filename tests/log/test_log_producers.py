@@ -186,3 +186,34 @@ def test_a_failed_chore_stops_the_log() -> None:
     settle(log)
     with pytest.raises(DiskFailed):
         append(log, batch(b"y"))
+
+
+def test_a_clean_stop_keeps_all_batches_that_may_come_again() -> None:
+    producers = Producers()
+    batches = tuple((sequence, 10 + sequence, 0, 1000) for sequence in range(5))
+    producers.states[7] = (0, 4, 1000, -1, -1, batches)
+    again = Producers()
+    again.load_snapshot(producers.to_snapshot(), 1000, 10_000)
+    again.load_window(producers.to_window(15) or b"", 15)
+    assert again.states == producers.states
+
+
+@pytest.mark.parametrize("end_offset", [14, 16])
+def test_the_batches_of_another_stop_do_not_count(end_offset: int) -> None:
+    producers = Producers()
+    producers.states[7] = (0, 1, 1000, -1, -1, ((0, 13, 0, 1000), (1, 14, 0, 1000)))
+    again = Producers()
+    again.load_snapshot(producers.to_snapshot(), 1000, 10_000)
+    again.load_window(producers.to_window(15) or b"", end_offset)
+    assert len(again.states[7][5]) == 1
+
+
+def test_a_window_that_is_not_whole_does_not_count() -> None:
+    producers = Producers()
+    producers.states[7] = (0, 1, 1000, -1, -1, ((0, 13, 0, 1000), (1, 14, 0, 1000)))
+    window = producers.to_window(15) or b""
+    for size in range(len(window)):
+        again = Producers()
+        again.load_snapshot(producers.to_snapshot(), 1000, 10_000)
+        again.load_window(window[:size], 15)
+        assert len(again.states[7][5]) == 1

@@ -28,12 +28,14 @@ class Directory:
         directory_id: bytes,
         *,
         waits_for_sync: bool,
+        holds_metadata: bool,
         on_failed: Callable[["Directory"], None],
         touch: Callable[[], None],
     ) -> None:
         self.disk = disk
         self.directory_id = directory_id
         self.waits_for_sync = waits_for_sync
+        self.holds_metadata = holds_metadata
         self.failed: DiskFailed | None = None
         self.files = FileCache(disk)
         self.partitions: dict[Partition, None] = {}

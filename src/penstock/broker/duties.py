@@ -27,6 +27,7 @@ class Duties:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
+        self._metadata_checkpoint = 0
         settings = broker.settings
         self._every("recovery points", settings.checkpoint_ms, self._checkpoint)
         self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._high_watermarks)
@@ -54,8 +55,13 @@ class Duties:
             self._broker.hosting.checkpoint(directory)
 
     def _high_watermarks(self) -> None:
+        hosting = self._broker.hosting
+        durable_metadata = self._broker.metadata.describe().high_watermark
         for directory in self._working():
-            self._broker.hosting.checkpoint_high_watermarks(directory)
+            hosting.checkpoint_high_watermarks(directory)
+            if directory.holds_metadata and durable_metadata > self._metadata_checkpoint:
+                self._metadata_checkpoint = durable_metadata
+                hosting.checkpoint(directory)
 
     def _retention(self) -> None:
         now_ms = self._broker.world.clock.wall_ms()

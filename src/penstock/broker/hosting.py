@@ -30,7 +30,7 @@ from penstock.log.checkpoints import (
 )
 from penstock.log.directory import Kind, marked_name
 from penstock.log.log import Log
-from penstock.model import TopicPartition, id_to_text
+from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
 from penstock.replication.leader import Leader
 from penstock.world import DiskFailed
 
@@ -175,6 +175,8 @@ class Hosting:
 
     def _checkpoint_files(self, directory: Directory) -> list[tuple[str, bytes]]:
         points, starts = {}, {}
+        if directory.holds_metadata:
+            points[METADATA_PARTITION] = self._broker.metadata.describe().high_watermark
         for partition in directory.partitions:
             place = TopicPartition(partition.topic, partition.index)
             points[place] = partition.log.recovery_point

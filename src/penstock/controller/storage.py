@@ -234,6 +234,7 @@ def open_directories_now(
                 f"{META_PROPERTIES}, while other directories do. If it is a new disk, restore "
                 "the metadata from a copy; formatting it would start an empty cluster."
             )
+        _check_empty(disks[0])
         if not sole_voter:
             raise NotFormatted(
                 f"{disks[0].root} is not formatted, and in a quorum of several voters it is not "
@@ -252,6 +253,18 @@ def open_directories_now(
         each or _adopt_now(disk, known[0], clock, entropy)
         for disk, each in zip(disks, found, strict=True)
     ]
+
+
+def _check_empty(disk: Disk) -> None:
+    """A directory without meta.properties is formatted only if it never held a cluster's data."""
+    if not disk.exists(METADATA_DIRECTORY):
+        return
+    if any(name.endswith((".log", "quorum-state")) for name in disk.list(METADATA_DIRECTORY)):
+        raise NotFormatted(
+            f"{disk.root} has no {META_PROPERTIES}, but it holds a metadata log "
+            f"({METADATA_DIRECTORY}). Restore {META_PROPERTIES} from a copy, or use an empty "
+            "directory; formatting this one would start an empty cluster over the old data."
+        )
 
 
 def _adopt_now(disk: Disk, first: MetaProperties, clock: Clock, entropy: Entropy) -> MetaProperties:

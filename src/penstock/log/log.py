@@ -26,6 +26,7 @@ from penstock.log.directory import (
     SNAPSHOT,
     TIME_INDEX,
     TXN_INDEX,
+    WINDOW_FILE,
     format_metadata,
     segment_file,
 )
@@ -549,6 +550,9 @@ class Log:
         if self.end_offset not in self.snapshots and self.end_offset > 0:
             snapshot = segment_file(directory, self.end_offset, SNAPSHOT)
             disk.put_now(snapshot, self.producers.to_snapshot())
+        window = self.producers.to_window(self.end_offset)
+        if window is not None:
+            disk.put_now(f"{directory}/{WINDOW_FILE}", window)
         self._unsynced.clear()
         self.synced_offset = self.end_offset
         active.file.close()

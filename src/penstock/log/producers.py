@@ -58,6 +58,15 @@ _SNAPSHOT_CRC_START = 6
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
+# A file of our own beside the snapshot of a clean stop: version, crc, end offset, then per
+# producer its id and how many batches follow.
+_WINDOW_VERSION = 1
+_WINDOW_HEAD = struct.Struct(">hIq")
+_WINDOW_CRC_START = 6
+_WINDOW_PRODUCER = struct.Struct(">qb")
+_WINDOW_BATCH = struct.Struct(">iqiq")
+
+
 class CorruptSnapshot(Exception):
     """A producer snapshot that is not whole."""
 
@@ -260,6 +269,39 @@ class Producers:
             )
         body = b"".join(parts)
         return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+
+    def to_window(self, end_offset: int) -> bytes | None:
+        """The batches that a snapshot has no place for: it keeps the last one of a producer, and
+        a producer whose answers were lost by the stop may send any of the last five again."""
+        parts = []
+        for producer_id, state in self.states.items():
+            batches = state[BATCHES]
+            if len(batches) > 1:
+                parts.append(_WINDOW_PRODUCER.pack(producer_id, len(batches)))
+                parts += (_WINDOW_BATCH.pack(*batch) for batch in batches)
+        if not parts:
+            return None
+        body = struct.pack(">q", end_offset) + b"".join(parts)
+        return struct.pack(">hI", _WINDOW_VERSION, crc32c(body)) + body
+
+    def load_window(self, data: bytes, end_offset: int) -> None:
+        """Take over the batches of a clean stop at `end_offset`; anything else is left alone."""
+        if len(data) < _WINDOW_HEAD.size:
+            return
+        version, crc, written_at = _WINDOW_HEAD.unpack_from(data)
+        known = version == _WINDOW_VERSION and written_at == end_offset
+        if not known or crc32c(data[_WINDOW_CRC_START:]) != crc:
+            return
+        position = _WINDOW_HEAD.size
+        while position < len(data):
+            producer_id, count = _WINDOW_PRODUCER.unpack_from(data, position)
+            position += _WINDOW_PRODUCER.size
+            end = position + count * _WINDOW_BATCH.size
+            batches = tuple(_WINDOW_BATCH.iter_unpack(data[position:end]))
+            position = end
+            state = self.states.get(producer_id)
+            if state is not None and state[BATCHES][-1:] == batches[-1:]:
+                self.states[producer_id] = (*state[:BATCHES], batches)
 
     def load_snapshot(self, data: bytes, now_ms: int, expiration_ms: int) -> None:
         """Take over a snapshot; CorruptSnapshot, and nothing changed, if it is not whole."""

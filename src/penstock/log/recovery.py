@@ -24,6 +24,7 @@ from penstock.log.directory import (
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
+    WINDOW_FILE,
     parse_segment_file,
     segment_file,
 )
@@ -218,7 +219,11 @@ def _load(
         loaded = _load_active(opening)
         if loaded is not None:
             active, end_offset = loaded
-            return active, _producers_at(opening, end_offset), end_offset
+            producers = _producers_at(opening, end_offset)
+            if WINDOW_FILE in opening.names:
+                window = read_whole(opening.disk, f"{opening.directory}/{WINDOW_FILE}")
+                producers.load_window(window or b"", end_offset)
+            return active, producers, end_offset
         opening.recovery.complaints.append("the last segment's indexes do not fit its log")
     return _scan_from(opening, first)
 

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from penstock.log.checkpoints import RECOVERY_POINTS, read_offsets
 from penstock.log.config import LogConfig
 from penstock.log.directory import LOG, parse_segment_file
 from penstock.log.log import Log
 from penstock.log.recovery import open_log
 from penstock.log.retention import advance_start, delete_old_segments
-from penstock.model import METADATA_TOPIC_ID
+from penstock.model import METADATA_PARTITION, METADATA_TOPIC_ID
+from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.log_protocol import BATCH_BYTES_MAX
 from penstock.world import Clock, Cold, Disk, DiskFailed, Done
 
@@ -16,12 +18,20 @@ SEGMENT_BYTES = 1 << 30
 
 
 class StoredLog:
-    """Satisfies log_protocol.MetadataLog. Everything below `recovered_to` is known to be safe."""
+    """Satisfies log_protocol.MetadataLog. Snapshots hold everything below `recovered_to`; what is
+    below `durable_to` was synced, so a log that cannot show it is corrupt and is not cut."""
 
     def __init__(
-        self, disk: Disk, directory: str, config: LogConfig, clock: Clock, recovered_to: int
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        clock: Clock,
+        recovered_to: int,
+        durable_to: int = 0,
     ) -> None:
         self._clock = clock
+        self._durable_to = max(durable_to, recovered_to)
         # Snapshots alone decide what goes; age and size never do.
         config = replace(config, delete=True, retention_ms=-1, retention_bytes=-1)
         now_ms = clock.wall_ms()
@@ -32,6 +42,7 @@ class StoredLog:
                 # A snapshot holds all that the log has, and more: begin anew behind it.
                 log.active.file.close()
                 log = self._open(disk, directory, config, recovered_to, recovered_to)
+            self._check_durable(log, f"{disk.root}/{directory}")
         else:
             log = Log.create(
                 disk, directory, METADATA_TOPIC_ID, config, now_ms, start_offset=recovered_to
@@ -47,9 +58,18 @@ class StoredLog:
             config,
             now_ms=self._clock.wall_ms(),
             clean=False,
-            recovery_point=recovered_to,
+            recovery_point=max(self._durable_to, recovered_to),
             start_offset=start_offset,
         )
+
+    def _check_durable(self, log: Log, where: str) -> None:
+        broken = log.recovery.corrupt[0][0] if log.recovery.corrupt else log.end_offset
+        if broken < self._durable_to:
+            raise QuorumFilesCorrupt(
+                f"The metadata log in {where} is broken at offset {broken}, although everything "
+                f"below {self._durable_to} was durable. Nothing was changed. Restore the directory "
+                "from a copy, or repair the disk under it."
+            )
 
     @property
     def start_offset(self) -> int:
@@ -121,4 +141,6 @@ def open_stored_log(
 ) -> Callable[[int], StoredLog]:
     """What the quorum calls once it knows up to where a snapshot covers the log."""
     config = LogConfig(segment_bytes=segment_bytes, message_bytes_max=BATCH_BYTES_MAX)
-    return lambda recovered_to: StoredLog(disk, directory, config, clock, recovered_to)
+    points = read_offsets(disk, RECOVERY_POINTS).offsets
+    durable_to = points.get(METADATA_PARTITION, 0)
+    return lambda recovered_to: StoredLog(disk, directory, config, clock, recovered_to, durable_to)

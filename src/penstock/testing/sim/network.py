@@ -47,6 +47,7 @@ class SimPeer:
         self._wire = bytearray()  # on its way to this end
         self._ended = False  # nothing more will come from the other end
         self._arriving = False  # an event for this end is in the heap
+        self._finishing = False  # what comes is thrown away
 
     # -- sending
 
@@ -134,6 +135,8 @@ class SimPeer:
         del self._wire[:size]
         self.received_bytes += size
         self._simulation.note(f"{size} {crc32(data)}\n")
+        if self._finishing:
+            return
         if room is not None:
             room[:size] = data
             receiver.filled(size)
@@ -149,6 +152,13 @@ class SimPeer:
         self.expect()
 
     # -- ending
+
+    def finish(self) -> None:
+        self._finishing = True
+        if self.other is not None:
+            self.other._ended = True
+            self.other.expect()
+        self.resume()
 
     def close(self) -> None:
         self._simulation.schedule(0.0, self.world, self.drop, "close")
