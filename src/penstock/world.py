@@ -58,7 +58,9 @@ class File(Protocol):
     """An append-only file. Offsets count bytes from its start."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """What a person would call it, for messages; not a path to hand to the Disk."""
+        ...
 
     @property
     def size(self) -> int: ...

@@ -114,8 +114,8 @@ def stage_produced(
 ) -> tuple[list[Stage], list[int | KafkaError]]:
     """Stages for what producers sent, and each batch's result. The last stage may be empty.
 
-    Hot path: locals instead of attributes, plain tuples, nothing made per batch but the prefix,
-    a slice and, for an idempotent producer, its next state. stage_stored is the plain twin.
+    Hot path: locals instead of attributes, plain tuples, nothing made per batch but, for an
+    idempotent producer, its next state. stage_stored is the plain twin.
     """
     config, active = log.config, log.active
     segment_bytes, interval = config.segment_bytes, config.index_interval_bytes
@@ -128,6 +128,7 @@ def stage_produced(
     room = index_room(config) - max(len(active.index), len(active.times))
     largest, unindexed = stage.largest_timestamp, stage.unindexed_bytes
     parts, states, staged = stage.parts, log.producers.states, stage.producers
+    prefix_into = PREFIX.pack_into
     for view, header in batches:
         size, timestamp = header[1] + LENGTH_OVERHEAD, header[8]
         if size > bytes_max:
@@ -152,8 +153,12 @@ def stage_produced(
             staged[producer_id] = next_state  # type: ignore[assignment]  # a state: see above
             if next_state[4] == offset:  # type: ignore[index]
                 stage.started.append((offset, producer_id))
-        parts.append(PREFIX.pack(offset, header[1], leader_epoch))
-        parts.append(view[_PREFIX_BYTES:])
+        try:
+            prefix_into(view, 0, offset, header[1], leader_epoch)  # in place: it was received here
+            parts.append(view)
+        except TypeError:  # bytes do not let us
+            parts.append(PREFIX.pack(offset, header[1], leader_epoch))
+            parts.append(view[_PREFIX_BYTES:])
         if timestamp > largest:
             largest, stage.largest_offset = timestamp, last
         if unindexed > interval:

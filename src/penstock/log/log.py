@@ -294,7 +294,7 @@ class Log:
                 made.append(self.disk.open(path, create=True))
                 made[-1].append(stage.parts)
         except DiskFailed:
-            self._take_back(first, made)
+            self._take_back(first, stages[1 : len(made) + 1], made)
             raise
         if first.parts:
             self._commit(first, leader_epoch)
@@ -302,15 +302,15 @@ class Log:
             self._start_segment(ActiveSegment(stage.base_offset, file, now_ms))
             self._commit(stage, leader_epoch)
 
-    def _take_back(self, first: Stage, made: list[File]) -> None:
+    def _take_back(self, first: Stage, stages: list[Stage], made: list[File]) -> None:
         """Undo a turn that was written in part. Waits for the disk, which a turn else never
         does: done later, it would meet the next turn's writes to the same names."""
         try:
             if self.active.file.size > first.position:
                 self.active.file.truncate_now(first.position)
-            for file in made:
+            for stage, file in zip(stages, made, strict=True):
                 file.close()
-                self.disk.remove_now(file.path)
+                self.disk.remove_now(segment_file(self.directory, stage.base_offset, LOG))
         except DiskFailed as failure:
             self.chores.failure = failure
 
@@ -510,7 +510,7 @@ class Log:
         kept = {segment.path(LOG) for segment in closed} | {active.file.path}
         self._unsynced = {file: None for file in self._unsynced if file.path in kept}
         self._unsynced[active.file] = None
-        self.files.drop(active.file.path)
+        self.files.drop(segment_file(self.directory, active.base_offset, LOG))
         self.adopt(list(closed))
         self.active = active
         self.end_offset = end_offset
