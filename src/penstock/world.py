@@ -59,7 +59,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """What a person would call it, for messages; not a path to hand to the Disk."""
+        """Relative to the root of its Disk."""
         ...
 
     @property

@@ -185,7 +185,8 @@ def test_a_bad_checksum_below_the_recovery_point_is_reported_and_kept() -> None:
     position = data.index(bad[2])
     disk.corrupt(log.active.file.path, position + 70, b"!")
     again = reopen(disk, clean=False, recovery_point=log.end_offset)
-    assert again.recovery.corrupt == [(bad[0], position, log.active.file.path)]
+    where = f"{disk.root}/{log.active.file.path}"
+    assert again.recovery.corrupt == [(bad[0], position, where)]
     assert again.recovery.truncated_bytes == 0
     assert again.end_offset == log.end_offset
     assert [each[:2] for each in split(stored(again))] == [each[:2] for each in batches]

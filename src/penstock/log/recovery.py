@@ -348,7 +348,7 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
         if not whole:
             if base_offset >= opening.recovery_point or opening.salvage:
                 break
-            recovery.corrupt.append((base_offset, position, file.path))
+            recovery.corrupt.append((base_offset, position, f"{opening.disk.root}/{file.path}"))
         segment.note(last, len(batch), header[MAX_TIMESTAMP], opening.config.index_interval_bytes)
         expected = last + 1
         if header[LEADER_EPOCH] > opening.epochs.latest:
@@ -360,8 +360,10 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
     # A hole below the recovery point at the end of a closed segment is compaction's.
     if file.size > segment.size and expected < opening.recovery_point and not opening.salvage:
         raise LogCorrupted(
-            f"{file.path}: no batch at byte {segment.size} (offset {expected}), although offsets "
-            f"below {opening.recovery_point} were durable; move the file away or ask to salvage"
+            f"{opening.disk.root}/{file.path}: no batch at byte {segment.size} (offset "
+            f"{expected}), although offsets below {opening.recovery_point} were durable. Restore "
+            f"the file from a copy; or, giving up what follows, cut it to {segment.size} bytes, "
+            "remove the segments after it, and start again"
         )
     return segment, expected
 
@@ -372,7 +374,8 @@ def _rebuild(opening: _Opening, place: int) -> None:
     producers = _producers_at(opening, base)
     segment, _ = _scan(opening, place, producers)
     if segment.size < segment.file.size:
-        raise LogCorrupted(f"{segment.file.path}: no batch at byte {segment.size}")
+        where = f"{opening.disk.root}/{segment.file.path}"
+        raise LogCorrupted(f"{where}: no batch at byte {segment.size}")
     _write_indexes(opening, segment)
 
 

@@ -45,7 +45,7 @@ def _complaint(what: str, error: OSError) -> DiskFailed:
 class RealFile:
     """An open file. The descriptor goes when the last reference (a range being sent) does."""
 
-    __slots__ = ("_closed", "_disk", "_fd", "_name_synced", "_nowait", "path", "size")
+    __slots__ = ("_closed", "_disk", "_fd", "_name_synced", "_nowait", "_where", "path", "size")
 
     def __init__(self, disk: "RealDisk", path: str, fd: int, *, fresh: bool) -> None:
         self._disk = disk
@@ -54,6 +54,7 @@ class RealFile:
         self._name_synced = not fresh
         self._nowait = bool(_NOWAIT)
         self.path = path
+        self._where = f"{disk.root}/{path}"
         self.size = os.fstat(fd).st_size
 
     def __del__(self) -> None:
@@ -72,9 +73,9 @@ class RealFile:
                 self._write_parts(parts)
         except OSError as error:
             self.size = before
-            with _complaints(f"cannot cut {self.path} back"):
+            with _complaints(f"cannot cut {self._where} back"):
                 os.ftruncate(self._fd, before)
-            raise _complaint(f"cannot write {self.path}", error) from error
+            raise _complaint(f"cannot write {self._where}", error) from error
 
     def _write(self, part: Buffer) -> None:
         written = os.write(self._fd, part)
@@ -112,7 +113,7 @@ class RealFile:
             if error.errno in _NO_NOWAIT:
                 self._nowait = False
                 return os.pread(self._fd, size, position)
-            raise DiskFailed(f"cannot read {self.path}: {error.strerror}") from error
+            raise DiskFailed(f"cannot read {self._where}: {error.strerror}") from error
         if got < size:
             raise Cold(self, position, size)
         return bytes(target)
@@ -130,14 +131,14 @@ class RealFile:
             raise Cold(self, position, size) from None
         except OSError as error:
             if error.errno not in _NO_NOWAIT:
-                raise DiskFailed(f"cannot read {self.path}: {error.strerror}") from error
+                raise DiskFailed(f"cannot read {self._where}: {error.strerror}") from error
             self._nowait = False
 
     def warm(self, position: int, size: int, done: Done) -> None:
         self._disk.offload(lambda: self._read_in(position, size), done)
 
     def _read_in(self, position: int, size: int) -> None:
-        with _complaints(f"cannot read {self.path}"):
+        with _complaints(f"cannot read {self._where}"):
             target = bytearray(READ_AHEAD_BYTES)
             end = position + max(size, READ_AHEAD_BYTES)
             while position < end:
@@ -147,7 +148,7 @@ class RealFile:
                 position += got
 
     def read_now(self, position: int, size: int) -> bytes:
-        with _complaints(f"cannot read {self.path}"):
+        with _complaints(f"cannot read {self._where}"):
             parts = []
             while size > 0 and (part := os.pread(self._fd, size, position)):
                 parts.append(part)
@@ -164,17 +165,17 @@ class RealFile:
         self._cut(size)
 
     def _cut(self, size: int) -> None:
-        with _complaints(f"cannot truncate {self.path}"):
+        with _complaints(f"cannot truncate {self._where}"):
             os.ftruncate(self._fd, size)
 
     def sync(self, done: Done) -> None:
         self._disk.offload(self.sync_now, done)
 
     def sync_now(self) -> None:
-        with _complaints(f"cannot sync {self.path}"):
+        with _complaints(f"cannot sync {self._where}"):
             os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
             if not self._name_synced:
-                self._disk.sync_name(self.path)
+                self._disk.sync_name(self._where)
                 self._name_synced = True
 
     def close(self) -> None:
@@ -215,12 +216,12 @@ class RealDisk:
         with _complaints(f"cannot open {self._at(path)}"):
             flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
             try:
-                return RealFile(self, self._at(path), os.open(self._at(path), flags), fresh=False)
+                return RealFile(self, path, os.open(self._at(path), flags), fresh=False)
             except FileNotFoundError:
                 if not create:
                     raise
             fd = os.open(self._at(path), flags | os.O_CREAT, 0o644)
-            return RealFile(self, self._at(path), fd, fresh=True)
+            return RealFile(self, path, fd, fresh=True)
 
     def list(self, path: str = "") -> list[str]:
         with _complaints(f"cannot list {self._at(path)}"):
