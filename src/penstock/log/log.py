@@ -279,10 +279,10 @@ class Log:
         `leader_epoch` is that of the whole turn, or -1 if each batch has its own."""
         first = stages[0]
         if len(stages) == 1:
-            if first.size - first.position <= _JOIN_BYTES_MAX:
-                self.active.file.append((b"".join(first.parts),))
-            else:
-                self.active.file.append(first.parts)
+            parts: Sequence[Buffer] = first.parts
+            if len(parts) > 1 and first.size - first.position <= _JOIN_BYTES_MAX:
+                parts = (b"".join(parts),)
+            self.active.file.append(parts)
             self._commit(first, leader_epoch)
             return
         made: list[File] = []
