@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.broker.broker import Broker
 from penstock.broker.directory import Directory
 from penstock.broker.duties import Duties
-from penstock.broker.listener import Listener
+from penstock.broker.listener import Door, Listener
 from penstock.broker.loading import load_partitions, read_clean_marker, write_clean_marker
 from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import Listener as ListenerConfig
@@ -59,6 +59,7 @@ class Node:
         self.cluster_id = cluster_id or ""  # of the data, once it is open
         self.failure: str | None = None
         self._disks: list[Disk] = []
+        self._doors: list[Door] = []
         self._duties: Duties | None = None
         self._on_ready: Callable[[], None] = lambda: None
         self._on_stopped: Callable[[], None] = lambda: None
@@ -88,6 +89,7 @@ class Node:
 
     def _open(self) -> None:
         config = self.config
+        self._doors = [self._open_door(wanted) for wanted in config.listeners]
         data_disks: list[Disk] = []
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
             disk = self.world.disk(root)
@@ -176,17 +178,21 @@ class Node:
 
     def _listen(self, broker: Broker) -> None:
         controllers = self.config.controller_listener_names
-        for wanted in self.config.listeners:
+        for wanted, door in zip(self.config.listeners, self._doors, strict=True):
             listener = Listener(broker, wanted.name, controller=wanted.name in controllers)
-            try:
-                listener.open(wanted.host, wanted.port)
-            except OSError as error:
-                raise StartRefused(
-                    f"Cannot listen on {wanted.host or '*'}:{wanted.port}"
-                    f" ({error.strerror or error}). Stop what uses that address, or choose another"
-                    f" one: --set listeners={wanted.name}://{wanted.host or '127.0.0.1'}:PORT"
-                ) from error
+            listener.open(door)
             broker.listeners.append(listener)
+
+    def _open_door(self, wanted: ListenerConfig) -> Door:
+        """Take an address, before anything is written."""
+        try:
+            return Door(self.world.network, wanted.host, wanted.port)
+        except OSError as error:
+            raise StartRefused(
+                f"Cannot listen on {wanted.host or '*'}:{wanted.port}: {error.strerror or error}."
+                " Stop what uses that address, if something does, or choose one of this machine:"
+                f" --set listeners={wanted.name}://127.0.0.1:PORT"
+            ) from error
 
     def advertised(self, listener: Listener) -> tuple[str, int]:
         """Where clients of this listener are sent."""
@@ -396,9 +402,8 @@ class Node:
         self._on_stopped()
 
     def _let_go(self) -> None:
-        if self.broker is not None:
-            for listener in self.broker.listeners:
-                listener.stop_accepting()
+        for door in self._doors:
+            door.listening.close()
         for disk in self._disks:
             disk.unlock()
         self._disks.clear()
@@ -433,9 +438,10 @@ def run_node(
 
     StartRefused if it cannot start. `cluster_id` is the cluster that its data must belong to.
     """
-    from penstock.real.process import run_until_signal
+    from penstock.real.process import prepare, run_until_signal
     from penstock.real.world import RealWorld
 
+    prepare()
     world = RealWorld()
     node = Node(world, config, cluster_id)
 

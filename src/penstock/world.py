@@ -21,6 +21,10 @@ class DiskFull(DiskFailed):
     """No room left. Nothing of the write remains; reads and deletions go on."""
 
 
+class TooManyFiles(DiskFailed):
+    """This process may open no more files (ulimit -n). The disk itself is fine."""
+
+
 class Cold(Exception):
     """The bytes are not in memory: call `file.warm(position, size, done)`, then ask again."""
 
@@ -277,4 +281,8 @@ class World(Protocol):
 
     def disk(self, root: str) -> Disk:
         """The directory tree at `root`, made if it is missing."""
+        ...
+
+    def files_left(self) -> int:
+        """How many more files this process may open, less a few that must stay free."""
         ...

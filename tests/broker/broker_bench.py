@@ -101,26 +101,31 @@ class Bench:
 
     def connect(self, peer: FakePeer | None = None) -> tuple[Connection, FakePeer]:
         peer = peer or FakePeer()
-        return self.listener._accept(peer), peer
+        return self.listener.accept(peer), peer
 
     def turn(self, *calls: Callable[[], Any]) -> None:
         for call in calls:
             call()
         self.world.end_turn()
 
-    def receive(self, connection: Connection, data: bytes) -> None:
-        """As the network would hand it over: into the room there is, the rest as a view."""
+    def receive(self, connection: Connection, data: bytes) -> bytes:
+        """As the network would hand it over: into the room there is, the rest as a view. What a
+        connection that was paused did not take comes back."""
         left = memoryview(data)
         while left:
             room = connection.room
             if room is None:
                 connection.received(left)
                 break
+            if not len(room):
+                self.world.end_turn()
+                return bytes(left)
             size = min(len(room), len(left))
             room[:size] = left[:size]
             connection.filled(size)
             left = left[size:]
         self.world.end_turn()
+        return b""
 
     def settle(self, duration_ms: float = 100.0) -> None:
         self.simulation.run_for(duration_ms)

@@ -1,8 +1,17 @@
 """Memory for frames under way: claimed, grown, bounded, given back."""
 
-from broker_bench import API_VERSIONS, PRODUCE, Bench, api_versions, produce, replies
+from broker_bench import (
+    API_VERSIONS,
+    PRODUCE,
+    Bench,
+    FakePeer,
+    api_versions,
+    produce,
+    replies,
+)
 
-from penstock.broker.frames import FIRST_BYTES_MAX, POOLED_BYTES, FramePool
+from penstock.broker.connection import Connection
+from penstock.broker.frames import FIRST_BYTES, GROWTH, FramePool
 
 CLAIM = 100 * 1024 * 1024 - 1
 
@@ -11,7 +20,7 @@ def test_a_large_claim_costs_no_more_than_the_first_buffer() -> None:
     bench = Bench()
     connection, _peer = bench.connect()
     bench.receive(connection, CLAIM.to_bytes(4) + bytes(20))
-    assert bench.broker.frames.lent_bytes <= FIRST_BYTES_MAX
+    assert bench.broker.frames.lent_bytes <= FIRST_BYTES
 
 
 def test_a_buffer_grows_with_the_bytes_that_come() -> None:
@@ -20,7 +29,7 @@ def test_a_buffer_grows_with_the_bytes_that_come() -> None:
     bench.receive(connection, CLAIM.to_bytes(4) + bytes(20))
     for _ in range(10):
         bench.receive(connection, bytes(1024 * 1024))
-    assert bench.broker.frames.lent_bytes <= 2 * 11 * 1024 * 1024
+    assert bench.broker.frames.lent_bytes <= GROWTH * 11 * 1024 * 1024
 
 
 def test_a_connection_that_ends_within_a_frame_gives_its_buffer_back() -> None:
@@ -37,7 +46,7 @@ def test_a_buffer_goes_back_when_its_frame_was_handled() -> None:
     connection, peer = bench.connect()
     request = bench.frame(PRODUCE, produce("t", b"x" * 500_000))
     bench.receive(connection, request[:1_000])
-    assert bench.broker.frames.lent_bytes == POOLED_BYTES
+    assert bench.broker.frames.lent_bytes == FIRST_BYTES
     bench.receive(connection, request[1_000:])
     assert bench.broker.frames.lent_bytes == 0
     bench.settle()
@@ -46,30 +55,49 @@ def test_a_buffer_goes_back_when_its_frame_was_handled() -> None:
 
 def test_a_buffer_is_lent_again_only_after_the_turn() -> None:
     pool = FramePool()
-    first = pool.borrow(1_000_000)
-    pool.give_back(first)
-    assert pool.borrow(1_000_000) is not first
+    first = pool.first(1_500_000, 1_000_000)
+    pool.give_back("a", first)
+    assert pool.first(1_500_000, 1_000_000) is not first
     pool.turn_ended()
-    assert pool.borrow(1_000_000) is first
+    assert pool.first(1_500_000, 1_000_000) is first
 
 
-def test_over_the_limit_of_the_node_new_frames_wait() -> None:
-    bench = Bench()
-    bench.broker.frames._bytes_max = 3 * POOLED_BYTES
-    held = [bench.connect() for _ in range(3)]
+def begin(bench: Bench, count: int, arrived: int) -> list[tuple[Connection, FakePeer]]:
+    """So many connections, each with the beginning of a frame."""
+    held = [bench.connect() for _ in range(count)]
     for connection, _peer in held:
-        bench.receive(connection, (2_000_000).to_bytes(4) + bytes(8))
-    assert [peer.paused for _, peer in held] == [False, False, True]
+        bench.receive(connection, CLAIM.to_bytes(4) + bytes(20))
+        bench.receive(connection, bytes(arrived - 20))
+    return held
+
+
+def test_over_the_limit_of_the_node_frames_wait_but_one() -> None:
+    bench = Bench()
+    bench.broker.frames._bytes_max = FIRST_BYTES
+    held = begin(bench, 4, FIRST_BYTES)
+    assert [peer.paused for _, peer in held] == [False, True, True, True]
+
+
+def test_a_frame_that_waited_goes_on_when_another_has_ended() -> None:
+    bench = Bench()
+    bench.broker.frames._bytes_max = FIRST_BYTES
+    held = begin(bench, 3, FIRST_BYTES)
     held[0][0].closed()
     bench.turn(bench.broker.touch)
-    assert not held[2][1].paused
+    assert [peer.paused for _, peer in held[1:]] == [False, True]
+
+
+def test_what_waiting_frames_hold_stays_small() -> None:
+    bench = Bench()
+    bench.broker.frames._bytes_max = FIRST_BYTES
+    begin(bench, 50, FIRST_BYTES)
+    assert bench.broker.frames.lent_bytes <= 50 * FIRST_BYTES + GROWTH * FIRST_BYTES
 
 
 def test_small_frames_pass_while_large_ones_wait() -> None:
     bench = Bench()
-    bench.broker.frames._bytes_max = POOLED_BYTES
-    connection, _ = bench.connect()
-    bench.receive(connection, (2_000_000).to_bytes(4) + bytes(8))
+    bench.broker.frames._bytes_max = FIRST_BYTES
+    begin(bench, 2, FIRST_BYTES)
     other, peer = bench.connect()
     bench.receive(other, bench.frame(API_VERSIONS, api_versions()))
     assert len(replies(peer, [API_VERSIONS])) == 1
@@ -78,26 +106,14 @@ def test_small_frames_pass_while_large_ones_wait() -> None:
 def test_frames_that_fill_the_node_do_not_keep_each_other_from_ending() -> None:
     bench = Bench()
     bench.create_topic("t")
-    bench.broker.frames._bytes_max = 2 * POOLED_BYTES
+    bench.broker.frames._bytes_max = 2 * FIRST_BYTES
     request = bench.frame(PRODUCE, produce("t", b"x" * 500_000))
     held = [bench.connect() for _ in range(4)]
-    for connection, _peer in held:
-        bench.receive(connection, request[:1_000])
-    for _ in held:
+    left = {connection: request for connection, _ in held}
+    for _ in range(1_000):
         for connection, peer in held:
-            if not peer.paused and connection.room is not None:
-                bench.receive(connection, request[1_000:])
+            if left[connection] and not peer.paused:
+                now, later = left[connection][:50_000], left[connection][50_000:]
+                left[connection] = bench.receive(connection, now) + later
     bench.settle()
     assert [len(replies(peer, [PRODUCE])) for _, peer in held] == [1, 1, 1, 1]
-
-
-def test_a_frame_that_grows_over_the_limit_of_the_node_waits() -> None:
-    bench = Bench()
-    bench.broker.frames._bytes_max = 4 * POOLED_BYTES
-    held = [bench.connect() for _ in range(2)]
-    for connection, _peer in held:
-        bench.receive(connection, CLAIM.to_bytes(4) + bytes(POOLED_BYTES))
-    assert [peer.paused for _, peer in held] == [False, True]
-    held[0][0].closed()
-    bench.turn(bench.broker.touch)
-    assert not held[1][1].paused

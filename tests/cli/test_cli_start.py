@@ -2,6 +2,8 @@
 
 import errno
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -71,9 +73,70 @@ def test_the_banner_says_what_is_where_and_what_to_try(node: FakeNode) -> None:
     assert "PLAINTEXT://127.0.0.1:9192" in ran.out
     assert "/somewhere" in ran.out
     assert started(node).durability in ran.out
-    assert "penstock --bootstrap 127.0.0.1:9192 topic create" in ran.out
+    assert " --bootstrap 127.0.0.1:9192 topic create" in ran.out
     assert "produce" in ran.out
     assert "consume" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("found", "started", "typed"),
+    [
+        ("/usr/bin/penstock", "/usr/bin/penstock", "penstock"),
+        (None, "{here}/.venv/bin/penstock", ".venv/bin/penstock"),
+        (None, ".venv/bin/penstock", ".venv/bin/penstock"),
+        (None, "{here}/penstock", "./penstock"),
+        (None, "/p/penstock", "/p/penstock"),
+        (None, "{here}/my env/penstock", "'my env/penstock'"),
+    ],
+)
+def test_the_banners_commands_work_as_they_are_typed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    node: FakeNode,
+    found: str | None,
+    started: str,
+    typed: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _name: found)
+    monkeypatch.setattr(sys, "argv", [started.format(here=tmp_path)])
+    ran = run("start")
+    assert node.config is not None
+    assert f"\n  {typed} topic create" in ran.out
+    assert f" | {typed} produce" in ran.out
+    assert f"\n  {typed} consume" in ran.out
+
+
+def test_the_banner_of_a_module_names_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: FakeNode
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(sys, "argv", ["/src/penstock/cli/main.py"])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
+    assert "\n  bin/python -m penstock.cli.main topic create" in run("start").out
+    assert node.config is not None
+
+
+@pytest.mark.parametrize(
+    ("durability", "promise"),
+    [
+        ("fsync", "with acks=all a record is on the disk before it is acknowledged"),
+        ("page-cache", "as in Kafka, an acknowledged record is in the page cache;"),
+    ],
+)
+def test_the_banner_promises_no_more_than_is_kept(
+    node: FakeNode, durability: str, promise: str
+) -> None:
+    ran = run("start", "--set", f"log.durability={durability}")
+    assert f"{durability}: {promise}" in ran.out
+    assert started(node).durability == durability
+
+
+def test_an_ipv6_address_can_be_typed(node: FakeNode) -> None:
+    ran = run("start", "--set", "listeners=PLAINTEXT://[::1]:9092")
+    assert " --bootstrap [::1]:9092 consume" in ran.out
+    assert node.config is not None
 
 
 def test_the_banner_names_settings_without_effect_only_if_the_user_made_them(
@@ -125,16 +188,56 @@ def test_a_bad_value_stops_the_start_with_file_and_line(node: FakeNode, tmp_path
 
 def test_a_missing_file_is_named(node: FakeNode) -> None:
     ran = run("start", "--config", "/no/such/file")
-    assert ran.code == 1
+    assert ran.code == 2
     assert "/no/such/file: there is no such file" in ran.err
     assert node.config is None
 
 
 def test_a_directory_is_no_file(node: FakeNode, tmp_path: Path) -> None:
     ran = run("start", "--config", str(tmp_path))
-    assert ran.code == 1
+    assert ran.code == 2
     assert "is a directory" in ran.err
     assert node.config is None
+
+
+def test_a_binary_file_is_refused_as_a_whole(node: FakeNode, tmp_path: Path) -> None:
+    file = tmp_path / "program"
+    file.write_bytes(b"\x7fELF\x00\n" * 300)
+    ran = run("start", "--config", str(file))
+    assert ran.code == 2
+    assert ran.err == (
+        f"error: --config {file}: not a text file; it must be a server.properties file\n"
+    )
+    assert node.config is None
+
+
+def test_warnings_beyond_a_limit_are_counted(node: FakeNode, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"zork.{number}=1\n" for number in range(23)))
+    lines = run("start", "--config", str(file)).err.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "... and 3 more"
+    assert node.config is not None
+
+
+@pytest.mark.parametrize("said", ["foo", "=3", " =3"])
+def test_a_setting_without_key_and_value_is_not_understood(node: FakeNode, said: str) -> None:
+    ran = run("start", "--set", said)
+    assert ran.code == 2
+    assert f"--set {said}: must be KEY=VALUE" in ran.err
+    assert node.config is None
+
+
+def test_a_problem_is_told_once(node: FakeNode) -> None:
+    ran = run("start", "--set", "listeners=PLAINTEXT://127.0.0.1:80000")
+    assert ran.code == 1
+    assert ran.err.count("has a port above 65535") == 1
+    assert node.config is None
+
+
+def test_the_older_name_of_the_node_id_can_be_set_alone(node: FakeNode) -> None:
+    assert run("start", "--set", "broker.id=5").code == 0
+    assert started(node).node_id == 5
 
 
 def test_a_refusal_of_the_node_is_told_as_it_is(node: FakeNode) -> None:
@@ -147,7 +250,7 @@ def test_a_refusal_of_the_node_is_told_as_it_is(node: FakeNode) -> None:
 @pytest.mark.parametrize(
     ("problem", "text"),
     [
-        (OSError(errno.EADDRINUSE, "Address already in use"), "--set listeners="),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/proc/x"), "(--data DIR, or log.dirs)"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "permission denied (/x)"),
     ],
 )

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    name = str(request.node.name).replace("[", "-").rstrip("]")
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(request.node.name))
     return cluster.create_topic(name, partitions=2)
 
 
@@ -86,6 +87,58 @@ def test_settings_are_set_shown_and_unset(cluster: Cluster, topic: str) -> None:
     assert "INVALID_CONFIG" in bad.err
 
 
+@pytest.mark.parametrize("command", ["describe", "set", "unset"])
+@pytest.mark.parametrize("owner", ["topic", "broker", "all-brokers"])
+def test_a_key_that_does_not_exist_is_refused_with_the_nearest(
+    cluster: Cluster, topic: str, owner: str, command: str
+) -> None:
+    name, near = ("retention.mss", "retention.ms")
+    whose = ["--topic", topic]
+    if owner != "topic":
+        name, near = ("message.max.byte", "message.max.bytes")
+        whose = ["--broker", "1"] if owner == "broker" else ["--all-brokers"]
+    ran = at(cluster, "config", command, *whose, f"{name}=1" if command == "set" else name)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"{name}; did you mean {near}? (INVALID_CONFIG)" in ran.err
+
+
+def test_known_keys_beside_an_unknown_one_are_shown_but_not_unset(
+    cluster: Cluster, topic: str
+) -> None:
+    mine = ("--topic", topic)
+    assert at(cluster, "config", "set", *mine, "retention.ms=7").code == 0
+    shown = at(cluster, "config", "describe", *mine, "retention.ms", "no.key", "--format", "json")
+    assert (shown.code, [row["value"] for row in shown.json]) == (4, ["7"])
+    assert at(cluster, "config", "unset", *mine, "retention.ms", "no.key").code == 1
+    assert at(cluster, "topic", "alter", topic, "--delete-config", "no.key").code == 1
+    (row,) = at(cluster, "config", "describe", *mine, "retention.ms", "--format", "json").json
+    assert row["value"] == "7"
+
+
+def test_a_known_key_that_is_not_set_is_no_error(cluster: Cluster) -> None:
+    assert at(cluster, "config", "describe", "--all-brokers", "message.max.bytes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "idle"),
+    [
+        ("compression.type=zstd", "compression.type=zstd"),
+        ("cleanup.policy=compact,delete", "cleanup.policy=compact"),
+        ("retention.ms=5000", None),
+        ("cleanup.policy=delete", None),
+    ],
+)
+def test_what_is_kept_without_effect_is_told(
+    cluster: Cluster, topic: str, setting: str, idle: str | None
+) -> None:
+    said = f"note: {idle} is kept but has no effect yet\n" if idle else ""
+    created = at(cluster, "topic", "create", f"{topic}-new", "--config", setting)
+    assert (created.code, created.err) == (0, said)
+    assert at(cluster, "config", "set", "--topic", topic, setting).err == said
+    assert at(cluster, "topic", "alter", topic, "--config", setting).err == said
+    at(cluster, "topic", "delete", f"{topic}-new")
+
+
 def test_a_brokers_settings_are_shown(cluster: Cluster) -> None:
     rows = at(cluster, "config", "describe", "--broker", "1", "--format", "json").json
     values = {row["name"]: (row["value"], row["source"]) for row in rows}
@@ -104,6 +157,12 @@ def test_lines_become_records_and_come_back(cluster: Cluster, topic: str) -> Non
     read = at(cluster, "consume", topic, "--keys", "--headers", "--offsets")
     assert read.code == 0
     assert read.out == "1:0\th=1\ta\t1\n1:1\th=1\tb\tnull\n1:2\th=1\tc\t3:4\n"
+
+
+def test_only_the_newline_ends_a_record(cluster: Cluster, topic: str) -> None:
+    at(cluster, "produce", topic, "--partition", "0", stdin=b"a\r\nb\r\r\nc")
+    rows = at(cluster, "consume", topic, "--format", "json").json_lines
+    assert [row["value"] for row in rows] == ["a\r", "b\r\r", "c"]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -157,19 +216,31 @@ def test_records_as_json_keep_everything(cluster: Cluster, topic: str) -> None:
     assert second["timestamp_type"] == "CreateTime"
 
 
-def consuming(cluster: Cluster, *arguments: str) -> "subprocess.Popen[str]":
+@contextmanager
+def consuming(
+    cluster: Cluster, *arguments: str, before: Sequence[str] = ()
+) -> Iterator["subprocess.Popen[str]"]:
+    """A reader in a process of its own, which does not outlive the test."""
     command = [sys.executable, "-m", "penstock.cli.main", "--bootstrap", cluster.bootstrap]
-    return subprocess.Popen(
-        [*command, "consume", *arguments],
+    with subprocess.Popen(
+        [*before, *command, "consume", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as reader:
+        try:
+            yield reader
+        finally:
+            reader.kill()
 
 
-def test_following_goes_on_at_the_end_until_interrupted(cluster: Cluster, topic: str) -> None:
+@pytest.mark.parametrize("before", [[], ["sh", "-c", """trap '' INT; exec "$@" """, "sh"]])
+def test_following_goes_on_at_the_end_until_interrupted(
+    cluster: Cluster, topic: str, before: list[str]
+) -> None:
+    """Also where a shell has started it with SIGINT ignored, as for `nohup ... &`."""
     at(cluster, "produce", topic, stdin=b"first\n")
-    with consuming(cluster, topic, "--follow") as reader:
+    with consuming(cluster, topic, "--follow", before=before) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == "first\n"
         at(cluster, "produce", topic, stdin=b"second\n")
@@ -195,9 +266,11 @@ def test_a_node_starts_serves_and_stops_at_a_signal(tmp_path: Path) -> None:
         assert second.returncode == 1
         assert second.stderr.startswith("error: ")
         assert "Traceback" not in second.stderr
-    finally:
         os.kill(node.pid, signal.SIGTERM)
         _, err = node.communicate(timeout=30)
+    finally:
+        node.kill()
+        node.wait()
     assert (node.returncode, err) == (0, "")
     dumped = run("log", "dump", str(tmp_path / "data" / "greetings-0"), "--records")
     assert dumped.code == 0

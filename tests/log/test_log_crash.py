@@ -60,6 +60,7 @@ class Run:
             (self.change_leader, 1),
             (self.truncate, 1),
             (self.fail_a_write, 1),
+            (self.restart, 1),
         )
         names, weights = zip(*actions, strict=True)
         for action in self.dice.choices(names, weights, k=steps):
@@ -155,6 +156,15 @@ class Run:
         after = (self.log.end_offset, dict(self.log.producers.states), self.log.active.size)
         assert after == before
 
+    def restart(self) -> None:
+        """A clean stop and a clean start: the indexes of the active segment stay behind."""
+        self.disk.run_callbacks()
+        self.log.close()
+        self.checkpoint()
+        self.disk.sync_everything_now()
+        self.log = reopen(self.disk)
+        self._relearn()
+
     def _relearn(self) -> None:
         """Producers resume from what the log holds, as they do after a leader change."""
         self.sequences.clear()
@@ -165,6 +175,8 @@ class Run:
         """The power goes, or only the process: then the page cache outlives it."""
         synced = self.log.synced_offset
         if self.dice.random() < 0.3:
+            if not self.log.busy and self.dice.random() < 0.5:
+                self.log.close()  # killed in the middle of a clean stop
             self.disk.kill()
             synced = self.log.end_offset
         else:

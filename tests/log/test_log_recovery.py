@@ -56,6 +56,13 @@ def path(base: int, suffix: str) -> str:
     return segment_file(DIRECTORY, base, suffix)
 
 
+def unsettle(log: Log, first: int = 0) -> None:
+    """As if the power went before the closed segments from `first` on were known to be durable."""
+    for segment in log.closed:
+        if segment.base_offset >= first:
+            disk_of(log).remove_now(path(segment.base_offset, INDEX))
+
+
 def same(log: Log, before: Log) -> None:
     assert stored(log) == stored(before)
     assert log.epochs.entries() == before.epochs.entries()
@@ -163,6 +170,7 @@ def test_the_log_ends_at_the_first_bad_batch_above_the_recovery_point() -> None:
     segment = max(base for base in log._bases if base <= bad[0])
     data = disk.files()[path(segment, LOG)]
     disk.corrupt(path(segment, LOG), data.index(bad[2]) + 70, b"!")
+    unsettle(log, segment)
     again = reopen(disk, clean=False, recovery_point=0)
     assert split(stored(again)) == [each for each in batches if each[1] <= bad[0]]
     assert again.end_offset == bad[0]
@@ -192,6 +200,80 @@ def test_a_bad_checksum_below_the_recovery_point_is_reported_and_kept() -> None:
     assert [each[:2] for each in split(stored(again))] == [each[:2] for each in batches]
 
 
+def test_damage_in_a_segment_that_was_closed_is_told_and_nothing_is_cut() -> None:
+    """Killed before any checkpoint was written: the closed segments show that they were synced."""
+    log = filled()
+    disk = disk_of(log)
+    batches = split(stored(log))
+    bad = batches[len(batches) // 2]
+    segment = max(base for base in log._bases if base <= bad[0])
+    position = disk.files()[path(segment, LOG)].index(bad[2])
+    disk.corrupt(path(segment, LOG), position + 70, b"!")
+    sizes = {name: len(data) for name, data in disk.files().items() if name.endswith(LOG)}
+    again = reopen(disk, clean=False, recovery_point=0)
+    assert again.recovery.corrupt == [(bad[0], position, f"{disk.root}/{path(segment, LOG)}")]
+    assert (again.recovery.segments_removed, again.recovery.truncated_bytes) == (0, 0)
+    assert again.end_offset == log.end_offset
+    assert again.synced_offset == log.active.base_offset
+    assert {name: len(data) for name, data in disk.files().items() if name in sizes} == sizes
+
+
+def test_a_closed_segment_without_a_batch_in_its_middle_stops_the_opening() -> None:
+    log = filled()
+    disk = disk_of(log)
+    disk.corrupt(path(0, LOG), 600, bytes(300))
+    before = disk.files()
+    with pytest.raises(LogCorrupted, match="00000000000000000000.log"):
+        reopen(disk, clean=False, recovery_point=0)
+    assert disk.files() == before
+
+
+def test_a_segment_is_synced_before_its_snapshot_and_index_are_written() -> None:
+    log = new_log()
+    append(log, batch(b"x" * 500))
+    log.roll(NOW_MS)
+    disk_of(log).fail_sync(0)
+    settle(log)
+    assert log.failure is not None
+    names = disk_of(log).files()
+    assert path(0, INDEX) not in names
+    assert path(1, SNAPSHOT) not in names
+
+
+def test_the_index_of_a_clean_stop_does_not_make_later_batches_durable() -> None:
+    log = new_log()
+    append(log, batch(b"synced"))
+    settle(log)
+    log.close()
+    disk = disk_of(log)
+    disk.sync_everything_now()
+    log = reopen(disk)
+    append(log, batch(b"lost"))
+    log.roll(NOW_MS)
+    append(log, batch(b"lost too"))
+    assert path(0, INDEX) in disk.files()
+    disk.corrupt(path(0, LOG), len(disk.files()[path(0, LOG)]) - 2, b"!")
+    again = reopen(disk, clean=False, recovery_point=1)
+    assert again.end_offset == 1
+    assert again.recovery.corrupt == []
+
+
+def test_the_index_from_before_a_truncation_does_not_make_later_batches_durable() -> None:
+    log = new_log()
+    append(log, batch(b"kept"), batch(b"cut off"))
+    log.roll(NOW_MS)
+    append(log, batch(b"cut off"))
+    settle(log)
+    log.truncate_to(1, NOW_MS, ignore)
+    settle(log)
+    append(log, batch(b"new"))
+    log.roll(NOW_MS)  # where the old segment ended, and before it is synced
+    disk = disk_of(log)
+    assert path(0, INDEX) in disk.files()
+    disk.corrupt(path(0, LOG), len(disk.files()[path(0, LOG)]) - 2, b"!")
+    assert reopen(disk, clean=False, recovery_point=1).end_offset == 1
+
+
 def test_a_durable_log_that_breaks_off_stops_the_opening_unless_salvaged() -> None:
     log = filled()
     disk = disk_of(log)
@@ -210,6 +292,7 @@ def test_segments_after_a_lost_tail_are_dropped() -> None:
     batches = split(stored(log))
     first = [each for each in batches if each[1] <= log._bases[1]]
     disk.put(path(0, LOG), b"".join(each[2] for each in first[:-2]))
+    unsettle(log)
     again = reopen(disk, clean=False, recovery_point=0)
     assert split(stored(again)) == first[:-2]
     assert again.closed == []
@@ -344,6 +427,7 @@ def test_a_segment_that_reaches_into_the_next_one_ends_before_it() -> None:
     data = disk.files()[path(0, LOG)]
     into = next(each for each in batches if each[0] == second)
     disk.put(path(0, LOG), data + into[2])
+    unsettle(log)
     again = reopen(disk, clean=False)
     found = split(stored(again))
     assert found == [each for each in batches if each[1] <= second]

@@ -11,7 +11,6 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from penstock.broker.dispatch import dispatch, failed
-from penstock.broker.frames import FIRST_BYTES_MAX
 from penstock.broker.handlers.k00_produce import produce
 from penstock.world import Part, Peer
 
@@ -113,28 +112,29 @@ class Connection:
         if size < 8 or size > self.listener.frame_bytes_max:
             self.refuse(f"a frame of {size} bytes")
             return
-        pool = self.listener.frames
         self._frame_bytes = size
-        self._buffer = pool.borrow(min(size, FIRST_BYTES_MAX))
         self._filled = len(rest) - 4
+        self._buffer = self.listener.frames.first(size, self._filled)
         self._buffer[: self._filled] = rest[4:]
         self._make_room()
-        self._wait_for_room(self._buffer)
-
-    def _wait_for_room(self, buffer: bytearray) -> None:
-        pool = self.listener.frames
-        if not pool.has_room():
-            self._pause()
-            pool.wait(self._maybe_resume, len(buffer))
 
     def _make_room(self) -> None:
         assert self._buffer is not None, "room is made inside a frame"
         if self._filled == len(self._buffer) < self._frame_bytes:
-            size = min(self._frame_bytes, 2 * len(self._buffer))
-            self._buffer = self.listener.frames.grow(self._buffer, size)
-            self._wait_for_room(self._buffer)
+            pool = self.listener.frames
+            larger = pool.grow(self, self._buffer, self._frame_bytes, self._room_again)
+            if larger is None:
+                self.room = memoryview(b"")  # nothing is read until there is some
+                self._pause()
+                return
+            self._buffer = larger
         end = min(self._frame_bytes, len(self._buffer))
         self.room = memoryview(self._buffer)[self._filled : end]
+
+    def _room_again(self) -> None:
+        """The node has memory for the rest of this frame now."""
+        self._make_room()
+        self._maybe_resume()
 
     def filled(self, size: int) -> None:
         self._filled += size
@@ -154,7 +154,7 @@ class Connection:
                 dispatch(self, frame, key, version)
         except Exception as error:
             failed(self, key, version, error)
-        self.listener.frames.give_back(buffer)
+        self.listener.frames.give_back(self, buffer)
         self.listener.broker.touch()
 
     # -- replies out
@@ -213,7 +213,7 @@ class Connection:
             and not self.listener.broker.stopping
             and len(self.replies) <= REPLIES_WAITING_MAX // 2
             and self.peer.unsent_bytes <= UNSENT_BYTES_MAX // 2
-            and not self.listener.frames.is_waiting(self._maybe_resume)
+            and not self.listener.frames.is_waiting(self)
         ):
             self._paused = False
             self.peer.resume()
@@ -240,8 +240,7 @@ class Connection:
         self.closing = True
         self.replies.clear()
         if self._buffer is not None:
-            self.listener.frames.wait_no_more(self._maybe_resume)
-            self.listener.frames.give_back(self._buffer)
+            self.listener.frames.give_back(self, self._buffer)
             self._buffer = self.room = None
             self.listener.broker.touch()
         self.listener.forget(self)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaStorageError
 from penstock.log.files import FileCache
-from penstock.world import Disk, DiskFailed, DiskFull, File
+from penstock.world import Disk, DiskFailed, DiskFull, File, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.partition import Partition
@@ -99,6 +99,9 @@ class Directory:
     def fail(self, failure: DiskFailed) -> None:
         """Take the directory offline; its partitions answer with an error, the others go on."""
         if self.failed is not None:
+            return
+        if isinstance(failure, TooManyFiles):
+            log.error("%s; nothing is lost, but raise ulimit -n", failure)
             return
         self.failed = failure
         log.error(

@@ -1,57 +1,67 @@
-"""Memory for frames that did not arrive whole: pooled, and bounded for the whole node."""
+"""Memory for frames that did not arrive whole: pooled, and bounded for the whole node.
 
-from collections.abc import Callable
+A claimed size is believed only as the bytes come in: a buffer is at most four times what has
+arrived, or the small first one. Over the node's limit those who need more wait; one at a time may
+pass nevertheless, so that frames under way cannot keep each other from ending.
+"""
 
+from collections.abc import Callable, Hashable
+
+FIRST_BYTES = 16 * 1024
+GROWTH = 4
 POOLED_BYTES = 2 * 1024 * 1024
+POOLED_FROM_BYTES = POOLED_BYTES // 2  # frames below are not worth a buffer of the pool
 POOLED_BUFFERS_MAX = 16
-FIRST_BYTES_MAX = POOLED_BYTES  # a claim of more is believed only as the bytes come in
 NODE_BYTES_MAX = 1024 * 1024 * 1024
 
 
 class FramePool:
-    """Lends buffers. Over the node's limit a borrower is told to wait."""
+    """Lends buffers to holders (connections)."""
 
     def __init__(self, bytes_max: int = NODE_BYTES_MAX) -> None:
         self._free: list[bytearray] = []
         self._ended: list[bytearray] = []
-        self._waiting: dict[Callable[[], None], int] = {}
-        self._waiting_bytes = 0
+        self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._bytes_max = bytes_max
+        self._exempt: Hashable | None = None  # who may pass although the limit is reached
         self.lent_bytes = 0
 
-    def has_room(self) -> bool:
-        # Those who wait hold buffers too; counting them, they could wait for each other for ever.
-        return self.lent_bytes - self._waiting_bytes < self._bytes_max
+    def first(self, size: int, arrived: int) -> bytearray:
+        """The buffer in which a frame of `size` bytes begins; never refused."""
+        return self._lend(min(size, max(FIRST_BYTES, GROWTH * arrived)), size)
 
-    def wait(self, call: Callable[[], None], holding: int) -> None:
-        """Call once there is room for the `holding` bytes that the caller has."""
-        self._waiting[call] = holding
-        self._waiting_bytes += holding
+    def grow(
+        self, holder: Hashable, buffer: bytearray, size: int, retry: Callable[[], None]
+    ) -> bytearray | None:
+        """A larger buffer with the same beginning; None if the holder has to wait for `retry`."""
+        wanted = min(size, GROWTH * len(buffer))
+        over = self.lent_bytes + wanted > self._bytes_max
+        if over and self._exempt not in (None, holder):
+            self._waiting[holder] = retry
+            return None
+        if over:
+            self._exempt = holder
+        larger = self._lend(wanted, size)
+        larger[: len(buffer)] = buffer
+        self.lent_bytes -= len(buffer)
+        return larger
 
-    def is_waiting(self, call: Callable[[], None]) -> bool:
-        return call in self._waiting
-
-    def wait_no_more(self, call: Callable[[], None]) -> None:
-        self._waiting_bytes -= self._waiting.pop(call, 0)
-
-    def borrow(self, size: int) -> bytearray:
-        if size > POOLED_BYTES // 8 and size <= POOLED_BYTES and self._free:
-            buffer = self._free.pop()
+    def _lend(self, wanted: int, size: int) -> bytearray:
+        if wanted >= POOLED_FROM_BYTES and size <= POOLED_BYTES:
+            buffer = self._free.pop() if self._free else bytearray(POOLED_BYTES)
         else:
-            pooled = POOLED_BYTES // 8 < size <= POOLED_BYTES
-            buffer = bytearray(POOLED_BYTES if pooled else size)
+            buffer = bytearray(wanted)
         self.lent_bytes += len(buffer)
         return buffer
 
-    def grow(self, buffer: bytearray, size: int) -> bytearray:
-        """A larger buffer with the same beginning."""
-        larger = bytearray(size)
-        larger[: len(buffer)] = buffer
-        self.lent_bytes += size - len(buffer)
-        return larger
+    def is_waiting(self, holder: Hashable) -> bool:
+        return holder in self._waiting
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, holder: Hashable, buffer: bytearray) -> None:
         """Views of it may be in use until the turn ends, so it is lent again only after that."""
+        self._waiting.pop(holder, None)
+        if self._exempt is holder:
+            self._exempt = None
         self.lent_bytes -= len(buffer)
         self._ended.append(buffer)
 
@@ -60,7 +70,7 @@ class FramePool:
             if len(buffer) == POOLED_BYTES and len(self._free) < POOLED_BUFFERS_MAX:
                 self._free.append(buffer)
         self._ended.clear()
-        while self._waiting and self.has_room():
-            call = next(iter(self._waiting))
-            self.wait_no_more(call)
-            call()
+        for holder in list(self._waiting):
+            if self.lent_bytes >= self._bytes_max and self._exempt is not None:
+                return
+            self._waiting.pop(holder)()

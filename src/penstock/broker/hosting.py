@@ -19,6 +19,7 @@ from penstock.controller.image import Partition as PartitionImage
 from penstock.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
+    PolicyViolation,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -32,7 +33,7 @@ from penstock.log.directory import Kind, marked_name
 from penstock.log.log import Log
 from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
 from penstock.replication.leader import Leader
-from penstock.world import DiskFailed
+from penstock.world import DiskFailed, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.hosting")
 
 SLICE_MS_MAX = 10.0
+RETRY_MS = 5_000
 
 
 class Hosting:
@@ -283,11 +285,29 @@ class Hosting:
                 files=directory.files,
                 failed=directory.fail,
             )
+        except TooManyFiles as failure:
+            log.error("%s-%d is not there yet: %s; raise ulimit -n", name, index, failure)
+            at = self._world.clock.mono_ms() + RETRY_MS
+            self._world.timers.at(at, lambda: self._try_again(name, topic_id, index))
+            return
         except DiskFailed as failure:
             directory.fail(failure)
             self._make(name, topic_id, index)
             return
         self.adopt(self.make_partition(topic, index, directory, made))
+
+    def _try_again(self, name: str, topic_id: bytes, index: int) -> None:
+        self._to_make.append((name, topic_id, index))
+        self._schedule_slice()
+
+    def check_room(self, partitions: int) -> None:
+        """Each partition holds a file open: refuse before the controller has promised them."""
+        left = self._world.files_left()
+        if partitions > left:
+            raise PolicyViolation(
+                f"{partitions} more partitions need more files than this node may open ({left} are "
+                "left). Raise its limit (ulimit -n) or make fewer partitions."
+            )
 
     def _emptiest(self) -> Directory | None:
         """The working directory with the fewest partitions; the first named one of equals."""

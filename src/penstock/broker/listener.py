@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.broker.connection import Connection
-from penstock.world import Listening, Peer
+from penstock.world import Listening, Network, Peer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.listener")
 
 REAP_INTERVAL_MS_MAX = 10_000
+
+
+class Door:
+    """An address that was taken before there is a broker to serve on it.
+
+    OSError if it cannot be had: a start that fails for that should not have written anything.
+    """
+
+    def __init__(self, network: Network, host: str, port: int) -> None:
+        self.listener: Listener | None = None
+        self.listening = network.listen(host, port, self._accept)
+
+    def _accept(self, peer: Peer) -> Connection:
+        assert self.listener is not None, "the loop runs only when every door has its listener"
+        return self.listener.accept(peer)
 
 
 class Listener:
@@ -31,13 +46,14 @@ class Listener:
         self._serving = False
         self.address = ("", 0)
 
-    def open(self, host: str, port: int) -> None:
-        """Listen; OSError if the address cannot be had. Nobody is served before `serve`."""
-        self._listening = self.broker.world.network.listen(host, port, self._accept)
-        self.address = self._listening.address
+    def open(self, door: "Door") -> None:
+        """Take over an address that is listened on. Nobody is served before `serve`."""
+        self._listening = door.listening
+        self.address = door.listening.address
+        door.listener = self
         self._schedule_reaping()
 
-    def _accept(self, peer: Peer) -> Connection:
+    def accept(self, peer: Peer) -> Connection:
         connection = Connection(self, peer, self.now_ms())
         settings = self.broker.settings
         host = peer.address[0]

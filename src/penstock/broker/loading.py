@@ -19,7 +19,7 @@ from penstock.log.directory import (
     partition_directories,
     read_metadata,
 )
-from penstock.log.log import Recovery
+from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
 from penstock.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from penstock.world import Disk, DiskFailed
@@ -133,13 +133,14 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
         log.error("%s", error)
         hosting.refuse(topic.topic_id, index, str(error))
         return 0
-    _say(entry.partition, opened.recovery)
+    _say(entry.partition, opened)
     hosting.adopt(hosting.make_partition(topic, index, directory, opened))
     return 1
 
 
-def _say(partition: TopicPartition, report: Recovery) -> None:
+def _say(partition: TopicPartition, opened: Log) -> None:
     """What a recovery did that somebody may have to know."""
+    report = opened.recovery
     for complaint in report.complaints:
         log.warning("%s: %s", partition, complaint)
     for offset, position, path in report.corrupt:
@@ -153,9 +154,12 @@ def _say(partition: TopicPartition, report: Recovery) -> None:
         )
     if report.truncated_bytes:
         log.warning(
-            "%s: %d bytes at the end were not whole and are cut off; they were never durable",
+            "%s: %d bytes at the end were not whole and are cut off (%d whole segments removed);"
+            " the log now ends at offset %d",
             partition,
             report.truncated_bytes,
+            report.segments_removed,
+            opened.end_offset,
         )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.admin import connect
+from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
     BootstrapOption,
     CommandFailed,
@@ -13,8 +14,10 @@ from penstock.cli.output import (
     FormatOption,
     Json,
     bootstrap_of,
+    error_text,
     format_of,
     key_values,
+    note,
     print_json,
     print_rows,
     report,
@@ -74,13 +77,20 @@ def describe(
     resource = _resource(topic, broker, all_brokers)
     with connect(bootstrap_of(context, bootstrap)) as admin:
         values = admin.describe_configs([resource], keys=keys or None)[resource]
+        unknown = unknown_keys(admin, resource, keys)
     if isinstance(values, KafkaError):
         raise values
     shown = sorted(values, key=lambda each: each.name)
     if not everything and not keys:
         shown = [each for each in shown if each.source != SOURCE_DEFAULT]
     rows = [_row(each) for each in shown]
-    print_rows(format_of(context, form), ("name", "value", "source"), rows)
+    how = format_of(context, form)
+    if rows or not unknown or how is Format.JSON:
+        print_rows(how, ("name", "value", "source"), rows)
+    for error in unknown.values():
+        note(f"error: {resource}: {error_text(error)}")
+    if unknown:
+        raise typer.Exit(ExitCode.PARTIAL if rows else ExitCode.REFUSED)
 
 
 def _row(value: "ConfigValue") -> dict[str, Json]:
@@ -112,12 +122,11 @@ def set_keys(
     """Set keys of a topic, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
-    changes = [
-        ConfigChange(name, Operation.SET, value)
-        for name, value in key_values(settings, "set").items()
-    ]
+    said = key_values(settings, "set")
+    changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
     resource = _resource(topic, broker, all_brokers)
     _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
+    note_without_effect(resource, said)
 
 
 @app.command()
@@ -142,8 +151,14 @@ def unset(
 def _change(
     bootstrap: str, form: Format, resource: "Resource", changes: "list[ConfigChange]"
 ) -> None:
+    from penstock.client.values import Operation
+
+    removed = [each.name for each in changes if each.operation is Operation.DELETE]
+    error: KafkaError | None
     with connect(bootstrap) as admin:
-        error = admin.alter_configs({resource: changes})[resource]
+        error = next(iter(unknown_keys(admin, resource, removed).values()), None)
+        if error is None:
+            error = admin.alter_configs({resource: changes})[resource]
     name = str(resource)
     report(form, [] if error else [name], {name: error} if error else {}, "changed")
 

@@ -23,6 +23,7 @@ from penstock.cli.output import (
     note,
     print_json_line,
 )
+from penstock.client.values import At
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from penstock.client.admin import Admin
 
 POLL_S = 0.2
-_BEGINNING, _END = -2, -1
 
 
 class Isolation(StrEnum):
@@ -119,7 +119,7 @@ def consume(
         "isolation.level": isolation.value,
         **key_values(properties, "--property"),
     }
-    wait = follow or place.timestamp == _END
+    wait = follow or place.timestamp == At.END
     shown = Shown(offsets, timestamps, keys, headers)
     json_lines = format_of(context, form) is Format.JSON
     for number, message in enumerate(_messages(settings, begins, wait), 1):
@@ -135,9 +135,9 @@ def consume(
 
 def _parse_place(text: str) -> Place:
     if text in ("beginning", "earliest"):
-        return Place(None, _BEGINNING)
+        return Place(None, At.BEGINNING)
     if text in ("end", "latest"):
-        return Place(None, _END)
+        return Place(None, At.END)
     if text.isdecimal():
         return Place(int(text), None)
     if text.startswith("@") and text[1:].isdecimal():
@@ -179,12 +179,12 @@ def _begins(
     assert place.timestamp is not None, "a place is an offset or a timestamp"
     found = _offsets(admin, dict.fromkeys(partitions, place.timestamp))
     beyond = [each for each, offset in found.items() if offset < 0]
-    return {**found, **_offsets(admin, dict.fromkeys(beyond, _END))}
+    return {**found, **_offsets(admin, dict.fromkeys(beyond, At.END))}
 
 
 def _inside(admin: "Admin", begins: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    first = _offsets(admin, dict.fromkeys(begins, _BEGINNING))
-    last = _offsets(admin, dict.fromkeys(begins, _END))
+    first = _offsets(admin, dict.fromkeys(begins, At.BEGINNING))
+    last = _offsets(admin, dict.fromkeys(begins, At.END))
     for each, offset in begins.items():
         if not first[each] <= offset <= last[each]:
             raise CommandFailed(

@@ -1,7 +1,9 @@
 """The `penstock` command: what all commands share, and the way from an error to its exit code."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -22,8 +24,9 @@ from penstock.errors import KafkaError
 app = typer.Typer(
     name="penstock",
     help="Event streaming that speaks Kafka's protocol.",
-    epilog="Exit codes: 0 done, 1 the server said no, 2 the command was not understood, "
-    "3 the server cannot be reached, 4 some of it was done, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 the server said no or the node cannot start, 2 the command was "
+    "not understood or its --config file cannot be read, 3 the server cannot be reached, "
+    "4 some of it was done, 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -57,6 +60,9 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    # `nohup penstock ... &` starts with SIGINT ignored, and then nothing would end a --follow.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app(args=arguments, prog_name="penstock")
     except SystemExit as end:

@@ -3,8 +3,8 @@
 Exit codes:
 
     0    done
-    1    the server said no, or the node could not start
-    2    the command was not understood
+    1    the server said no, or the node cannot start: a bad value, an address in use
+    2    the command was not understood, or its --config file cannot be read
     3    the server cannot be reached
     4    some of it was done, some was not
     130  interrupted
@@ -147,7 +147,7 @@ def key_values(texts: Sequence[str], option: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or not key:
+        if not equals or not key.strip():
             raise CommandFailed(f"{option} {text}: must be KEY=VALUE", ExitCode.USAGE)
         pairs[key] = value
     return pairs

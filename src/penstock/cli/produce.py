@@ -140,7 +140,7 @@ def _lines(separator: str | None, null_marker: str | None, tally: Tally) -> Iter
     split = None if separator is None else separator.encode()
     null = None if null_marker is None else null_marker.encode()
     for number, raw in enumerate(sys.stdin.buffer, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        line = raw.removesuffix(b"\n")
         if split is None:
             yield Line(None, None if line == null else line)
             continue

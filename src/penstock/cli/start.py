@@ -1,7 +1,8 @@
 """`penstock start`: reads the configuration, starts the node, says what is where."""
 
-import errno
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,11 +13,14 @@ import typer
 
 from penstock import __version__
 from penstock.cli.output import (
+    BOOTSTRAP_DEFAULT,
     CommandFailed,
+    ExitCode,
     Format,
     FormatOption,
     Json,
     format_of,
+    key_values,
     note,
     print_json_line,
 )
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
+WARNINGS_MAX = 20
 
 
 class Running(Protocol):
@@ -74,18 +79,25 @@ def start(
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
     said = [f"log.dirs={data}", *sets] if data is not None else sets
     loaded = _load(config, said)
-    for warning in loaded.warnings:
-        note(f"warning: {warning}")
+    _warn(loaded.warnings)
     if check:
         print("The configuration is fine.")
         return
     raise typer.Exit(_run(loaded, cluster_id, format_of(context, form)))
 
 
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings[:WARNINGS_MAX]:
+        note(f"warning: {warning}")
+    if len(warnings) > WARNINGS_MAX:
+        note(f"... and {len(warnings) - WARNINGS_MAX} more")
+
+
 def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
     from penstock.config.load import ConfigRefused, ConfigText, load
     from penstock.config.single_node import SINGLE_NODE
 
+    key_values(sets, "--set")
     file = SINGLE_NODE if path is None else ConfigText(str(path), _read(path))
     try:
         return load([file], os.environ, sets)
@@ -101,16 +113,22 @@ def _read(path: Path) -> str:
     try:
         data = path.read_bytes() if path.stat().st_size <= CONFIG_BYTES_MAX else None
     except FileNotFoundError:
-        raise CommandFailed(f"--config {path}: there is no such file") from None
+        raise _unreadable(path, "there is no such file") from None
     except OSError as problem:
-        raise CommandFailed(f"--config {path}: {(problem.strerror or '').lower()}") from None
+        raise _unreadable(path, (problem.strerror or str(problem)).lower()) from None
     if data is None:
-        raise CommandFailed(f"--config {path}: too large for a configuration")
+        raise _unreadable(path, "too large for a configuration")
+    if b"\0" in data:
+        raise _unreadable(path, "not a text file; it must be a server.properties file")
     try:
         return data.decode()
     except UnicodeDecodeError:
         # Java reads properties files as Latin-1 unless told otherwise.
         return data.decode("latin-1")
+
+
+def _unreadable(path: Path, reason: str) -> CommandFailed:
+    return CommandFailed(f"--config {path}: {reason}", ExitCode.USAGE)
 
 
 def _run(loaded: "Loaded", cluster_id: str | None, form: Format) -> int:
@@ -140,13 +158,14 @@ def _said_without_effect(loaded: "Loaded") -> list[str]:
 
 
 def _start_problem(problem: OSError) -> str:
-    where = f" ({problem.filename})" if problem.filename else ""
-    if problem.errno == errno.EADDRINUSE:
-        return (
-            "an address of listeners is in use; stop what uses it, or choose another: "
-            "--set listeners=PLAINTEXT://127.0.0.1:9192"
-        )
-    return f"the node cannot start: {(problem.strerror or str(problem)).lower()}{where}"
+    """The node tells of addresses and full disks itself; what is left are paths."""
+    reason = (problem.strerror or str(problem)).lower()
+    if not problem.filename:
+        return f"the node cannot start: {reason}"
+    return (
+        f"the node cannot start: {reason} ({problem.filename}). Check that this user may make and "
+        "write it, or choose another directory (--data DIR, or log.dirs)."
+    )
 
 
 def _announcement(running: Running) -> dict[str, Json]:
@@ -164,9 +183,23 @@ def _announcement(running: Running) -> dict[str, Json]:
 
 
 _DURABILITY = {
-    "fsync": "fsync: an acknowledged record is on the disk",
-    "page-cache": "page-cache: an acknowledged record is in memory and on the replicas",
+    "fsync": "fsync: with acks=all a record is on the disk before it is acknowledged",
+    "page-cache": "page-cache: as in Kafka, an acknowledged record is in the page cache; "
+    "the system writes it out",
 }
+
+
+def typed_command() -> str:
+    """What to type to run this very command: its name if the shell finds it, else its path."""
+    if shutil.which("penstock") is not None:
+        return "penstock"
+    started, module = sys.argv[0], ""
+    if os.path.basename(started) != "penstock":
+        started, module = sys.executable, " -m penstock.cli.main"
+    near = os.path.relpath(started)
+    if not os.path.dirname(near):  # a shell looks for bare names on PATH only
+        near = os.path.join(os.path.curdir, near)
+    return shlex.quote(min(near, os.path.abspath(started), key=len)) + module
 
 
 def banner(running: Running, without_effect: Sequence[str]) -> str:
@@ -175,8 +208,11 @@ def banner(running: Running, without_effect: Sequence[str]) -> str:
     clients = [
         each for each in running.listeners if each.name not in config.controller_listener_names
     ]
-    address = f"{clients[0].host or '127.0.0.1'}:{clients[0].port}" if clients else ""
-    before = "" if address == "127.0.0.1:9092" else f" --bootstrap {address}"
+    address = str(clients[0]._replace(host=clients[0].host or "127.0.0.1")) if clients else ""
+    address = address.partition("://")[2]
+    command = typed_command()
+    if address != BOOTSTRAP_DEFAULT:
+        command += f" --bootstrap {address}"
     lines = [
         f"Penstock {__version__} is running: node {config.node_id}, {' and '.join(config.roles)}, "
         f"cluster {running.cluster_id}",
@@ -190,8 +226,8 @@ def banner(running: Running, without_effect: Sequence[str]) -> str:
     if clients:
         lines += [
             "Try, in another terminal:",
-            f"  penstock{before} topic create greetings --partitions 3",
-            f"  echo 'hello, world' | penstock{before} produce greetings",
-            f"  penstock{before} consume greetings",
+            f"  {command} topic create greetings --partitions 3",
+            f"  echo 'hello, world' | {command} produce greetings",
+            f"  {command} consume greetings",
         ]
     return "\n".join([*lines, "Stop with Ctrl-C."])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.admin import connect
+from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
     BootstrapOption,
     CommandFailed,
@@ -65,7 +66,7 @@ def create(
     form: FormatOption = None,
 ) -> None:
     """Create topics."""
-    from penstock.client.values import NewTopic
+    from penstock.client.values import NewTopic, Resource, ResourceType
 
     settings = key_values(configs, "--config")
     new = [NewTopic(name, partitions or -1, replication_factor or -1, settings) for name in names]
@@ -78,6 +79,8 @@ def create(
             note(f"{name}: there already")
             del failed[name], results[name]
     done = [name for name in results if name not in failed]
+    if done:
+        note_without_effect(Resource(ResourceType.TOPIC, done[0]), settings)
     report(format_of(context, form), done, failed, "valid" if validate_only else "created")
 
 
@@ -198,22 +201,27 @@ def alter(
     """Add partitions to a topic, or change its settings."""
     from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
 
-    changes = [
-        ConfigChange(key, Operation.SET, value)
-        for key, value in key_values(configs, "--config").items()
-    ]
+    settings = key_values(configs, "--config")
+    changes = [ConfigChange(key, Operation.SET, value) for key, value in settings.items()]
     changes += [ConfigChange(key, Operation.DELETE) for key in delete_configs]
     if partitions is None and not changes:
         raise CommandFailed(
             "nothing to alter; say --partitions, --config or --delete-config", ExitCode.USAGE
         )
     results: dict[str, KafkaError | None] = {}
+    error: KafkaError | None
     with connect(bootstrap_of(context, bootstrap)) as admin:
         if partitions is not None:
             results[f"{name} partitions"] = admin.create_partitions({name: partitions})[name]
         if changes:
             resource = Resource(ResourceType.TOPIC, name)
-            results[f"{name} settings"] = admin.alter_configs({resource: changes})[resource]
+            unknown = unknown_keys(admin, resource, delete_configs)
+            error = next(iter(unknown.values()), None)
+            if error is None:
+                error = admin.alter_configs({resource: changes})[resource]
+            if error is None:
+                note_without_effect(resource, settings)
+            results[f"{name} settings"] = error
     failed = {what: error for what, error in results.items() if error is not None}
     report(format_of(context, form), [n for n in results if n not in failed], failed, "altered")
 

@@ -29,7 +29,9 @@ def broker_problems(config: BrokerConfig) -> list[str]:
         try:
             check(config)
         except InvalidConfig as problem:
-            problems.append(problem.message)
+            # Several checks may stumble over the same bad text.
+            if problem.message not in problems:
+                problems.append(problem.message)
     return problems
 
 
@@ -186,7 +188,7 @@ def validate_broker_config(name: str, value: str) -> None:
     """One broker key and its value; InvalidConfig says key, value, reason and range."""
     key = find_broker_key(name)
     if key is None:
-        raise _unknown("broker", name, nearest(name, BROKER_KEYS))
+        raise unknown_broker_key(name)
     parse(key, value)
 
 
@@ -200,7 +202,7 @@ def check_dynamic(name: str, *, cluster_wide: bool) -> None:
     """InvalidConfig if this broker key cannot be changed, or removed, while the cluster runs."""
     key = find_broker_key(name)
     if key is None:
-        raise _unknown("broker", name, nearest(name, BROKER_KEYS))
+        raise unknown_broker_key(name)
     if key.mode is Mode.READ_ONLY:
         raise InvalidConfig(
             f"{name} cannot change while a broker runs; set it in server.properties and start anew"
@@ -213,7 +215,7 @@ def validate_topic_config(name: str, value: str) -> None:
     """One topic key and its value; InvalidConfig says key, value, reason and range."""
     key = TOPIC_KEYS.get(name)
     if key is None:
-        raise _unknown("topic", name, nearest(name, TOPIC_KEYS))
+        raise unknown_topic_key(name)
     parse(key, value)
 
 
@@ -229,6 +231,14 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
         )
     if topic.boolean("remote.storage.enable"):
         raise InvalidConfig("remote.storage.enable: tiered storage is not served yet")
+
+
+def unknown_broker_key(name: str) -> InvalidConfig:
+    return _unknown("broker", name, nearest(name, BROKER_KEYS))
+
+
+def unknown_topic_key(name: str) -> InvalidConfig:
+    return _unknown("topic", name, nearest(name, TOPIC_KEYS))
 
 
 def _unknown(kind: str, name: str, near: str | None) -> InvalidConfig:

@@ -70,10 +70,19 @@ class Key(NamedTuple):
     # For a topic key they are the broker's keys, strongest first.
     synonyms: tuple[tuple[str, int], ...] = ()
     internal: bool = False
+    # Words that are accepted without effect, of a key that has one.
+    words_later: tuple[str, ...] = ()
 
     @property
     def sensitive(self) -> bool:
         return self.type is ValueType.PASSWORD
+
+    def idle_part(self, text: str) -> str | None:
+        """What of a valid text is kept without changing anything; None if all of it counts."""
+        if self.effect is not Effect.NOW:
+            return text
+        words = (word.strip() for word in text.split(","))
+        return ",".join(word for word in words if word in self.words_later) or None
 
     @property
     def documentation(self) -> str:

@@ -179,6 +179,7 @@ KEYS: tuple[Key, ...] = (
         "What happens to old segments: delete them, compact them to the last value of each "
         "key, or both. Empty keeps everything. Compaction does not run yet: what it would "
         "drop is kept.",
+        words_later=("compact",),
     ),
     Key(
         "log.dir",

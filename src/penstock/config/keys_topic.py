@@ -31,6 +31,7 @@ KEYS: tuple[Key, ...] = (
         "key, or both. Empty keeps everything. Compaction does not run yet: what it would "
         "drop is kept.",
         (("log.cleanup.policy", 1),),
+        words_later=("compact",),
     ),
     Key(
         "compression.gzip.level",

@@ -39,7 +39,7 @@ from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
-from penstock.world import Buffer, Disk, DiskFailed, Done, File
+from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File
 
 # Turns up to this size are joined: one copy costs less than many parts.
 _JOIN_BYTES_MAX = 64 * 1024
@@ -92,6 +92,7 @@ class Log:
         self._unsynced: dict[File, None] = {}
         self._round_ceiling = NEVER
         self._truncating = False
+        self.metadata_unsynced = False
 
     @classmethod
     def create(
@@ -108,10 +109,8 @@ class Log:
     ) -> "Log":
         """A log with nothing in it. Cheap: nothing is synced before the first sync round."""
         disk.make_directory(directory)
-        metadata: File | None = None
         if topic_id is not None:
-            metadata = disk.open(f"{directory}/{METADATA_FILE}", create=True)
-            metadata.append([format_metadata(topic_id)])
+            disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
         file = disk.open(segment_file(directory, start_offset, LOG), create=True)
         log = cls(
             disk,
@@ -121,8 +120,7 @@ class Log:
             files=files,
             failed=failed,
         )
-        if metadata is not None:
-            log._unsynced[metadata] = None
+        log.metadata_unsynced = topic_id is not None
         log._unsynced[file] = None
         return log
 
@@ -384,8 +382,10 @@ class Log:
 
     def _persist_closed(self, closed: ClosedSegment, old: ActiveSegment) -> None:
         """Off the loop, in this order: the offset index comes last and stands for the rest, so
-        recovery rebuilds a segment exactly if its offset index is missing."""
+        recovery rebuilds a segment exactly if its offset index is missing. The log comes first:
+        with the snapshot of its end and an index, recovery takes all of it for durable."""
         chores = self.chores
+        chores.add(lambda done: old.file.sync(lambda failure: done(_final(failure))))
         if old.aborted:
             chores.replace(closed.path(TXN_INDEX), bytes(old.aborted))
         else:  # one may be left from before a truncation
@@ -467,6 +467,9 @@ class Log:
     def begin_sync(self) -> tuple[list[File], int]:
         """The files that a sync round has to sync, and the offset to report when it is done."""
         files = list(self._unsynced)
+        if self.metadata_unsynced:  # opened for this alone: a descriptor per partition counts
+            files.append(self.disk.open(f"{self.directory}/{METADATA_FILE}"))
+            self.metadata_unsynced = False
         self._unsynced.clear()
         self._round_ceiling = NEVER
         return files, self.end_offset
@@ -556,3 +559,9 @@ class Log:
         self._unsynced.clear()
         self.synced_offset = self.end_offset
         active.file.close()
+
+
+def _final(failure: DiskFailed | None) -> DiskFailed | None:
+    """A failed sync is never tried again, not even on a disk that was full: the second one may
+    succeed although the bytes are gone."""
+    return DiskFailed(str(failure)) if isinstance(failure, DiskFull) else failure

@@ -1,8 +1,9 @@
 """Opening a log that exists: trust a clean stop, scan after any other.
 
 After an unclean stop everything from the segment of the recovery point on is read and checked;
-at the first bad batch the log ends. A bad batch below the recovery point was durable once: it is
-never cut away silently. Every step can be done twice: recovering again changes nothing.
+at the first bad batch the log ends. A bad batch below the recovery point, or in a segment that was
+closed durably, was durable once: it is never cut away silently. Every step can be done twice:
+recovering again changes nothing.
 Waits for the disk; for start only.
 """
 
@@ -144,15 +145,14 @@ def open_log(
     )
     log.start_offset = max(start_offset, opening.bases[0])
     log.end_offset = end_offset
-    log.synced_offset = end_offset if clean else min(recovery_point, end_offset)
+    log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
     epochs.cut_end(end_offset)
     epochs.cut_start(log.start_offset)
     log.epochs = epochs
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
     log.mark_unsynced(active.file)
-    if not clean and METADATA_FILE in opening.names:
-        log.mark_unsynced(disk.open(f"{directory}/{METADATA_FILE}"))
+    log.metadata_unsynced = not clean and METADATA_FILE in opening.names
     log.recovery = recovery
     return log
 
@@ -212,6 +212,8 @@ def _load(
     first = len(bases) - 1
     if not clean:
         first = max(0, bisect_right(bases, opening.recovery_point) - 1)
+        # No less is scanned for it: damage in what was durable is to be found, and told.
+        opening.recovery_point = max(opening.recovery_point, _closed_durably_to(opening))
     for place in range(first):
         if not _index_is_sane(opening, place, look_inside=not clean):
             _rebuild(opening, place)
@@ -245,6 +247,20 @@ def _remove_segment(opening: _Opening, base_offset: int) -> None:
         opening.disk.remove_now(opening.path(base_offset, suffix))
 
 
+def _closed_durably_to(opening: _Opening) -> int:
+    """The end of the last closed segment whose files prove that it and all before it were synced.
+
+    Log.roll syncs a segment, then writes the snapshot of its end, then its offset index. The index
+    alone proves nothing: a clean stop and a truncation leave one beside a segment that goes on
+    growing. A snapshot of a later end is not left by either.
+    """
+    for place in reversed(range(len(opening.bases) - 1)):
+        end_offset = opening.end_of(place)
+        if opening.has(end_offset, SNAPSHOT) and _offset_index_is_sane(opening, place):
+            return end_offset
+    return 0
+
+
 def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
     """Whether a closed segment's indexes can be used. The offset index is written last."""
     base = opening.bases[place]
@@ -252,16 +268,20 @@ def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
         return False
     if not look_inside:
         return True
-    log_bytes = opening.disk.open(opening.path(base, LOG)).size
-    index = read_whole(opening.disk, opening.path(base, INDEX))
     times = read_whole(opening.disk, opening.path(base, TIME_INDEX))
-    if index is None or times is None:
-        return False
     # A padded index of a closed segment would mislead the page-wise search: rebuild that too.
-    if (index and not any(index[-8:])) or (times and not any(times[-12:])):
+    if times is None or (times and not any(times[-12:])):
         return False
-    offsets = OffsetIndex.from_bytes(index, log_bytes)
-    return offsets is not None and TimeIndex.from_bytes(times) is not None
+    return TimeIndex.from_bytes(times) is not None and _offset_index_is_sane(opening, place)
+
+
+def _offset_index_is_sane(opening: _Opening, place: int) -> bool:
+    base = opening.bases[place]
+    index = read_whole(opening.disk, opening.path(base, INDEX))
+    if index is None or (index and not any(index[-8:])):
+        return False
+    log_bytes = opening.disk.open(opening.path(base, LOG)).size
+    return OffsetIndex.from_bytes(index, log_bytes) is not None
 
 
 def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
@@ -325,6 +345,8 @@ def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers,
         opening.recovery.truncated_bytes += active.file.size - active.size
         active.file.truncate_now(active.size)
         active.file.sync_now()  # or a later crash could bring old batches back behind new ones
+    elif end_offset in _snapshot_offsets(opening):
+        active.file.sync_now()  # closed at this end, it would count as synced at once
     opening.epochs.cut_end(end_offset)
     opening.write_epochs()
     return active, producers, end_offset

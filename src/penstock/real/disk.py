@@ -12,13 +12,28 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File, Workers
+from penstock.world import (
+    Buffer,
+    Cold,
+    DiskFailed,
+    DiskFull,
+    Done,
+    File,
+    TooManyFiles,
+    Workers,
+)
 
 PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
 JOIN_BYTES_MAX = 64 * 1024
 PROBE_STEP_BYTES = 64 * 1024  # well below the kernel's read-ahead
 READ_AHEAD_BYTES = 256 * 1024
 SYNC_THREADS = 4
+_KINDS: dict[int, type[DiskFailed]] = {
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EMFILE: TooManyFiles,
+    errno.ENFILE: TooManyFiles,
+}
 # Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -38,7 +53,7 @@ def _complaints(what: str) -> Iterator[None]:
 
 
 def _complaint(what: str, error: OSError) -> DiskFailed:
-    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else DiskFailed
+    kind = _KINDS.get(error.errno or 0, DiskFailed)
     return kind(f"{what}: {error.strerror or error}")
 
 

@@ -10,6 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from penstock.real.descriptors import connection_fd_max
 from penstock.real.disk import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
 from penstock.world import Buffer, FileRange, Part, Peer, Receiver
@@ -259,6 +260,7 @@ class SocketListening:
         self._socket = sock
         self._buffer = buffer
         self._accept = accept
+        self._fd_max = connection_fd_max()
         self.address: tuple[str, int] = sock.getsockname()[:2]
         loop.watch(sock.fileno(), READABLE, self._ready)
 
@@ -273,6 +275,9 @@ class SocketListening:
                     self._rest()
                     return
                 raise
+            if sock.fileno() > self._fd_max:
+                sock.close()  # the rest of the descriptors is for files
+                continue
             peer = SocketPeer(self._loop, sock, address[:2], self._buffer)
             peer.attach(self._accept(peer))
 

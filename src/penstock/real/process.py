@@ -4,11 +4,17 @@ import gc
 import signal
 from collections.abc import Callable
 
+from penstock.real.descriptors import raise_limit
 from penstock.real.loop import Loop
 
 # Nothing on the hot path makes cycles; a full collection over a large metadata image would only
 # show up as a pause. Young collections stay, rarer.
 GC_THRESHOLDS = (50_000, 50, 100)
+
+
+def prepare() -> None:
+    """Before a node opens anything."""
+    raise_limit()
 
 
 def run_until_signal(loop: Loop, stop: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ import os
 import random
 import uuid
 
+from penstock.real import descriptors
 from penstock.real.disk import RealDisk
 from penstock.real.loop import Loop
 from penstock.real.network import SocketNetwork
@@ -31,6 +32,9 @@ class RealWorld:
 
     def disk(self, root: str) -> RealDisk:
         return RealDisk(root, self.workers)
+
+    def files_left(self) -> int:
+        return descriptors.left()
 
     def close(self) -> None:
         self.workers.close()

@@ -1,12 +1,13 @@
 """An embedded node: the same code as `penstock start`, on a thread of the test's process."""
 
 import contextlib
+import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
-DEFAULTS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "log.segment.delete.delay.ms": "1000",
-}
+# Where a node for tests differs from `penstock start`: a free port, files soon deleted.
+OVERRIDES = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.segment.delete.delay.ms": "1000"}
+
+SettingValue: TypeAlias = str | int | float | bool
+
+
+def _texts(settings: Mapping[str, SettingValue]) -> dict[str, str]:
+    """As Kafka's files have them: True is `true`."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in settings.items()
+    }
 
 
 class Cluster:
@@ -29,19 +35,19 @@ class Cluster:
 
     Use it as a context manager, plain or async, or call `start` and `stop`. The data lives in
     memory unless a directory is given (`data=`) or a temporary one is asked for (`memory=False`).
-    Settings are Kafka's broker keys: Cluster({"num.partitions": "3"}).
+    Settings are Kafka's broker keys: Cluster({"num.partitions": 3}).
     """
 
     def __init__(
         self,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         *,
-        data: str | None = None,
+        data: str | os.PathLike[str] | None = None,
         memory: bool | None = None,
     ) -> None:
-        self._settings = {**DEFAULTS, **(settings or {})}
+        self._settings = _texts(settings or {})
         self._memory = data is None if memory is None else memory
-        self._data = data
+        self._data = None if data is None else os.fspath(data)
         self._temporary: str | None = None
         self._memory_disks: dict[str, Any] = {}
         self._world: RealWorld | None = None
@@ -152,14 +158,14 @@ class Cluster:
         self,
         name: str,
         partitions: int = 1,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, SettingValue] | None = None,
     ) -> str:
         """Create a topic and return its name."""
         from penstock.client.admin import Admin
         from penstock.client.values import NewTopic
 
         with Admin(self.bootstrap) as admin:
-            topic = NewTopic(name, partitions=partitions, configs=dict(config or {}))
+            topic = NewTopic(name, partitions=partitions, configs=_texts(config or {}))
             result = admin.create_topics([topic])[name]
         if isinstance(result, Exception):
             raise result
@@ -178,11 +184,13 @@ class Cluster:
 
     def _run(self) -> None:
         from penstock.config.broker import BrokerConfig
+        from penstock.config.single_node import SINGLE_NODE_SETTINGS
         from penstock.node import Node
 
         world = self._make_world()
         try:
-            config = BrokerConfig.of({"log.dirs": self._root(), **self._settings})
+            ours = {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": self._root()}
+            config = BrokerConfig.of({**ours, **self._settings})
             node = Node(world, config)
             node.start(self._ready.set, world.loop.stop)
             self._world, self._node = world, node

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
 READ_COMMITTED = 1
 NO_EPOCH = -1
-CONSUMER_REPLICA = -1
 COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
 TAGS_FROM = 12
 

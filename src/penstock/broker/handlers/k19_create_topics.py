@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.request import Request
 from penstock.errors import KafkaError
 from penstock.wire.messages.k19_create_topics import (
+    CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -25,4 +26,15 @@ def handle(broker: "Broker", request: Request, message: CreateTopicsRequest) -> 
             ]
         )
 
+    try:
+        broker.hosting.check_room(sum(_partitions(broker, topic) for topic in message.topics))
+    except KafkaError as error:
+        request.reply(refused(error))
+        return
     broker.ask_controller(request, message, refused)
+
+
+def _partitions(broker: "Broker", topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return topic.num_partitions if topic.num_partitions > 0 else broker.settings.partitions_default

@@ -25,4 +25,13 @@ def handle(broker: "Broker", request: Request, message: CreatePartitionsRequest)
             ]
         )
 
+    wanted = 0
+    for topic in message.topics:
+        known = broker.image.topics.get(topic.name)
+        wanted += max(0, topic.count - len(known.partitions)) if known is not None else 0
+    try:
+        broker.hosting.check_room(wanted)
+    except KafkaError as error:
+        request.reply(refused(error))
+        return
     broker.ask_controller(request, message, refused)

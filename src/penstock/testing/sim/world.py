@@ -22,6 +22,7 @@ GATHER_CHANCE = 0.4
 GATHER_WINDOW_MS = 0.5
 SOON_MS_MAX = 0.05
 DISK_MS_MAX = 8.0
+FILES_LEFT = 1_000_000
 WORKER_MS_MAX = 20.0
 PAGE_BYTES = 4096
 
@@ -174,6 +175,9 @@ class SimWorld:
             found = self.disks[root] = WorldDisk(seed, root=root)
             found.wake(self._disk_event)
         return found
+
+    def files_left(self) -> int:
+        return FILES_LEFT
 
     def _disk_event(self, call: Callable[[], None]) -> None:
         chance = self.simulation.chance
