@@ -19,6 +19,7 @@ log = logging.getLogger("penstock.duties")
 
 SLICE_MS_MAX = 5.0
 PRODUCER_EXPIRY_MS = 600_000
+METADATA_CHECKPOINT_MS = 1_000
 
 
 class Duties:
@@ -27,10 +28,14 @@ class Duties:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
-        self._metadata_checkpoint = 0
+        self._durable_metadata = -1
+        # As last written; what has not changed since is not written again.
+        self._points: dict[Directory, dict[Partition, tuple[int, int]]] = {}
+        self._marks: dict[Directory, dict[Partition, int]] = {}
         settings = broker.settings
         self._every("recovery points", settings.checkpoint_ms, self._checkpoint)
-        self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._high_watermarks)
+        self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._what_changed)
+        self._every("metadata", METADATA_CHECKPOINT_MS, self._metadata_changed)
         self._every("retention", settings.retention_check_ms, self._retention)
         self._every("producers", PRODUCER_EXPIRY_MS, self._expire_producers)
 
@@ -51,17 +56,34 @@ class Duties:
         return (each for each in self._broker.hosting.directories if not each.failed)
 
     def _checkpoint(self) -> None:
+        """Also if nothing has changed: the last write may have met a full disk."""
         for directory in self._working():
+            self._points[directory] = _points(directory)
             self._broker.hosting.checkpoint(directory)
 
-    def _high_watermarks(self) -> None:
+    def _what_changed(self) -> None:
+        """Recovery points go with the high watermarks, so that damage in what was durable is soon
+        known from a tail that was lost."""
         hosting = self._broker.hosting
-        durable_metadata = self._broker.metadata.describe().high_watermark
         for directory in self._working():
-            hosting.checkpoint_high_watermarks(directory)
-            if directory.holds_metadata and durable_metadata > self._metadata_checkpoint:
-                self._metadata_checkpoint = durable_metadata
+            points = _points(directory)
+            if points != self._points.get(directory):
+                self._points[directory] = points
                 hosting.checkpoint(directory)
+            marks = {each: each.leader.high_watermark for each in directory.partitions}
+            if marks != self._marks.get(directory):
+                self._marks[directory] = marks
+                hosting.checkpoint_high_watermarks(directory)
+
+    def _metadata_changed(self) -> None:
+        durable = self._broker.metadata.describe().high_watermark
+        if durable == self._durable_metadata:
+            return
+        self._durable_metadata = durable
+        for directory in self._working():
+            if directory.holds_metadata:
+                self._points[directory] = _points(directory)
+                self._broker.hosting.checkpoint(directory)
 
     def _retention(self) -> None:
         now_ms = self._broker.world.clock.wall_ms()
@@ -102,3 +124,10 @@ class Duties:
                     return
 
         some()
+
+
+def _points(directory: "Directory") -> "dict[Partition, tuple[int, int]]":
+    """What the recovery points and the log starts of a directory should say."""
+    return {
+        each: (each.log.recovery_point, each.log.start_offset) for each in directory.partitions
+    }

@@ -21,10 +21,8 @@ from penstock.wire.records.metadata import (
 NO_LEADER = -1
 RECOVERED, RECOVERING = 0, 1
 
-# Directory ids with a meaning of their own, as every Kafka node knows them.
+# A directory id with a meaning of its own: nobody has said yet.
 UNASSIGNED_DIRECTORY = bytes(16)
-LOST_DIRECTORY = bytes(15) + b"\x01"
-MIGRATING_DIRECTORY = bytes(15) + b"\x02"
 
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
@@ -50,12 +48,6 @@ class Partition:
     eligible_leaders: tuple[int, ...] = ()
     last_known_leaders: tuple[int, ...] = ()
     recovery_state: int = RECOVERED
-
-    def directory_of(self, broker_id: int) -> bytes:
-        """The log directory of a replica; all zeros if nobody has said yet."""
-        if broker_id in self.replicas and len(self.directories) == len(self.replicas):
-            return self.directories[self.replicas.index(broker_id)]
-        return UNASSIGNED_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)

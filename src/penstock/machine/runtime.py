@@ -88,10 +88,6 @@ class Runtime(Generic[M]):
     def machine(self) -> M:
         return self._machine
 
-    @property
-    def parked_count(self) -> int:
-        return len(self._parked)
-
     # Events
 
     def submit(self, event: Any, done: Reply | None = None) -> None:
