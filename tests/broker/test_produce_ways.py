@@ -116,6 +116,8 @@ def test_the_remembered_way_answers_what_the_general_way_answers(
 
 def test_the_remembered_way_was_taken(sides: tuple[Side, Side]) -> None:
     remembering, forgetting = sides
+    for side in sides:
+        side.ask(random_request(random.Random("any")), 11, 1)
     routes = [
         sum(map(len, side.cluster.broker.produce_memo.routes)) for side in (remembering, forgetting)
     ]
@@ -124,5 +126,6 @@ def test_the_remembered_way_was_taken(sides: tuple[Side, Side]) -> None:
 
 def test_the_memo_is_emptied_when_metadata_moves(sides: tuple[Side, Side]) -> None:
     remembering = sides[0]
+    remembering.ask(random_request(random.Random("any")), 11, 1)
     remembering.cluster.create_topic("another")
     assert sum(map(len, remembering.cluster.broker.produce_memo.routes)) == 0

@@ -128,6 +128,4 @@ class Duties:
 
 def _points(directory: "Directory") -> "dict[Partition, tuple[int, int]]":
     """What the recovery points and the log starts of a directory should say."""
-    return {
-        each: (each.log.recovery_point, each.log.start_offset) for each in directory.partitions
-    }
+    return {each: (each.log.recovery_point, each.log.start_offset) for each in directory.partitions}

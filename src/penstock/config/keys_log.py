@@ -217,9 +217,9 @@ KEYS: tuple[Key, ...] = (
         OneOf(("fsync", "page-cache")),
         READ_ONLY,
         NOW,
-        "When an acknowledged record is safe. fsync: it is on the disk, one sync serving all "
-        "that wait. page-cache: it is in the operating system's memory and on the replicas, "
-        "as Kafka does it.",
+        "What an acknowledgement with acks=all means. fsync: the record is on the disk, one sync "
+        "serving all that wait, and consumers see nothing that is not. page-cache: it is in the "
+        "operating system's memory and on the replicas, as Kafka does it.",
     ),
     Key(
         "log.flush.interval.messages",

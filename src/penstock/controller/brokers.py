@@ -1,6 +1,7 @@
 """Brokers and controllers: registration, heartbeats, fencing, leaving for good."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from penstock.controller.elections import (
     changes_on_crash,
@@ -36,6 +37,8 @@ from penstock.wire.records.metadata import (
 
 RESERVED_DIRECTORIES_BELOW = 100  # ids that are small numbers mean something else
 FENCE, UNFENCE = 1, -1
+
+R = TypeVar("R")
 
 
 def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> Broker:
@@ -82,23 +85,8 @@ class BrokerWork:
         return RegisterBrokerRecord(
             broker_id=request.broker_id,
             incarnation_id=request.incarnation_id,
-            end_points=[
-                BrokerEndpoint(
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in request.listeners
-            ],
-            features=[
-                BrokerFeature(
-                    name=each.name,
-                    min_supported_version=each.min_supported_version,
-                    max_supported_version=each.max_supported_version,
-                )
-                for each in request.features
-            ],
+            end_points=_endpoints(BrokerEndpoint, request.listeners),
+            features=_features(BrokerFeature, request.features),
             rack=request.rack,
             log_dirs=list(request.log_dirs) if version >= DIRECTORIES_SINCE else [],
             cordoned_log_dirs=[] if version >= CORDONED_SINCE else None,
@@ -203,25 +191,33 @@ class BrokerWork:
             controller_id=request.controller_id,
             incarnation_id=request.incarnation_id,
             zk_migration_ready=request.zk_migration_ready,
-            end_points=[
-                ControllerEndpoint(
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in request.listeners
-            ],
-            features=[
-                ControllerFeature(
-                    name=each.name,
-                    min_supported_version=each.min_supported_version,
-                    max_supported_version=each.max_supported_version,
-                )
-                for each in request.features
-            ],
+            end_points=_endpoints(ControllerEndpoint, request.listeners),
+            features=_features(ControllerFeature, request.features),
         )
         return Outcome([record], k70.ControllerRegistrationResponse(error_message=None))
+
+
+def _endpoints(make: Callable[..., R], listeners: Sequence[k62.Listener | k70.Listener]) -> list[R]:
+    return [
+        make(
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
+        )
+        for each in listeners
+    ]
+
+
+def _features(make: Callable[..., R], features: Sequence[k62.Feature | k70.Feature]) -> list[R]:
+    return [
+        make(
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
+        )
+        for each in features
+    ]
 
 
 def _change(

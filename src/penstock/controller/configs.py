@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers, groups, client metrics."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from penstock.controller.image import (
     BROKER,
@@ -51,6 +51,22 @@ def check_values(
     rules.validate(resource, changes, after)
 
 
+class _Named(Protocol):
+    name: str
+
+
+C = TypeVar("C", bound=_Named)
+R = TypeVar("R")
+
+
+class _Resource(Protocol[C]):
+    """What both calls say of a resource."""
+
+    resource_type: int
+    resource_name: str
+    configs: list[C]
+
+
 class ConfigWork:
     """Decides about settings; holds no state but what it was given."""
 
@@ -59,23 +75,8 @@ class ConfigWork:
         self._rules = rules
 
     def incremental(self, request: k44.IncrementalAlterConfigsRequest) -> Outcome:
-        records: list[Any] = []
-        responses = []
-        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-        for wanted in request.resources:
-            resource = ConfigResource(wanted.resource_type, wanted.resource_name)
-            response = k44.AlterConfigsResourceResponse(
-                error_message=None, resource_type=resource.kind, resource_name=resource.name
-            )
-            responses.append(response)
-            try:
-                _check_once(named[resource], [config.name for config in wanted.configs])
-                made = self._increments(resource, wanted.configs)
-                _check_size(len(records) + len(made))
-            except KafkaError as error:
-                response.error_code, response.error_message = error.code, error.message
-                continue
-            records += made
+        response = k44.AlterConfigsResourceResponse
+        records, responses = _for_each(request.resources, self._increments, response)
         reply = k44.IncrementalAlterConfigsResponse(responses=responses)
         return Outcome(() if request.validate_only else records, reply)
 
@@ -152,23 +153,8 @@ class ConfigWork:
 
     def replace_all(self, request: k33.AlterConfigsRequest) -> Outcome:
         """The old call: what is not named goes back to its default."""
-        records: list[Any] = []
-        responses = []
-        named = Counter((each.resource_type, each.resource_name) for each in request.resources)
-        for wanted in request.resources:
-            resource = ConfigResource(wanted.resource_type, wanted.resource_name)
-            response = k33.AlterConfigsResourceResponse(
-                error_message=None, resource_type=resource.kind, resource_name=resource.name
-            )
-            responses.append(response)
-            try:
-                _check_once(named[resource], [config.name for config in wanted.configs])
-                made = self._replacement(resource, wanted.configs)
-                _check_size(len(records) + len(made))
-            except KafkaError as error:
-                response.error_code, response.error_message = error.code, error.message
-                continue
-            records += made
+        response = k33.AlterConfigsResourceResponse
+        records, responses = _for_each(request.resources, self._replacement, response)
         reply = k33.AlterConfigsResponse(responses=responses)
         return Outcome(() if request.validate_only else records, reply)
 
@@ -210,6 +196,36 @@ class ConfigWork:
                 f"Unknown resource type {kind}; "
                 f"known are {', '.join(f'{code} ({text})' for code, text in KINDS.items())}."
             )
+
+
+def _for_each(
+    resources: Sequence[_Resource[C]],
+    decide: Callable[[ConfigResource, list[C]], list[ConfigRecord]],
+    make_response: Callable[..., R],
+) -> tuple[list[ConfigRecord], list[R]]:
+    """The records of all resources that are not refused, and an answer for each."""
+    records: list[ConfigRecord] = []
+    responses = []
+    named = Counter((each.resource_type, each.resource_name) for each in resources)
+    for wanted in resources:
+        resource = ConfigResource(wanted.resource_type, wanted.resource_name)
+        refusal: KafkaError | None = None
+        try:
+            _check_once(named[resource], [config.name for config in wanted.configs])
+            made = decide(resource, wanted.configs)
+            _check_size(len(records) + len(made))
+            records += made
+        except KafkaError as error:
+            refusal = error
+        responses.append(
+            make_response(
+                error_code=refusal.code if refusal else 0,
+                error_message=refusal.message if refusal else None,
+                resource_type=resource.kind,
+                resource_name=resource.name,
+            )
+        )
+    return records, responses
 
 
 def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.config_refusals import refuse_each
 from penstock.broker.request import Request
 from penstock.errors import KafkaError
 from penstock.wire.messages.k33_alter_configs import (
@@ -16,16 +17,7 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: Request, message: AlterConfigsRequest) -> None:
     def refused(error: KafkaError) -> AlterConfigsResponse:
-        return AlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=each.resource_type,
-                    resource_name=each.resource_name,
-                )
-                for each in message.resources
-            ]
-        )
+        refusals = refuse_each(AlterConfigsResourceResponse, message.resources, error)
+        return AlterConfigsResponse(responses=refusals)
 
     broker.ask_controller(request, message, refused)
