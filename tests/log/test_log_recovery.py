@@ -223,7 +223,7 @@ def test_a_closed_segment_without_a_batch_in_its_middle_stops_the_opening() -> N
     disk = disk_of(log)
     disk.corrupt(path(0, LOG), 600, bytes(300))
     before = disk.files()
-    with pytest.raises(LogCorrupted, match="00000000000000000000.log"):
+    with pytest.raises(LogCorrupted, match=r"00000000000000000000\.log"):
         reopen(disk, clean=False, recovery_point=0)
     assert disk.files() == before
 
@@ -256,6 +256,44 @@ def test_the_index_of_a_clean_stop_does_not_make_later_batches_durable() -> None
     again = reopen(disk, clean=False, recovery_point=1)
     assert again.end_offset == 1
     assert again.recovery.corrupt == []
+
+
+def test_an_abort_between_a_clean_stop_and_a_roll_is_found_again() -> None:
+    log = new_log()
+    append(log, batch(b"t", producer=(2, 0, 0), transactional=True))
+    settle(log)
+    log.close()
+    disk = disk_of(log)
+    disk.sync_everything_now()
+    log = reopen(disk)
+    log.append_control(
+        ABORT_MARKER,
+        producer_id=2,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        leader_epoch=0,
+        now_ms=NOW_MS,
+    )
+    sync(log)
+    point = log.recovery_point
+    log.roll(NOW_MS)  # and killed before the transaction index was written
+    assert point == log.active.base_offset
+    again = reopen(disk, clean=False, recovery_point=point)
+    assert again.aborted_transactions(0, again.end_offset) == [(2, 0)]
+
+
+def test_a_log_that_ends_at_a_snapshot_is_synced_when_it_is_recovered() -> None:
+    """Killed in the middle of a clean stop: rolled at once, its files would prove too much."""
+    for seed in range(30):
+        log = new_log(SimDisk(seed))
+        append(log, batch(b"x" * 500))
+        log.close()
+        disk = disk_of(log)
+        disk.kill()
+        again = reopen(disk, clean=False)
+        data = disk.files()[path(0, LOG)]
+        assert again.end_offset == 1
+        assert disk.crash().files()[path(0, LOG)] == data
 
 
 def test_the_index_from_before_a_truncation_does_not_make_later_batches_durable() -> None:

@@ -1,11 +1,12 @@
 """Starts that must not happen: each says what is wrong, where, and what to do next."""
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
-from node_process import NodeProcess, own_disk, produce_all, read_all, refused
-from test_process import create_topic
+from node_process import START_SECONDS_MAX, NodeProcess, own_disk, produce_all, read_all, refused
+from test_process import API_VERSIONS, ask, create_topic
 
 
 @pytest.fixture
@@ -130,9 +131,73 @@ def test_a_log_that_is_broken_in_the_middle_is_not_cut(tmp_path: Path) -> None:
     assert segment.stat().st_size == before
 
 
-def _spoil(path: Path, position: int) -> None:
+def test_damage_in_an_older_segment_after_a_kill_costs_no_later_segment(tmp_path: Path) -> None:
+    """Seconds after the writes, before any recovery point was written down."""
+    data = tmp_path / "data"
+    settings = {
+        "log.segment.bytes": str(1 << 20),
+        "replica.high.watermark.checkpoint.interval.ms": "600000",
+    }
+    with NodeProcess(data, settings) as node:
+        create_topic(node, "bad")
+        values = [b"%06d" % number + b"x" * 10_000 for number in range(260)]
+        assert produce_all(node.bootstrap, "bad", values, apart=True) == [None] * len(values)
+        node.kill()
+    segments = sorted((data / "bad-0").glob("*.log"))
+    assert len(segments) >= 3
+    sizes = [each.stat().st_size for each in segments]
+    _spoil(segments[0], sizes[0] // 2, 40)
+    with NodeProcess(data, settings) as node:
+        assert segments[0].name in node.stderr
+        assert "cut off" not in node.stderr
+        node.kill()
+    assert [each.stat().st_size for each in segments] == sizes
+
+
+def test_damage_is_known_from_a_lost_tail_soon_after_the_write(tmp_path: Path) -> None:
+    """In the segment that is written to: by the recovery point of a moment later."""
+    data = tmp_path / "data"
+    settings = {"replica.high.watermark.checkpoint.interval.ms": "50"}
+    with NodeProcess(data, settings) as node:
+        create_topic(node, "bad")
+        values = [b"%06d" % number + b"x" * 500 for number in range(40)]
+        assert produce_all(node.bootstrap, "bad", values, apart=True) == [None] * len(values)
+        _wait_for_recovery_point(node, "bad 0 40\n")
+        node.kill()
+    segment = next((data / "bad-0").glob("*.log"))
+    size = segment.stat().st_size
+    _spoil(segment, size // 2, 40)
+    with NodeProcess(data, settings) as node:
+        assert segment.name in node.stderr
+        node.kill()
+    assert segment.stat().st_size == size
+
+
+def test_metadata_that_was_just_written_is_known_to_be_durable(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with NodeProcess(data) as node:
+        create_topic(node, "t")
+        _wait_for_recovery_point(node, "__cluster_metadata 0 ")
+        node.kill()
+    segment = next((data / "__cluster_metadata-0").glob("*.log"))
+    before = segment.read_bytes()
+    _spoil(segment, 150)
+    assert "__cluster_metadata-0" in refused(data)
+    assert len(segment.read_bytes()) == len(before)
+
+
+def _wait_for_recovery_point(node: NodeProcess, text: str) -> None:
+    path = node.data / "recovery-point-offset-checkpoint"
+    until = time.monotonic() + START_SECONDS_MAX
+    with socket.create_connection(node.address) as connection:
+        while not path.exists() or text not in path.read_text():
+            assert time.monotonic() < until, f"{path} never said {text!r}"
+            assert ask(connection, API_VERSIONS)
+
+
+def _spoil(path: Path, position: int, size: int = 8) -> None:
     with path.open("r+b") as file:
         file.seek(position)
-        old = file.read(8)
+        old = file.read(size)
         file.seek(position)
         file.write(bytes(byte ^ 0xFF for byte in old))

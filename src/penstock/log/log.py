@@ -381,9 +381,10 @@ class Log:
         self._persist_closed(closed, old)
 
     def _persist_closed(self, closed: ClosedSegment, old: ActiveSegment) -> None:
-        """Off the loop, in this order: the offset index comes last and stands for the rest, so
-        recovery rebuilds a segment exactly if its offset index is missing. The log comes first:
-        with the snapshot of its end and an index, recovery takes all of it for durable."""
+        """Off the loop, in this order: the log itself first, and the snapshot of its end last. That
+        one stands for the rest: where it is, recovery takes the log for durable and the indexes
+        for those of the whole segment. An index alone may be left from a clean stop or from
+        before a truncation; where it is missing, recovery rebuilds the segment."""
         chores = self.chores
         chores.add(lambda done: old.file.sync(lambda failure: done(_final(failure))))
         if old.aborted:
@@ -392,10 +393,10 @@ class Log:
             chores.remove(closed.path(TXN_INDEX))
         chores.replace(closed.path(TIME_INDEX), bytes(old.times.data))
         self.write_epochs()
+        chores.replace(closed.path(INDEX), old.index.to_bytes())
         snapshot = segment_file(self.directory, closed.end_offset, SNAPSHOT)
         chores.replace(snapshot, self.producers.to_snapshot())
         self.snapshots.append(closed.end_offset)
-        chores.replace(closed.path(INDEX), old.index.to_bytes())
 
         def forget() -> None:
             for suffix in (INDEX, TIME_INDEX, TXN_INDEX):

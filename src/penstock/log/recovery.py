@@ -212,6 +212,9 @@ def _load(
     first = len(bases) - 1
     if not clean:
         first = max(0, bisect_right(bases, opening.recovery_point) - 1)
+        point = opening.recovery_point
+        if first > 0 and bases[first] == point and not opening.has(point, SNAPSHOT):
+            first -= 1  # rolled after the checkpoint: its indexes may be those of an earlier end
         # No less is scanned for it: damage in what was durable is to be found, and told.
         opening.recovery_point = max(opening.recovery_point, _closed_durably_to(opening))
     for place in range(first):
@@ -250,7 +253,7 @@ def _remove_segment(opening: _Opening, base_offset: int) -> None:
 def _closed_durably_to(opening: _Opening) -> int:
     """The end of the last closed segment whose files prove that it and all before it were synced.
 
-    Log.roll syncs a segment, then writes the snapshot of its end, then its offset index. The index
+    A roll syncs a segment, then writes its offset index, then the snapshot of its end. The index
     alone proves nothing: a clean stop and a truncation leave one beside a segment that goes on
     growing. A snapshot of a later end is not left by either.
     """
@@ -262,7 +265,7 @@ def _closed_durably_to(opening: _Opening) -> int:
 
 
 def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
-    """Whether a closed segment's indexes can be used. The offset index is written last."""
+    """Whether a closed segment's indexes can be used. The offset index is the last of them."""
     base = opening.bases[place]
     if not (opening.has(base, INDEX) and opening.has(base, TIME_INDEX)):
         return False

@@ -64,11 +64,11 @@ class StoredLog:
 
     def _check_durable(self, log: Log, where: str) -> None:
         broken = log.recovery.corrupt[0][0] if log.recovery.corrupt else log.end_offset
-        if broken < self._durable_to:
+        if log.recovery.corrupt or broken < self._durable_to:
             raise QuorumFilesCorrupt(
-                f"The metadata log in {where} is broken at offset {broken}, although everything "
-                f"below {self._durable_to} was durable. Nothing was changed. Restore the directory "
-                "from a copy, or repair the disk under it."
+                f"The metadata log in {where} is broken at offset {broken}, which was durable. "
+                "Nothing was changed. Restore the directory from a copy, or repair the disk under "
+                "it."
             )
 
     @property
