@@ -358,7 +358,9 @@ class Node:
             for listener in broker.listeners
             for connection in listener.connections
         )
-        busy = any(partition.log.busy for partition in broker.hosting.all())
+        busy = any(partition.log.busy for partition in broker.hosting.all()) or any(
+            directory.storing for directory in broker.hosting.directories
+        )
         if (unanswered or busy) and now < until:
             self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(broker, until))
             return

@@ -38,6 +38,7 @@ class Directory:
         self.holds_metadata = holds_metadata
         self.failed: DiskFailed | None = None
         self.files = FileCache(disk)
+        self.storing: dict[str, bytes | None] = {}  # files being written, and what is to follow
         self.partitions: dict[Partition, None] = {}
         self._on_failed = on_failed
         self._touch = touch
@@ -116,6 +117,21 @@ class Directory:
             partition.abandon(error)
         self._on_failed(self)
         self._touch()
+
+    def store(self, name: str, data: bytes) -> None:
+        """Write a small file of the directory off the loop. One write of a file runs at a time, and
+        of those that come meanwhile only the newest is done: it must not be overtaken."""
+        if name in self.storing:
+            self.storing[name] = data
+            return
+        self.storing[name] = None
+        self.disk.replace(name, data, lambda failure: self._stored(name, failure))
+
+    def _stored(self, name: str, failure: DiskFailed | None) -> None:
+        newer = self.storing.pop(name)
+        self.heard(failure)
+        if newer is not None and self.failed is None:
+            self.store(name, newer)
 
     def heard(self, failure: DiskFailed | None) -> None:
         """For work off the loop whose only news is that it failed."""

@@ -165,7 +165,7 @@ class Hosting:
     def checkpoint(self, directory: Directory) -> None:
         """Recovery points and log starts, off the loop."""
         for name, data in self._checkpoint_files(directory):
-            directory.disk.replace(name, data, directory.heard)
+            directory.store(name, data)
 
     def checkpoint_now(self, directory: Directory) -> None:
         for name, data in self._checkpoint_files(directory):
@@ -173,7 +173,7 @@ class Hosting:
         directory.disk.replace_now(HIGH_WATERMARKS, self._high_watermarks(directory))
 
     def checkpoint_high_watermarks(self, directory: Directory) -> None:
-        directory.disk.replace(HIGH_WATERMARKS, self._high_watermarks(directory), directory.heard)
+        directory.store(HIGH_WATERMARKS, self._high_watermarks(directory))
 
     def _checkpoint_files(self, directory: Directory) -> list[tuple[str, bytes]]:
         points, starts = {}, {}

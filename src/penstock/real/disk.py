@@ -7,6 +7,7 @@ unlinks runs on a worker. Calls ending in `_now` wait; start and stop use them.
 import ctypes
 import errno
 import fcntl
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,7 @@ _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 # One call for a whole file system; Python has none of its own.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+_unique = itertools.count()
 _locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
 
 
@@ -296,7 +298,7 @@ class RealDisk:
 
     def replace_now(self, path: str, data: bytes) -> None:
         target = self._at(path)
-        aside = target + ".tmp"
+        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
         with _complaints(f"cannot write {target}"):
             with open(aside, "wb") as file:
                 file.write(data)
@@ -307,7 +309,7 @@ class RealDisk:
 
     def put_now(self, path: str, data: bytes) -> None:
         target = self._at(path)
-        aside = target + ".tmp"
+        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
         with _complaints(f"cannot write {target}"):
             with open(aside, "wb") as file:
                 file.write(data)
