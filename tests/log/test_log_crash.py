@@ -32,7 +32,7 @@ from penstock.wire.batch import (
 )
 from penstock.world import DiskFailed
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
+RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "2000"))
 SEED = os.environ.get("PENSTOCK_SIM_SEED")
 PARTITION = TopicPartition("events", 0)
 

@@ -157,7 +157,10 @@ def test_damage_in_an_older_segment_after_a_kill_costs_no_later_segment(tmp_path
 def test_damage_is_known_from_a_lost_tail_soon_after_the_write(tmp_path: Path) -> None:
     """In the segment that is written to: by the recovery point of a moment later."""
     data = tmp_path / "data"
-    settings = {"replica.high.watermark.checkpoint.interval.ms": "50"}
+    settings = {
+        "log.durability": "fsync",
+        "replica.high.watermark.checkpoint.interval.ms": "50",
+    }
     with NodeProcess(data, settings) as node:
         create_topic(node, "bad")
         values = [b"%06d" % number + b"x" * 500 for number in range(40)]
