@@ -4,6 +4,7 @@ They are callbacks on a SimWorld of their own. What they were told goes into a L
 what the judges of a simulation look at.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
@@ -119,7 +120,7 @@ class Link:
             reply(None)
 
 
-class SimClient:
+class SimClient(ABC):
     """Keeps one connection to a node open; subclasses say what to do on it."""
 
     def __init__(self, simulation: Simulation, name: str, node: tuple[str, int]) -> None:
@@ -174,8 +175,9 @@ class SimClient:
         if not self.stopped:
             self.retry_later(self.start)
 
+    @abstractmethod
     def connected(self) -> None:
-        raise NotImplementedError
+        """A new connection is there."""
 
     def request(self, key: int, version: int, message: object, reply: Reply) -> None:
         if self.link is None:
