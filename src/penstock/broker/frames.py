@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 FIRST_BYTES = 16 * 1024
 GROWTH = 4
 POOLED_BYTES = 2 * 1024 * 1024
-POOLED_FROM_BYTES = POOLED_BYTES // 2  # frames below are not worth a buffer of the pool
+POOLED_FROM_BYTES = POOLED_BYTES // 8  # frames below are not worth a buffer of the pool
 POOLED_BUFFERS_MAX = 16
 NODE_BYTES_MAX = 1024 * 1024 * 1024
 
@@ -27,8 +27,14 @@ class FramePool:
         self.lent_bytes = 0
 
     def first(self, size: int, arrived: int) -> bytearray:
-        """The buffer in which a frame of `size` bytes begins; never refused."""
-        return self._lend(min(size, max(FIRST_BYTES, GROWTH * arrived)), size)
+        """The buffer in which a frame of `size` bytes begins; never refused, but near the limit
+        it holds no more than what has arrived, or the small first one."""
+        near = self.lent_bytes + POOLED_BYTES > self._bytes_max
+        wanted = min(size, max(FIRST_BYTES, arrived if near else GROWTH * arrived))
+        if near:
+            self.lent_bytes += wanted
+            return bytearray(wanted)
+        return self._lend(wanted, size)
 
     def grow(
         self, holder: Hashable, buffer: bytearray, size: int, retry: Callable[[], None]
