@@ -121,8 +121,7 @@ class Broker:
             self._schedule_expiry(mono_ms)
 
     def _end_turn(self) -> None:
-        if self._partitions:
-            self.append_now()
+        self.append_now()
         for directory in self.hosting.directories:
             directory.turn_ended()
         while self._reconsider:

@@ -4,6 +4,9 @@ Invariant: within an epoch the high watermark never moves back.
 Reads no clock and no file.
 """
 
+from penstock.errors import FencedLeaderEpoch, UnknownLeaderEpoch
+from penstock.model import NO_LEADER_EPOCH
+
 
 class Leader:
     """What one leadership of a partition knows. Plain ints: this is on the hot path."""
@@ -24,6 +27,11 @@ class Leader:
         self.isr = isr
         self.min_insync = min_insync
         self.high_watermark = high_watermark
+
+    def check_epoch(self, epoch: int) -> None:
+        """Refuse a client whose idea of the leader's epoch is another one; -1 has no idea."""
+        if epoch not in (NO_LEADER_EPOCH, self.epoch):
+            raise FencedLeaderEpoch if epoch < self.epoch else UnknownLeaderEpoch
 
     @property
     def below_min_insync(self) -> bool:

@@ -16,7 +16,6 @@ from penstock.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
-    UnknownLeaderEpoch,
 )
 from penstock.wire.fetch_answer import NO_TAGS, PartitionAnswer, Tagged, fetch_answer
 from penstock.wire.messages.k01_fetch import FetchRequest
@@ -176,9 +175,7 @@ class Fetching:
     def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
         wanted = watched.wanted
         leader, log = partition.leader, partition.log
-        epoch = wanted.current_leader_epoch
-        if epoch not in (NO_EPOCH, leader.epoch):
-            raise FencedLeaderEpoch if epoch < leader.epoch else UnknownLeaderEpoch
+        leader.check_epoch(wanted.current_leader_epoch)
         replica_id = self._replica_id()
         if replica_id >= 0:
             raise NotLeaderOrFollower(f"node {replica_id} is no replica of {partition}")

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
 from penstock.errors import (
-    FencedLeaderEpoch,
     InvalidRequest,
     KafkaError,
-    UnknownLeaderEpoch,
     UnsupportedVersion,
 )
 from penstock.wire.messages.k02_list_offsets import (
@@ -39,7 +37,6 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 )
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 READ_COMMITTED = 1
-NO_EPOCH = -1
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOTHING: Found = (-1, -1, -1)
 
@@ -94,9 +91,7 @@ def _look_up(
 
     def look() -> Found:
         partition = broker.find(topic, wanted.partition_index)
-        epoch = wanted.current_leader_epoch
-        if epoch not in (NO_EPOCH, partition.leader.epoch):
-            raise FencedLeaderEpoch if epoch < partition.leader.epoch else UnknownLeaderEpoch
+        partition.leader.check_epoch(wanted.current_leader_epoch)
         return _find(partition, wanted.timestamp, request.api_version, committed_only)
 
     broker.when_warm(look, found, failed)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
-from penstock.errors import FencedLeaderEpoch, KafkaError, UnknownLeaderEpoch
+from penstock.errors import KafkaError
 from penstock.wire.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -14,8 +14,6 @@ from penstock.wire.messages.k23_offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-
-NO_EPOCH = -1
 
 
 def handle(
@@ -33,9 +31,7 @@ def _end(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> Epoc
     answer = EpochEndOffset(partition=wanted.partition)
     try:
         partition = broker.find(topic, wanted.partition)
-        epoch = wanted.current_leader_epoch
-        if epoch not in (NO_EPOCH, partition.leader.epoch):
-            raise FencedLeaderEpoch if epoch < partition.leader.epoch else UnknownLeaderEpoch
+        partition.leader.check_epoch(wanted.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = partition.epoch_end(wanted.leader_epoch)
     except KafkaError as error:
         answer.error_code = error.code
