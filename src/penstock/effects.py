@@ -3,9 +3,12 @@
 Persist, sync, send, reply. A machine never performs anything itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+
+# A machine's own name for somebody who waits for an answer.
+Ticket: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +25,29 @@ class CancelTimer:
     name: str
 
 
+class Answer(NamedTuple):
+    """To somebody who was parked under this ticket; a KafkaError is an answer like any other."""
+
+    ticket: Ticket
+    reply: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What `handle` decided.
 
-    `records` become one atomic batch; `reply` leaves once they are committed, or at once if there
-    are none and everything the machine has seen is committed.
+    `records` become one atomic batch; `reply`, `answers` and `sends` leave once they are
+    committed, or at once if there are none and everything the machine has seen is committed.
+
+    `parked`: whoever asked is answered later, by an Answer with this ticket. `volatile`: handling
+    changed state that no record holds (who waits, who was heard of); if the records are refused,
+    the machine is rebuilt from its log, because that state spoke of them already.
     """
 
     records: Sequence[Any] = ()
     reply: Any = None
     timers: Sequence[SetTimer | CancelTimer] = field(default=())
+    answers: Sequence[Answer] = ()
+    sends: Sequence[Any] = ()
+    parked: Ticket | None = None
+    volatile: bool = False

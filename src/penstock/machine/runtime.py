@@ -4,6 +4,7 @@ A record is replayed right after its append, so the next event sees it; what the
 leaves only when everything it had seen by then is committed. On losing leadership, and when
 nobody knows what an append has written, the machine is dropped; it is rebuilt from the log when
 this node leads again. What one machine says leaves in the order in which it was decided.
+Whoever asked is answered at once, or parked under a ticket until the machine names it again.
 """
 
 from collections import deque
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
-from penstock.effects import CancelTimer, Outcome, SetTimer
+from penstock.effects import CancelTimer, Outcome, SetTimer, Ticket
 from penstock.errors import KafkaError, KafkaStorageError
 from penstock.machine.protocols import LogReader, Machine, ReplicatedLog
 from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
@@ -35,17 +36,17 @@ class _Parked:
     """Something decided, that waits for `offset` to be committed."""
 
     offset: int
-    reply: Any
-    timers: Sequence[SetTimer | CancelTimer]
+    outcome: Outcome
     decided_mono_ms: float
     done: Reply | None
+    answered: Sequence[tuple[Reply, Any]] = ()
 
 
 class Runtime(Generic[M]):
     """One machine, one log.
 
     `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
-    before the replies that waited for it leave.
+    before the replies that waited for it leave; `send` performs what a machine sends.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Runtime(Generic[M]):
         when_lost: Callable[[], KafkaError],
         when_full: Callable[[], KafkaError],
         before_release: Callable[[int], None] | None = None,
+        send: Callable[[Any], None] | None = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
         self._make = make
@@ -69,11 +71,13 @@ class Runtime(Generic[M]):
         self._when_lost = when_lost
         self._when_full = when_full
         self._before_release = before_release
+        self._send = send
         self._parked_max = parked_max
         self._state = State.INACTIVE
         self._machine = make()
         self._seen = 0  # all below has been replayed
         self._parked: deque[_Parked] = deque()
+        self._tickets: dict[Ticket, Reply] = {}
         self._set_timers: dict[str, Timer] = {}
         self._reader: LogReader | None = None
         self._term = 0  # counts loads, so that late callbacks of an earlier one are recognised
@@ -96,9 +100,8 @@ class Runtime(Generic[M]):
             if done is not None:
                 done(self._while_loading() if self._state is State.LOADING else self._when_lost())
             return
-        if len(self._parked) >= self._parked_max:
-            if done is not None:
-                done(self._when_full())
+        if done is not None and len(self._parked) >= self._parked_max:
+            done(self._when_full())  # what nobody asked for, as a timer, is never left out
             return
         try:
             outcome = self._machine.handle(event, self._clock.wall_ms())
@@ -112,6 +115,9 @@ class Runtime(Generic[M]):
             try:
                 batch = self._log.append(outcome.records)
             except KafkaError as error:
+                if outcome.volatile or outcome.answers or outcome.parked is not None:
+                    self._rebuild(error, done)
+                    return
                 outcome = Outcome(reply=error)
             except DiskFailed as failure:
                 self._park(self._log.end_offset + 1, Outcome(), done)
@@ -126,8 +132,23 @@ class Runtime(Generic[M]):
         self._release()
 
     def _park(self, offset: int, outcome: Outcome, done: Reply | None) -> None:
-        now = self._clock.mono_ms()
-        self._parked.append(_Parked(offset, outcome.reply, outcome.timers, now, done))
+        if outcome.parked is not None:
+            assert outcome.parked not in self._tickets, "a ticket is given out once"
+            if done is not None:
+                self._tickets[outcome.parked] = done
+            done = None
+        answered = [
+            (waiting, answer.reply)
+            for answer in outcome.answers
+            if (waiting := self._tickets.pop(answer.ticket, None)) is not None
+        ]
+        self._parked.append(_Parked(offset, outcome, self._clock.mono_ms(), done, answered))
+
+    def _rebuild(self, error: KafkaError, done: Reply | None) -> None:
+        """The log refused what the machine already counts on: begin again from what it holds."""
+        self._park(self._seen, Outcome(), done)
+        self._drop(error)
+        self.gained()
 
     def _release(self) -> None:
         if self._releasing:
@@ -136,10 +157,15 @@ class Runtime(Generic[M]):
         try:
             while self._parked and self._parked[0].offset <= self._log.committed_offset:
                 parked = self._parked.popleft()
-                for timer in parked.timers:
+                for timer in parked.outcome.timers:
                     self._set(timer, parked.decided_mono_ms)
+                for send in parked.outcome.sends:
+                    assert self._send is not None, "a machine that sends has somebody who does it"
+                    self._send(send)
                 if parked.done is not None:
-                    parked.done(parked.reply)
+                    parked.done(parked.outcome.reply)
+                for waiting, reply in parked.answered:
+                    waiting(reply)
         finally:
             self._releasing = False
 
@@ -183,7 +209,17 @@ class Runtime(Generic[M]):
             except Cold as cold:
                 cold.file.read_now(cold.position, cold.size)
 
-    def _drop(self, error: KafkaError) -> None:
+    def dismiss(self, error: KafkaError) -> None:
+        """The node is about to stop: nobody waits for what may come late or never."""
+        tickets, self._tickets = self._tickets, {}
+        for waiting in tickets.values():
+            waiting(error)
+
+    def stop(self) -> None:
+        """Forget everything and tell nobody."""
+        self._forget()
+
+    def _forget(self) -> tuple[deque[_Parked], dict[Ticket, Reply]]:
         self._state = State.INACTIVE
         self._term += 1
         self._reader = None
@@ -193,9 +229,18 @@ class Runtime(Generic[M]):
             timer.cancel()
         self._set_timers.clear()
         parked, self._parked = self._parked, deque()
+        tickets, self._tickets = self._tickets, {}
+        return parked, tickets
+
+    def _drop(self, error: KafkaError) -> None:
+        parked, tickets = self._forget()
         for each in parked:
             if each.done is not None:
                 each.done(error)
+            for waiting, _reply in each.answered:
+                waiting(error)
+        for waiting in tickets.values():
+            waiting(error)
 
     def _begin_loading(self) -> None:
         if self._state is not State.INACTIVE:
