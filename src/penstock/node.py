@@ -321,6 +321,8 @@ class Node:
         self._stopping = True
         log.critical("%s", reason)
         self.failure = reason
+        if self.broker is not None:
+            self.broker.stop_coordinators()
         self._end()
 
     # -- stopping
@@ -339,6 +341,7 @@ class Node:
             self._duties.stop()
         for listener in broker.listeners:
             listener.drain()
+        broker.drain_coordinators()
         until = self.world.clock.mono_ms() + STOP_MS_MAX
         self._drain(broker, until)
 
@@ -347,6 +350,8 @@ class Node:
         self._stopping = True
         if self._duties is not None:
             self._duties.stop()
+        if self.broker is not None:
+            self.broker.stop_coordinators()
         self._let_go()
         self._on_stopped()
 
@@ -377,6 +382,7 @@ class Node:
             return
         for listener in broker.listeners:
             listener.close_all()
+        broker.stop_coordinators()
         self._close_logs(broker)
         self._end()
 

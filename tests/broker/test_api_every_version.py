@@ -18,6 +18,7 @@ from api_asking import (
     topic_id,
     unused_name,
 )
+from delivery_cases import DELIVERY_CASES
 
 from penstock.broker.handlers import HANDLERS
 from penstock.errors import UnsupportedVersion
@@ -219,6 +220,7 @@ CASES: dict[int, Case] = {
     60: _describe_cluster,
     74: _list_config_resources,
     75: _describe_topic_partitions,
+    **DELIVERY_CASES,
 }
 
 

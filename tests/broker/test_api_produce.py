@@ -312,7 +312,7 @@ def test_an_old_timestamp_is_refused_where_the_past_is_bounded(
 
 
 @pytest.mark.parametrize("version", [11, 12, 13])
-def test_a_transactional_batch_is_refused_while_there_are_no_transactions(
+def test_a_transactional_batch_without_a_transactional_id_is_refused(
     asker: Asker, topic: str, version: int
 ) -> None:
     name = _name(asker, topic, version)

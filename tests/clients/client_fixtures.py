@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from client_adapters import CLIENTS, Client, MakeTopic
+from group_members import BRISK_GROUPS
 
 from penstock.testing.cluster import Cluster
 
@@ -13,7 +14,7 @@ from penstock.testing.cluster import Cluster
 @pytest.fixture(scope="session")
 def disk_cluster() -> Iterator[Cluster]:
     """A node over a temporary directory, shared by the tests of a run; topics keep them apart."""
-    with Cluster(memory=False) as cluster:
+    with Cluster(memory=False, settings=BRISK_GROUPS) as cluster:
         yield cluster
 
 

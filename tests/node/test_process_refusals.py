@@ -20,6 +20,12 @@ def used(tmp_path: Path) -> Path:
     return data
 
 
+def _wait_for(directory: Path, pattern: str) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not any(directory.glob(pattern)):
+        assert time.monotonic() < deadline, f"no {pattern} in {directory}"
+
+
 def change(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
@@ -142,6 +148,7 @@ def test_damage_in_an_older_segment_after_a_kill_costs_no_later_segment(tmp_path
         create_topic(node, "bad")
         values = [b"%06d" % number + b"x" * 10_000 for number in range(260)]
         assert produce_all(node.bootstrap, "bad", values, apart=True) == [None] * len(values)
+        _wait_for(data / "bad-0", "*.snapshot")  # an older segment is durable from here on
         node.kill()
     segments = sorted((data / "bad-0").glob("*.log"))
     assert len(segments) >= 3

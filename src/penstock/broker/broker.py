@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.broker.connection import Connection
 from penstock.broker.directory import Directory
@@ -22,8 +22,12 @@ from penstock.config.broker import BrokerConfig
 from penstock.controller.delta import Delta
 from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResource, Image
 from penstock.errors import KafkaError, KafkaStorageError
+from penstock.model import INTERNAL_TOPICS
 from penstock.raft.quorum import QuorumView
 from penstock.world import Cold, DiskFailed, World
+
+if TYPE_CHECKING:
+    from penstock.broker.coordinators import Coordinators
 
 log = logging.getLogger("penstock.broker")
 
@@ -78,6 +82,33 @@ class Broker:
         self._connections: list[Connection] = []
         self._reconsider: list[Callable[[], None]] = []
         self._expiry_due = False
+        self._coordinators: Coordinators | None = None
+
+    @property
+    def coordinators(self) -> "Coordinators":
+        """Made when first asked for: a node without groups does not load their code."""
+        if self._coordinators is None:
+            from penstock.broker.coordinators import Coordinators
+
+            self._coordinators = Coordinators(self)
+        return self._coordinators
+
+    def hosted(self, partition: Partition) -> None:
+        """A partition is here, or its leadership has changed."""
+        if partition.topic in INTERNAL_TOPICS:
+            self.coordinators.hosted(partition)
+
+    def unhosted(self, partition: Partition) -> None:
+        if partition.topic in INTERNAL_TOPICS:
+            self.coordinators.unhosted(partition)
+
+    def drain_coordinators(self) -> None:
+        if self._coordinators is not None:
+            self._coordinators.dismiss()
+
+    def stop_coordinators(self) -> None:
+        if self._coordinators is not None:
+            self._coordinators.stop()
 
     def use_directories(self, directories: list[Directory]) -> None:
         self.hosting.directories.extend(directories)
@@ -159,6 +190,8 @@ class Broker:
         if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
             self.reconfigure()
         self.hosting.follow(image, delta)
+        if self._coordinators is not None:
+            self._coordinators.follow(delta)
 
     def forget_memos(self) -> None:
         """What was remembered may not be true any more."""

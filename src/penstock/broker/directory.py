@@ -55,6 +55,11 @@ class Directory:
             partition.wrote = True
             self._written.append(partition)
 
+    def wrote_its_own(self) -> None:
+        """Something was written that no client sent: the turn must end all the same, since a
+        round of syncs begins there."""
+        self._touch()
+
     def turn_ended(self) -> None:
         if not self._written or self._in_round or self.failed:
             return

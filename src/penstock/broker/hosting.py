@@ -33,7 +33,7 @@ from penstock.log.directory import Kind, marked_name
 from penstock.log.log import Log
 from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
 from penstock.replication.leader import Leader
-from penstock.world import DiskFailed, TooManyFiles
+from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -120,6 +120,7 @@ class Hosting:
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
         partition.directory.partitions[partition] = None
+        self._broker.hosted(partition)
 
     def make_partition(
         self, topic: Topic, index: int, directory: Directory, opened: Log
@@ -230,8 +231,10 @@ class Hosting:
                 self._to_make.append((topic.name, topic.topic_id, state.partition_id))
         elif state.leader == node_id:
             hosted.lead(state.leader_epoch, state.isr)
+            self._broker.hosted(hosted)
         else:
             hosted.stop_leading()
+            self._broker.hosted(hosted)
 
     def _schedule_slice(self) -> None:
         if self._to_make and not self._slice_due:
@@ -287,14 +290,21 @@ class Hosting:
             )
         except TooManyFiles as failure:
             log.error("%s-%d is not there yet: %s; raise ulimit -n", name, index, failure)
-            at = self._world.clock.mono_ms() + RETRY_MS
-            self._world.timers.at(at, lambda: self._try_again(name, topic_id, index))
+            self._try_later(name, topic_id, index)
+            return
+        except DiskFull as failure:
+            directory.filled_up(failure)
+            self._try_later(name, topic_id, index)
             return
         except DiskFailed as failure:
             directory.fail(failure)
             self._make(name, topic_id, index)
             return
         self.adopt(self.make_partition(topic, index, directory, made))
+
+    def _try_later(self, name: str, topic_id: bytes, index: int) -> None:
+        at = self._world.clock.mono_ms() + RETRY_MS
+        self._world.timers.at(at, lambda: self._try_again(name, topic_id, index))
 
     def _try_again(self, name: str, topic_id: bytes, index: int) -> None:
         self._to_make.append((name, topic_id, index))
@@ -329,6 +339,7 @@ class Hosting:
         directory = partition.directory
         directory.partitions.pop(partition, None)
         partition.gone = True
+        self._broker.unhosted(partition)
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
         if directory.failed:
             return

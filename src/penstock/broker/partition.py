@@ -5,10 +5,13 @@ fields are plain and the tickets are tuples because every produced batch passes 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
+from penstock.errors import KafkaError, KafkaStorageError, NotEnoughReplicas, NotLeaderOrFollower
 from penstock.log.log import Log
+from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import Leader
 from penstock.wire.batch import Header
@@ -16,9 +19,27 @@ from penstock.world import Buffer, DiskFailed, DiskFull
 
 if TYPE_CHECKING:
     from penstock.broker.directory import Directory
+    from penstock.broker.joining import Joining
     from penstock.broker.topic_settings import TopicSettings
 
+T = TypeVar("T")
+
 LAST_OFFSET_DELTA = 6  # where it stands in an unpacked batch header
+
+
+class Committed:
+    """Something of this node's own that waits for the high watermark, among the producers."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: Callable[[KafkaError | None], None]) -> None:
+        self._done = done
+
+    def succeeded(self, _ticket: Any, _base_offset: int, _append_time_ms: int) -> None:
+        self._done(None)
+
+    def failed(self, _ticket: Any, error: KafkaError) -> None:
+        self._done(error)
 
 
 class Partition:
@@ -31,12 +52,14 @@ class Partition:
         "directory",
         "gone",
         "index",
+        "joining",
         "leader",
         "leading",
         "log",
         "plain",
         "segment",
         "settings",
+        "start_at_zero",
         "tickets",
         "timestamp_after_ms_max",
         "topic",
@@ -73,6 +96,9 @@ class Partition:
         # (offset the high watermark must reach, ticket, base offset, append time, deadline)
         self.awaiting: deque[tuple[int, tuple[Any, Any, Any, int], int, int, float]] = deque()
         self.watchers: dict[Any, None] = {}
+        # (producer id, epoch) -> who waits until that producer's transaction reaches in here
+        self.joining: dict[tuple[int, int], Joining] = {}
+        self.start_at_zero: tuple[int, ...] = ()  # producers of this turn that must begin there
         self.touched = False
         self.wrote = False  # since the last sync round of its directory began
         self.gone = False
@@ -113,12 +139,13 @@ class Partition:
         """Everything produced to this partition in this turn, in one write."""
         batches, tickets = self.batches, self.tickets
         self.batches, self.tickets = [], []
+        start_at_zero, self.start_at_zero = self.start_at_zero, ()
         self.touched = False
         log = self.log
         try:
             if self.directory.failed:
                 raise DiskFailed(f"{self.directory.disk.root} is offline")
-            results = log.append(batches, self.leader.epoch, now_ms)
+            results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
         except DiskFull as failure:
             self.directory.filled_up(failure)
             self._fail(tickets, KafkaStorageError(str(failure)))
@@ -127,17 +154,7 @@ class Partition:
             self.directory.fail(failure)
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
-        directory = self.directory
-        if directory.full:
-            directory.has_room()
-        if not directory.waits_for_sync:
-            if self.leader.advance(log.end_offset) and self.watchers:
-                self.poke()
-            if log.active is not self.segment:
-                self.segment = log.active
-                directory.wrote(self)
-        elif not self.wrote:
-            directory.wrote(self)
+        self._count_written()
         high_watermark = self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
         for ticket, batch, result in zip(tickets, batches, results, strict=True):
@@ -152,6 +169,86 @@ class Partition:
                 self.awaiting.append((needed, ticket, result, append_time_ms, deadline))
             else:
                 target.succeeded(ticket, result, append_time_ms)
+
+    def _count_written(self) -> None:
+        """The log has grown: it counts now, or after the next sync round."""
+        directory, log = self.directory, self.log
+        if directory.full:
+            directory.has_room()
+        if not directory.waits_for_sync:
+            if self.leader.advance(log.end_offset) and self.watchers:
+                self.poke()
+            if log.active is not self.segment:
+                self.segment = log.active
+                directory.wrote(self)
+        elif not self.wrote:
+            directory.wrote(self)
+
+    def append_own(self, batch: bytes, header: Header, now_ms: int) -> int | KafkaError:
+        """A coordinator's batch, at once: the offset it got, or why the log refuses it."""
+        epoch = self.leader.epoch
+        return self._write(lambda: self.log.append([(batch, header)], epoch, now_ms)[0])
+
+    def append_marker(
+        self,
+        marker: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transactions_v2: bool,
+        now_ms: int,
+    ) -> int:
+        """The end of a producer's transaction here, at once: the offset of the marker. What was
+        produced in this turn must be written before."""
+        assert not self.batches, "a marker comes after what it ends"
+        offset = self._write(
+            lambda: self.log.append_control(
+                marker,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                leader_epoch=self.leader.epoch,
+                now_ms=now_ms,
+                transactions_v2=transactions_v2,
+            )
+        )
+        for (waiting, _epoch), joining in self.joining.items():
+            if waiting == producer_id:
+                joining.ended = True
+        return offset
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether this producer writes in a transaction here already."""
+        state = self.log.producers.states.get(producer_id)
+        return state is not None and state[TXN_FIRST_OFFSET] >= 0 and state[EPOCH] == epoch
+
+    def when_committed(self, offset: int, done: Callable[[KafkaError | None], None]) -> None:
+        """Call when everything below `offset` is committed, or can not be any more."""
+        if offset <= self.leader.high_watermark:
+            done(None)
+        else:
+            ticket = (Committed(done), None, None, 0)
+            self.awaiting.append((offset, ticket, offset, NO_TIMESTAMP, inf))
+
+    def _write(self, write: Callable[[], T]) -> T:
+        """Write something of this node's own, outside of the turn's batches."""
+        if self.gone or not self.leading:
+            raise NotLeaderOrFollower(f"this node does not lead {self} any more")
+        if self.leader.below_min_insync:
+            raise NotEnoughReplicas(f"{self} has too few in-sync replicas")
+        try:
+            if self.directory.failed:
+                raise DiskFailed(f"{self.directory.disk.root} is offline")
+            result = write()
+        except DiskFull as failure:
+            self.directory.filled_up(failure)
+            raise KafkaStorageError(str(failure)) from None
+        except DiskFailed as failure:
+            self.directory.fail(failure)
+            raise KafkaStorageError(str(failure)) from None
+        self._count_written()
+        self.directory.wrote_its_own()
+        return result
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends; (-1, -1)

@@ -1,7 +1,16 @@
 """Broker keys of transactions."""
 
 from penstock.config.allowed import at_least
-from penstock.config.key import BOOLEAN, CLUSTER_WIDE, INT, LATER, READ_ONLY, SHORT, Key
+from penstock.config.key import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    NEVER,
+    NOW,
+    READ_ONLY,
+    SHORT,
+    Key,
+)
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -10,7 +19,7 @@ KEYS: tuple[Key, ...] = (
         100,
         at_least(0),
         READ_ONLY,
-        LATER,
+        NOW,
         "How long a leader keeps asking the coordinator.",
     ),
     Key(
@@ -19,7 +28,7 @@ KEYS: tuple[Key, ...] = (
         20,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "How long a leader waits before it asks the coordinator again.",
     ),
     Key(
@@ -28,7 +37,7 @@ KEYS: tuple[Key, ...] = (
         10000,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "How often to look for transactions that have timed out.",
     ),
     Key(
@@ -37,7 +46,7 @@ KEYS: tuple[Key, ...] = (
         900_000,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "The longest timeout that a transaction may ask for.",
     ),
     Key(
@@ -46,7 +55,7 @@ KEYS: tuple[Key, ...] = (
         True,
         None,
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "Whether a leader asks the coordinator before it accepts an older client's first "
         "write of a transaction.",
     ),
@@ -56,7 +65,7 @@ KEYS: tuple[Key, ...] = (
         3_600_000,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "How often to look for transactional ids that have expired.",
     ),
     Key(
@@ -65,7 +74,7 @@ KEYS: tuple[Key, ...] = (
         5_242_880,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NEVER,
         "How much of __transaction_state is read at a time when it is loaded.",
     ),
     Key(
@@ -74,7 +83,7 @@ KEYS: tuple[Key, ...] = (
         2,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "min.insync.replicas of __transaction_state.",
     ),
     Key(
@@ -83,7 +92,7 @@ KEYS: tuple[Key, ...] = (
         50,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "The number of partitions of __transaction_state; cannot change once it exists.",
     ),
     Key(
@@ -92,7 +101,7 @@ KEYS: tuple[Key, ...] = (
         3,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "The number of replicas of __transaction_state. With fewer brokers than this, "
         "transactions do not work: set it to 1 on a single node.",
     ),
@@ -102,7 +111,7 @@ KEYS: tuple[Key, ...] = (
         104_857_600,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "The segment size of __transaction_state.",
     ),
     Key(
@@ -111,7 +120,7 @@ KEYS: tuple[Key, ...] = (
         True,
         None,
         READ_ONLY,
-        LATER,
+        NOW,
         "Whether producers may take part in two-phase commit (KIP-939): their transactions "
         "have no time limit. True here; false in Apache Kafka.",
     ),
@@ -121,7 +130,7 @@ KEYS: tuple[Key, ...] = (
         604_800_000,
         at_least(1),
         READ_ONLY,
-        LATER,
+        NOW,
         "How long an unused transactional id is remembered.",
     ),
 )

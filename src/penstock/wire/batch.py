@@ -317,11 +317,22 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def _write_varint(out: bytearray, value: int) -> None:
+    if 0 <= value < _SMALL:
+        out += _SMALL_VARINTS[value]  # nearly all lengths and deltas; a call costs more than this
+        return
     value = ((value << 1) ^ (value >> 63)) & _LONG_MASK
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
+
+
+def _small_varint(value: int) -> bytes:
+    return bytes((value << 1,)) if value < 64 else bytes((value << 1 & 0x7F | 0x80, value >> 6))
+
+
+_SMALL = 1024
+_SMALL_VARINTS = tuple(_small_varint(value) for value in range(_SMALL))
 
 
 def _write_bytes(out: bytearray, value: bytes | None) -> None:

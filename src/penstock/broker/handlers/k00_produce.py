@@ -3,6 +3,8 @@
 Two ways to the same answer: requests whose beginning is known (produce_memo.py) are cut up here,
 all others (several topics, old versions, topics that look into the records) go through the
 general codec. Nothing is written yet: batches collect in their partitions until the turn ends.
+Transactional batches take the general way, and wait until their transaction knows the partition
+(joining.py).
 """
 
 from struct import Struct
@@ -13,13 +15,15 @@ from penstock.broker.produce_memo import Route, Several, Ticket
 from penstock.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
-    InvalidTxnState,
+    InvalidTopic,
     KafkaError,
     MessageTooLarge,
     NotEnoughReplicas,
     RequestTimedOut,
+    TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
+from penstock.model import INTERNAL_TOPICS
 from penstock.wire.batch import Header, check_produced
 from penstock.wire.codec import read
 from penstock.wire.frame import parse_request_header, response_frame
@@ -169,7 +173,7 @@ def _one(
     try:
         header = check_produced(batch)
         if header[ATTRIBUTES] & TRANSACTIONAL or end - position > partition.batch_bytes_max:
-            _check_batch(partition, header, end - position, LAST_VERSION)
+            _refuse_fast(partition, header, end - position)
         if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
             partition.settings.check_timestamps(batch, header, broker.wall_ms)
     except KafkaError as error:
@@ -225,7 +229,7 @@ def _several(
         try:
             header = check_produced(batch)
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
-                _check_batch(partition, header, len(batch), LAST_VERSION)
+                _refuse_fast(partition, header, len(batch))
             if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
                 partition.settings.check_timestamps(batch, header, broker.wall_ms)
         except KafkaError as error:
@@ -263,6 +267,7 @@ def _general(
     request = read(ProduceRequest, version, frame, header.body_position)
     general = General(connection, version, correlation_id, request)
     partition: Partition | None = None
+    transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
     for topic in request.topic_data:
         answers = general.topic(topic)
         for wanted in topic.partition_data:
@@ -276,10 +281,16 @@ def _general(
             except KafkaError as error:
                 general.refuse(entry, error)
                 continue
+            ticket = (general, connection, (partition, entry), correlation_id)
+            if unpacked[ATTRIBUTES] & TRANSACTIONAL:
+                transactional.append((partition, batch, unpacked, ticket))
+                continue
             partition.batches.append((batch, unpacked))
-            partition.tickets.append((general, connection, (partition, entry), correlation_id))
+            partition.tickets.append(ticket)
             if not partition.touched:
                 broker.touch_partition(partition)
+    if transactional:
+        broker.coordinators.joins.produce(request.transactional_id, version, transactional)
     general.settled()
     if len(request.topic_data) == 1 and partition is not None and version >= FAST_FROM:
         if request.transactional_id is None and request.acks in ACKS:
@@ -290,14 +301,15 @@ def _general(
 
 
 def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
-    return broker.find(topic.topic_id if version >= TOPIC_IDS else topic.name, index)
+    partition = broker.find(topic.topic_id if version >= TOPIC_IDS else topic.name, index)
+    if partition.topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"{partition.topic} is written by its coordinators alone")
+    return partition
 
 
 def _check_request(request: ProduceRequest, partition: "Partition") -> None:
     if request.acks not in ACKS:
         raise InvalidRequiredAcks(f"acks={request.acks}")
-    if request.transactional_id is not None:
-        raise InvalidTxnState("transactions are not served by this version")
     if request.acks == -1 and partition.leader.below_min_insync:
         leader = partition.leader
         raise NotEnoughReplicas(
@@ -318,11 +330,15 @@ def _accept(
     return partition.settings.admit(batch, header, broker.wall_ms)
 
 
+def _refuse_fast(partition: "Partition", header: Header, size: int) -> None:
+    """What the fast way does not take. Its requests have no transactional id."""
+    if header[ATTRIBUTES] & TRANSACTIONAL:
+        raise TransactionalIdAuthorizationFailed("there is no transactional id")
+    _check_batch(partition, header, size, LAST_VERSION)
+
+
 def _check_batch(partition: "Partition", header: tuple[Any, ...], size: int, version: int) -> None:
-    attributes = header[ATTRIBUTES]
-    if attributes & TRANSACTIONAL:
-        raise InvalidTxnState("transactions are not served by this version")
-    if attributes & CODEC_BITS == ZSTD and version < ZSTD_FROM:
+    if header[ATTRIBUTES] & CODEC_BITS == ZSTD and version < ZSTD_FROM:
         raise UnsupportedCompressionType("zstd needs Produce v7 or newer")
     limit = partition.settings.message_bytes_max
     if size > limit:

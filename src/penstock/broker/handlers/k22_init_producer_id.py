@@ -1,12 +1,17 @@
-"""InitProducerId, v0-v6: an id for an idempotent producer.  v3: a producer may keep its id.
+"""InitProducerId, v0-v6: an id and an epoch for a producer.  v3: a producer may keep its id.
 
-v6 carries the fields of two-phase commit. Transactional ids are refused: no transactions yet.
+With a transactional id its coordinator answers, and an open transaction is aborted first.
+v4: PRODUCER_FENCED.  v6: two-phase commit (KIP-939): no time limit, and a transaction that was
+left open can be kept, to be ended by its new owner.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.request import Request
-from penstock.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from penstock.broker.transactions import ask_with_ids, error_code
+from penstock.coordinator.transactions.events import InitProducer, Producer
+from penstock.errors import InvalidRequest, KafkaError
+from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -15,23 +20,48 @@ from penstock.wire.messages.k22_init_producer_id import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-NO_PRODUCER = -1
+FENCED_FROM = 4
 
 
 def handle(
     broker: "Broker", request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | None:
-    if message.transactional_id is not None:
-        code = InvalidRequest.code if not message.transactional_id else CoordinatorNotAvailable.code
-        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
-    if (message.producer_id == NO_PRODUCER) != (message.producer_epoch == NO_PRODUCER):
-        return InitProducerIdResponse(error_code=InvalidRequest.code, producer_epoch=-1)
+    if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
+        return _refused(InvalidRequest.code)
+    version = request.api_version
+    if message.transactional_id is None:
 
-    def drawn(result: int | KafkaError) -> None:
-        if isinstance(result, KafkaError):
-            request.reply(InitProducerIdResponse(error_code=result.code, producer_epoch=-1))
-        else:
-            request.reply(InitProducerIdResponse(producer_id=result, producer_epoch=0))
+        def drawn(result: int | KafkaError) -> None:
+            request.reply(_response(_idempotent(result), version))
 
-    broker.producer_ids.draw(drawn)
+        broker.producer_ids.draw(drawn)
+        return None
+    event = InitProducer(
+        message.transactional_id,
+        message.transaction_timeout_ms,
+        message.producer_id,
+        message.producer_epoch,
+        message.enable_2pc,
+        message.keep_prepared_txn,
+    )
+    ask_with_ids(broker, event, lambda result: request.reply(_response(result, version)))
     return None
+
+
+def _idempotent(drawn: int | KafkaError) -> Producer | KafkaError:
+    return drawn if isinstance(drawn, KafkaError) else Producer(drawn, 0)
+
+
+def _response(result: Any, version: int) -> InitProducerIdResponse:
+    if not isinstance(result, Producer):
+        return _refused(error_code(result, version, FENCED_FROM))
+    return InitProducerIdResponse(
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+        ongoing_txn_producer_id=result.ongoing_producer_id,
+        ongoing_txn_producer_epoch=result.ongoing_producer_epoch,
+    )
+
+
+def _refused(code: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)

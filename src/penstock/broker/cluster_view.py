@@ -1,0 +1,54 @@
+"""The broker's image as coordinators see it: coordinator.cluster.ClusterView."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.controller.image import GROUP, ConfigResource, Topic
+from penstock.coordinator.cluster import TopicView
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+class ImageView:
+    """Always the newest image. A topic's view is made once per version of that topic."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._views: dict[str, tuple[Topic, TopicView]] = {}
+
+    def topic(self, name: str) -> TopicView | None:
+        topic = self._broker.image.topics.get(name)
+        if topic is None:
+            self._views.pop(name, None)
+            return None
+        known = self._views.get(name)
+        if known is None or known[0] is not topic:
+            known = self._views[name] = (topic, self._view(topic))
+        return known[1]
+
+    def topic_by_id(self, topic_id: bytes) -> TopicView | None:
+        name = self._broker.image.topic_names.get(topic_id)
+        return None if name is None else self.topic(name)
+
+    def topic_names(self) -> Iterable[str]:
+        return self._broker.image.topics
+
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        return self._broker.image.config(ConfigResource(GROUP, group_id))
+
+    def brokers_changed(self) -> None:
+        """Racks may be others now."""
+        self._views.clear()
+
+    def _view(self, topic: Topic) -> TopicView:
+        rack_of = {
+            broker_id: broker.rack
+            for broker_id, broker in self._broker.image.brokers.items()
+            if broker.rack
+        }
+        racks = tuple(
+            frozenset(rack_of[replica] for replica in partition.replicas if replica in rack_of)
+            for partition in topic.partitions.values()
+        )
+        return TopicView(topic.name, topic.topic_id, racks)

@@ -1,0 +1,127 @@
+"""A hosted partition as the log under a coordinator: machine.protocols.ReplicatedLog."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordinator.batches import decode, encode
+from penstock.coordinator.records import EndMarker
+from penstock.errors import KafkaError
+from penstock.machine.protocols import LogFollower
+from penstock.wire.batch import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    HEADER,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    MAX_TIMESTAMP,
+    batch_headers,
+)
+from penstock.wire.records.coordinator import Family
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.partition import Partition
+
+# What is decoded between two turns of the loop: a few milliseconds of work.
+SLICE_BYTES = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBatch:
+    records: Sequence[Any]
+    end_offset: int
+    epoch: int
+    timestamp_ms: int
+
+
+class CoordinatorLog:
+    """Appends at once, not at the end of the turn: the machine above must know that it worked."""
+
+    def __init__(
+        self, broker: "Broker", partition: "Partition", family: Family, compression: int
+    ) -> None:
+        self._broker = broker
+        self._family = family
+        self._compression = compression
+        self._follower: LogFollower | None = None
+        self._told = -1
+        self.partition = partition
+        self.epoch = partition.leader.epoch  # of the leadership that was last loaded for
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.end_offset
+
+    @property
+    def committed_offset(self) -> int:
+        return self.partition.leader.high_watermark
+
+    def follow(self, follower: LogFollower) -> None:
+        self._follower = follower
+        self.partition.watchers[self] = None
+
+    def unfollow(self) -> None:
+        self.partition.watchers.pop(self, None)
+
+    def poke(self) -> None:
+        """The partition has news; only a higher watermark is one for us."""
+        committed = self.committed_offset
+        if committed != self._told and self._follower is not None:
+            self._told = committed
+            self._follower.committed(committed)
+
+    def append(self, records: Sequence[Any]) -> LoadedBatch:
+        """One atomic batch: plain records, records of one transaction, or one marker."""
+        now_ms = self._broker.world.clock.wall_ms()
+        partition = self.partition
+        first = records[0]
+        if isinstance(first, EndMarker):
+            assert len(records) == 1, "a marker is a batch of its own"
+            partition.append_marker(
+                COMMIT_MARKER if first.committed else ABORT_MARKER,
+                first.producer_id,
+                first.producer_epoch,
+                first.coordinator_epoch,
+                first.transactions_v2,
+                now_ms,
+            )
+        else:
+            batch = encode(records, now_ms, self._compression)
+            result = partition.append_own(batch, HEADER.unpack_from(batch), now_ms)
+            if isinstance(result, KafkaError):
+                raise result
+        return LoadedBatch(records, self.end_offset, partition.leader.epoch, now_ms)
+
+    def read(self) -> "CoordinatorReader":
+        return CoordinatorReader(self.partition, self._family)
+
+
+class CoordinatorReader:
+    """Everything in the partition, from its start to where it ended when the reading began."""
+
+    def __init__(self, partition: "Partition", family: Family) -> None:
+        self._log = partition.log
+        self._family = family
+        self._next = self._log.start_offset
+        self._end = self._log.end_offset
+
+    def next_slice(self) -> Sequence[LoadedBatch]:
+        """May raise Cold: nothing has moved then."""
+        if self._next >= self._end:
+            return ()
+        found = self._log.read(self._next, SLICE_BYTES, upper_offset=self._end, min_one_batch=True)
+        assert found.file is not None, "there is something below the end"
+        data = memoryview(found.file.read(found.position, found.size))
+        loaded: list[LoadedBatch] = []
+        for position, header in batch_headers(data):
+            size = header[LENGTH] + LENGTH_OVERHEAD
+            end_offset = header[0] + header[LAST_OFFSET_DELTA] + 1
+            records = decode(self._family, data[position : position + size], header)
+            loaded.append(
+                LoadedBatch(records, end_offset, header[LEADER_EPOCH], header[MAX_TIMESTAMP])
+            )
+            self._next = end_offset
+        return loaded

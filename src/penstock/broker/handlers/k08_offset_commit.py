@@ -1,0 +1,119 @@
+"""OffsetCommit, v2-v10: how far a group has read.
+
+v2-v4: the client may say how long to keep it.  v7: static members.  v9: members of consumer groups
+commit too; GROUP_ID_NOT_FOUND.  v10: topic ids; one that nobody has gets UNKNOWN_TOPIC_ID.
+Every error is told per partition. What does not exist is refused here, the rest by the group.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker.coordinator_refusals import told_code
+from penstock.broker.request import Request
+from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.wire.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+TOPIC_IDS_FROM = 10
+
+
+def handle(
+    broker: "Broker", request: Request, message: OffsetCommitRequest
+) -> OffsetCommitResponse | None:
+    answers = _Answers()
+    by_id = request.api_version >= TOPIC_IDS_FROM
+    known = [
+        topic
+        for each in message.topics
+        if (topic := _known(broker, each, by_id, answers)).partitions
+    ]
+    if not known:
+        return answers.response
+
+    def done(result: OffsetCommitResponse | KafkaError) -> None:
+        if isinstance(result, KafkaError):
+            for topic in known:
+                answers.refuse(topic, told_code(result))
+        else:
+            for answer in result.topics:
+                answers.take(answer)
+        request.reply(answers.response)
+
+    wanted = OffsetCommitRequest(
+        group_id=message.group_id,
+        generation_id_or_member_epoch=message.generation_id_or_member_epoch,
+        member_id=message.member_id,
+        group_instance_id=message.group_instance_id,
+        retention_time_ms=message.retention_time_ms,
+        topics=known,
+    )
+    coordinators = broker.coordinators
+    try:
+        coordinators.group_runtime(message.group_id).submit(
+            coordinators.call(request, wanted), done
+        )
+    except KafkaError as error:
+        done(error)
+    return None
+
+
+def _known(
+    broker: "Broker", asked: OffsetCommitRequestTopic, by_id: bool, answers: "_Answers"
+) -> OffsetCommitRequestTopic:
+    """What exists of a topic, under its name and its id; the rest is answered."""
+    image = broker.image
+    name = image.topic_names.get(asked.topic_id, "") if by_id else asked.name
+    topic = image.topics.get(name)
+    known = OffsetCommitRequestTopic(name=name, topic_id=asked.topic_id)
+    if topic is None:
+        known.partitions = asked.partitions
+        answers.refuse(known, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
+        return OffsetCommitRequestTopic()
+    known.topic_id = topic.topic_id
+    unknown = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id)
+    for each in asked.partitions:
+        place = known if each.partition_index in topic.partitions else unknown
+        place.partitions.append(each)
+    if unknown.partitions:
+        answers.refuse(unknown, UnknownTopicOrPartition.code)
+    return known
+
+
+class _Answers:
+    """The response under way: one entry per topic."""
+
+    def __init__(self) -> None:
+        self.response = OffsetCommitResponse()
+        self._topics: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+
+    def refuse(self, topic: OffsetCommitRequestTopic, error_code: int) -> None:
+        indexes = (each.partition_index for each in topic.partitions)
+        self._add(
+            topic.name,
+            topic.topic_id,
+            [
+                OffsetCommitResponsePartition(partition_index=i, error_code=error_code)
+                for i in indexes
+            ],
+        )
+
+    def take(self, answer: OffsetCommitResponseTopic) -> None:
+        self._add(answer.name, answer.topic_id, answer.partitions)
+
+    def _add(
+        self, name: str, topic_id: bytes, partitions: Iterable[OffsetCommitResponsePartition]
+    ) -> None:
+        topic = self._topics.get((name, topic_id))
+        if topic is None:
+            topic = OffsetCommitResponseTopic(name=name, topic_id=topic_id)
+            self._topics[name, topic_id] = topic
+            self.response.topics.append(topic)
+        topic.partitions.extend(partitions)

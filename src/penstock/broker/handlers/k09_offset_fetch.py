@@ -1,0 +1,181 @@
+"""OffsetFetch, v1-v10: the offsets that groups have committed.
+
+v2: all topics of a group, an error for the whole group.  v7: require_stable.  v8: many groups in
+one request, each asked of its own coordinator.  v9: member id and epoch.  v10: topic ids; one that
+nobody has gets UNKNOWN_TOPIC_ID. What was never committed has the offset -1 and no error.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.coordinator_refusals import told_code
+from penstock.broker.gathering import ask_each
+from penstock.broker.request import Request
+from penstock.controller.image import Image
+from penstock.errors import NONE, KafkaError, UnknownTopicId
+from penstock.wire.messages.k09_offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.coordinator.groups.machine import GroupCoordinator
+    from penstock.machine.runtime import Runtime
+
+GROUP_ERRORS_FROM = 2
+MANY_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+NO_OFFSET = -1
+
+
+def handle(broker: "Broker", request: Request, message: OffsetFetchRequest) -> None:
+    version = request.api_version
+    asked = message.groups if version >= MANY_GROUPS_FROM else [_only_group(message)]
+    answers: dict[int, OffsetFetchResponseGroup] = {}
+    by_runtime: dict[Runtime[GroupCoordinator], list[_Question]] = {}
+    for place, group in enumerate(asked):
+        try:
+            runtime = broker.coordinators.group_runtime(group.group_id)
+        except KafkaError as error:
+            answers[place] = _refused_group(group, error)
+            continue
+        question = _Question(place, group, [])
+        if version >= TOPIC_IDS_FROM and group.topics is not None:
+            question = _Question(place, *_named(broker.image, group, group.topics))
+        by_runtime.setdefault(runtime, []).append(question)
+
+    def done(said: list[OffsetFetchResponse | KafkaError]) -> None:
+        for questions, result in zip(by_runtime.values(), said, strict=True):
+            for number, (place, group, unknown) in enumerate(questions):
+                if isinstance(result, KafkaError):
+                    answers[place] = _refused_group(group, result)
+                    continue
+                answer = answers[place] = result.groups[number]
+                if answer.error_code == NONE:
+                    answer.topics += unknown
+                if version >= TOPIC_IDS_FROM and group.topics is None:
+                    _add_ids(broker.image, answer)
+        groups = [answers[place] for place in range(len(asked))]
+        request.reply(_response(version, asked, groups))
+
+    calls = []
+    for runtime, questions in by_runtime.items():
+        wanted = OffsetFetchRequest(
+            groups=[each.group for each in questions], require_stable=message.require_stable
+        )
+        calls.append((runtime, broker.coordinators.call(request, wanted)))
+    ask_each(calls, done)
+
+
+def _only_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Before v8 a request is about one group; it asks as the later ones do."""
+    if message.topics is None:
+        return OffsetFetchRequestGroup(group_id=message.group_id, topics=None)
+    topics = [
+        OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+        for each in message.topics
+    ]
+    return OffsetFetchRequestGroup(group_id=message.group_id, topics=topics)
+
+
+class _Question(NamedTuple):
+    """One group of a request: its place in it, what its coordinator is asked, and the answers for
+    the topics that nobody has to be asked about."""
+
+    place: int
+    group: OffsetFetchRequestGroup
+    unknown: list[OffsetFetchResponseTopics]
+
+
+def _refused_group(asked: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=told_code(error))
+
+
+def _named(
+    image: Image, asked: OffsetFetchRequestGroup, asked_topics: list[OffsetFetchRequestTopics]
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    """The group with the names of its topics, and answers for the ids that nobody has."""
+    unknown: list[OffsetFetchResponseTopics] = []
+    topics: list[OffsetFetchRequestTopics] = []
+    for topic in asked_topics:
+        name = image.topic_names.get(topic.topic_id)
+        indexes = topic.partition_indexes
+        if name is None:
+            refused = _refused(indexes, UnknownTopicId.code)
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=refused))
+        else:
+            topics.append(
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topic.topic_id, partition_indexes=indexes
+                )
+            )
+    named = OffsetFetchRequestGroup(
+        group_id=asked.group_id,
+        member_id=asked.member_id,
+        member_epoch=asked.member_epoch,
+        topics=topics,
+    )
+    return named, unknown
+
+
+def _add_ids(image: Image, answer: OffsetFetchResponseGroup) -> None:
+    """The ids of all topics that a group has offsets of; a deleted one has none to be told by."""
+    kept = []
+    for topic in answer.topics:
+        found = image.topics.get(topic.name)
+        if found is not None:
+            topic.topic_id = found.topic_id
+            kept.append(topic)
+    answer.topics = kept
+
+
+def _refused(partitions: list[int], error_code: int) -> list[OffsetFetchResponsePartitions]:
+    return [
+        OffsetFetchResponsePartitions(
+            partition_index=each, committed_offset=NO_OFFSET, error_code=error_code
+        )
+        for each in partitions
+    ]
+
+
+def _response(
+    version: int, asked: list[OffsetFetchRequestGroup], groups: list[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
+    """The answers where this version has its places for them."""
+    if version >= MANY_GROUPS_FROM:
+        return OffsetFetchResponse(groups=groups)
+    only = groups[0]
+    topics = only.topics
+    if only.error_code != NONE and version < GROUP_ERRORS_FROM:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=each.name, partitions=_refused(each.partition_indexes, only.error_code)
+            )
+            for each in asked[0].topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=only.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )

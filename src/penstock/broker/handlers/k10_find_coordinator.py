@@ -1,0 +1,82 @@
+"""FindCoordinator, v0-v6: which broker answers for a group or a transactional id.  v4: batched.
+
+The first question makes the internal topic, and is answered once the topic can be used.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.controller.image import NO_LEADER
+from penstock.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from penstock.wire.messages.k10_find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}  # by kind of key
+BATCHED_FROM = 4
+NO_NODE = -1
+
+
+def handle(
+    broker: "Broker", request: Request, message: FindCoordinatorRequest
+) -> FindCoordinatorResponse | None:
+    topic = TOPICS.get(message.key_type)
+    batched = request.api_version >= BATCHED_FROM
+    keys = message.coordinator_keys if batched else [message.key]
+    if topic is None:
+        error = InvalidRequest(f"there is no coordinator of the kind {message.key_type}")
+        return _response([_refused(key, error) for key in keys], batched)
+    wanted = topic
+
+    def made(failure: KafkaError | None) -> None:
+        found = [_find(broker, request, wanted, key, failure) for key in keys]
+        request.reply(_response(found, batched))
+
+    broker.coordinators.when_made(topic, made)
+    return None
+
+
+def _find(
+    broker: "Broker",
+    request: Request,
+    topic: str,
+    key: str,
+    failure: KafkaError | None,
+) -> Coordinator:
+    if failure is not None:
+        return _refused(key, CoordinatorNotAvailable(f"{topic} cannot be made: {failure.message}"))
+    index = broker.coordinators.partition_of(topic, key)
+    found = broker.image.topics.get(topic)
+    if index is None or found is None:
+        return _refused(key, CoordinatorNotAvailable(f"there is no {topic}"))
+    leader = found.partitions[index].leader
+    node = broker.image.brokers.get(leader)
+    endpoint = node.endpoint(request.connection.listener.name) if node else None
+    if leader == NO_LEADER or endpoint is None:
+        return _refused(key, CoordinatorNotAvailable(f"{topic}-{index} has no leader"))
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
+
+
+def _refused(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=NO_NODE, port=NO_NODE, error_code=error.code, error_message=error.message
+    )
+
+
+def _response(found: list[Coordinator], batched: bool) -> FindCoordinatorResponse:
+    if batched:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )

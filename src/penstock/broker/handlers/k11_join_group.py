@@ -1,0 +1,27 @@
+"""JoinGroup, v0-v9: become part of the next generation of a group.
+
+Answered when the rebalance ends.  v4: a new member is told its id first.  v5: static members.
+v7: no protocol is null, not empty.  v9: the leader may be told to skip the assignment.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.coordinator.groups.classic.replies import join_refused
+from penstock.errors import InvalidGroupId, KafkaError
+from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", request: Request, message: JoinGroupRequest
+) -> JoinGroupResponse | None:
+    def refused(error: KafkaError) -> JoinGroupResponse:
+        return join_refused(type(error), request.api_version)
+
+    if not message.group_id:
+        return join_refused(InvalidGroupId, request.api_version, message.member_id)
+    broker.coordinators.ask_group(message.group_id, request, message, refused)
+    return None

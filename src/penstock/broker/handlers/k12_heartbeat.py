@@ -1,0 +1,25 @@
+"""Heartbeat, v0-v4: a member of a classic group lives, and learns of rebalances.  v3: static."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
+from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", request: Request, message: HeartbeatRequest
+) -> HeartbeatResponse | None:
+    if not message.group_id:
+        return HeartbeatResponse(error_code=InvalidGroupId.code)
+    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    return None
+
+
+def _refused(error: KafkaError) -> HeartbeatResponse:
+    if isinstance(error, CoordinatorLoadInProgress):
+        return HeartbeatResponse()  # sessions begin anew after a load: this member is in time
+    return HeartbeatResponse(error_code=error.code)

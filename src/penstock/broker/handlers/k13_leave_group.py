@@ -1,0 +1,26 @@
+"""LeaveGroup, v0-v5: members go, by themselves or sent by an administrator.
+
+v3: many members, each with its own error, static ones by instance id.  v5: reason.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import InvalidGroupId, KafkaError
+from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", request: Request, message: LeaveGroupRequest
+) -> LeaveGroupResponse | None:
+    if not message.group_id:
+        return LeaveGroupResponse(error_code=InvalidGroupId.code)
+    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    return None
+
+
+def _refused(error: KafkaError) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error.code)

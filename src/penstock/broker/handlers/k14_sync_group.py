@@ -1,0 +1,31 @@
+"""SyncGroup, v0-v5: the leader brings the assignment of a generation, members take theirs.
+
+Answered when the leader has spoken.  v3: static members.  v5: protocol type and name are a must.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import InconsistentGroupProtocol, InvalidGroupId, KafkaError
+from penstock.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+PROTOCOL_FROM = 5
+
+
+def handle(
+    broker: "Broker", request: Request, message: SyncGroupRequest
+) -> SyncGroupResponse | None:
+    unnamed = message.protocol_type is None or message.protocol_name is None
+    if unnamed and request.api_version >= PROTOCOL_FROM:
+        return SyncGroupResponse(error_code=InconsistentGroupProtocol.code)
+    if not message.group_id:
+        return SyncGroupResponse(error_code=InvalidGroupId.code)
+    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    return None
+
+
+def _refused(error: KafkaError) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error.code)

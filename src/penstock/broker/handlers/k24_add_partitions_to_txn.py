@@ -1,0 +1,124 @@
+"""AddPartitionsToTxn, v0-v5: partitions that a transaction is about to write to.
+
+v0-v3: from clients, one transaction.  v2: PRODUCER_FENCED.  v4: from leaders of partitions, many
+transactions at once; verify_only asks whether the partitions were added, and changes nothing.
+One partition that cannot be added refuses its whole transaction.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.request import Request
+from penstock.broker.transactions import ask, error_code
+from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
+from penstock.errors import (
+    OperationNotAttempted,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
+from penstock.model import INTERNAL_TOPICS, TopicPartition
+from penstock.wire.messages.k24_add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+FENCED_FROM = 2
+BATCHED_FROM = 4
+
+Codes = dict[TopicPartition, int]
+
+
+def handle(
+    broker: "Broker", request: Request, message: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | None:
+    version = request.api_version
+    wanted = message.transactions if version >= BATCHED_FROM else [_of_client(message)]
+    results = [AddPartitionsToTxnResult(transactional_id=each.transactional_id) for each in wanted]
+    left = len(results)
+    if not left:
+        return AddPartitionsToTxnResponse()
+
+    def fill(result: AddPartitionsToTxnResult, codes: Codes) -> None:
+        nonlocal left
+        result.topic_results = _by_topic(codes)
+        left -= 1
+        if left == 0:
+            request.reply(_response(results, version))
+
+    for transaction, result in zip(wanted, results, strict=True):
+        _ask(broker, transaction, version, partial(fill, result))
+    return None
+
+
+def _of_client(message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        producer_epoch=message.v3_and_below_producer_epoch,
+        topics=message.v3_and_below_topics,
+    )
+
+
+def _ask(
+    broker: "Broker",
+    wanted: AddPartitionsToTxnTransaction,
+    version: int,
+    done: Callable[[Codes], None],
+) -> None:
+    places = tuple(
+        TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions
+    )
+    refused = _refusals(broker, places, from_client=version < BATCHED_FROM)
+    if refused:
+        done({place: refused.get(place, OperationNotAttempted.code) for place in places})
+        return
+
+    def answered(result: Any) -> None:
+        if isinstance(result, dict):
+            done({place: error_code(each, version, FENCED_FROM) for place, each in result.items()})
+        else:
+            done(dict.fromkeys(places, error_code(result, version, FENCED_FROM)))
+
+    name, producer_id, epoch = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
+    if wanted.verify_only:
+        ask(broker, name, VerifyPartitions(name, producer_id, epoch, places), answered)
+    else:
+        added = AddPartitions(name, producer_id, epoch, places, version >= BATCHED_FROM)
+        ask(broker, name, added, answered)
+
+
+def _refusals(broker: "Broker", places: Sequence[TopicPartition], *, from_client: bool) -> Codes:
+    codes: Codes = {}
+    for place in places:
+        topic = broker.image.topics.get(place.topic)
+        if from_client and place.topic in INTERNAL_TOPICS:
+            codes[place] = TopicAuthorizationFailed.code  # AddOffsetsToTxn is the way
+        elif topic is None or place.partition not in topic.partitions:
+            codes[place] = UnknownTopicOrPartition.code
+    return codes
+
+
+def _by_topic(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for place, code in codes.items():
+        topic = topics.setdefault(place.topic, AddPartitionsToTxnTopicResult(name=place.topic))
+        topic.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(
+                partition_index=place.partition, partition_error_code=code
+            )
+        )
+    return list(topics.values())
+
+
+def _response(results: list[AddPartitionsToTxnResult], version: int) -> AddPartitionsToTxnResponse:
+    if version >= BATCHED_FROM:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)

@@ -1,0 +1,42 @@
+"""AddOffsetsToTxn, v0-v4: a transaction is about to commit offsets of a group.
+
+Adds the partition of __consumer_offsets that belongs to the group.  v2: PRODUCER_FENCED.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.request import Request
+from penstock.broker.transactions import ask, error_code
+from penstock.coordinator.transactions.events import AddPartitions
+from penstock.errors import CoordinatorNotAvailable, KafkaError
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.wire.messages.k25_add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+FENCED_FROM = 2
+
+
+def handle(broker: "Broker", request: Request, message: AddOffsetsToTxnRequest) -> None:
+    def answered(result: Any) -> None:
+        code = error_code(result, request.api_version, FENCED_FROM)
+        request.reply(AddOffsetsToTxnResponse(error_code=code))
+
+    def made(failure: KafkaError | None) -> None:
+        index = broker.coordinators.partition_of(CONSUMER_OFFSETS_TOPIC, message.group_id)
+        if failure is not None or index is None:
+            answered(CoordinatorNotAvailable(f"{CONSUMER_OFFSETS_TOPIC} cannot be made"))
+            return
+        event = AddPartitions(
+            message.transactional_id,
+            message.producer_id,
+            message.producer_epoch,
+            (TopicPartition(CONSUMER_OFFSETS_TOPIC, index),),
+        )
+        ask(broker, message.transactional_id, event, answered)
+
+    broker.coordinators.when_made(CONSUMER_OFFSETS_TOPIC, made)

@@ -1,0 +1,75 @@
+"""WriteTxnMarkers, v1-v2: ends transactions in partitions that this node leads.
+
+From coordinators, and from tools that abort a transaction which no coordinator knows of any more.
+v2: how strictly each marker's epoch is judged (KIP-1228).
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.markers import Marker
+from penstock.broker.request import Request
+from penstock.errors import KafkaError
+from penstock.model import TopicPartition
+from penstock.wire.messages.k27_write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+TRANSACTIONS_V2 = 2
+
+Codes = dict[TopicPartition, int]
+
+
+def handle(broker: "Broker", request: Request, message: WriteTxnMarkersRequest) -> None:
+    results: dict[int, Codes] = {}
+    left = 1  # the loop below, so that the answer leaves once
+
+    def settle() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            request.reply(_response(results))
+
+    def told(codes: Codes, place: TopicPartition, error: KafkaError | None) -> None:
+        codes[place] = 0 if error is None else error.code
+        settle()
+
+    for wanted in message.markers:
+        places = [
+            TopicPartition(topic.name, index)
+            for topic in wanted.topics
+            for index in topic.partition_indexes
+        ]
+        codes = results.setdefault(wanted.producer_id, {})
+        left += len(places)
+        marker = Marker(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.transaction_result,
+            wanted.transaction_version >= TRANSACTIONS_V2,
+        )
+        broker.coordinators.markers.here.write(marker, places, partial(told, codes))
+    settle()
+
+
+def _response(results: dict[int, Codes]) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    for producer_id, codes in results.items():
+        topics: dict[str, WritableTxnMarkerTopicResult] = {}
+        for place, code in codes.items():
+            topic = topics.setdefault(place.topic, WritableTxnMarkerTopicResult(name=place.topic))
+            topic.partitions.append(
+                WritableTxnMarkerPartitionResult(partition_index=place.partition, error_code=code)
+            )
+        response.markers.append(
+            WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))
+        )
+    return response

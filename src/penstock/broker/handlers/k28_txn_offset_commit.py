@@ -1,0 +1,144 @@
+"""TxnOffsetCommit, v0-v5: offsets of a group that count once the transaction is committed.
+
+v3: member and generation, so that a zombie is recognised.  v5 (transactions v2): the group's
+partition of __consumer_offsets joins the transaction by itself; before, AddOffsetsToTxn must have
+added it, and that is verified.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.coordinator_refusals import told_code
+from penstock.broker.joining import Errors, Question, known_error
+from penstock.broker.request import Request
+from penstock.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.wire.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+ADDED_FROM = 5
+ABORTABLE_FROM = 4
+LOADING_FROM = 2  # older clients do not know that a coordinator may be loading
+
+
+def handle(
+    broker: "Broker", request: Request, message: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | None:
+    version = request.api_version
+    known, unknown = _sorted_out(broker, message)
+    if not known:
+        return _response(unknown)
+    message.topics = known
+
+    def refuse(error: KafkaError) -> None:
+        code = told_code(error)
+        if code == CoordinatorLoadInProgress.code and version < LOADING_FROM:
+            code = CoordinatorNotAvailable.code
+        request.reply(_response({**_every_place(known, code), **unknown}))
+
+    def committed(result: Any) -> None:
+        if isinstance(result, KafkaError):
+            refuse(result)
+        else:
+            request.reply(_response({**_codes(result), **unknown}))
+
+    def commit() -> None:
+        coordinators = broker.coordinators
+        try:
+            runtime = coordinators.group_runtime(message.group_id)
+        except KafkaError as error:
+            refuse(error)
+        else:
+            runtime.submit(coordinators.call(request, message), committed)
+
+    def joined(errors: Errors) -> None:
+        [error] = errors.values()
+        if error is None:
+            commit()
+        else:
+            refuse(known_error(error, abortable=version >= ABORTABLE_FROM))
+
+    try:
+        question = _question(broker, message, version)
+    except KafkaError as error:
+        refuse(error)
+        return None
+    if question is None:
+        commit()
+    else:
+        broker.coordinators.joins.ask(question, joined)
+    return None
+
+
+def _question(broker: "Broker", message: TxnOffsetCommitRequest, version: int) -> Question | None:
+    """What the transaction's coordinator is to be asked first; None if it knows already."""
+    coordinators = broker.coordinators
+    coordinators.group_runtime(message.group_id)
+    index = coordinators.partition_of(CONSUMER_OFFSETS_TOPIC, message.group_id)
+    assert index is not None, "a group with a coordinator has a partition"
+    producer = message.producer_id, message.producer_epoch
+    adds = version >= ADDED_FROM
+    if broker.find(CONSUMER_OFFSETS_TOPIC, index).has_open(*producer):
+        return None
+    if not coordinators.joins.must_ask(adds):
+        return None
+    place = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+    return Question(message.transactional_id, *producer, (place,), adds)
+
+
+def _sorted_out(
+    broker: "Broker", message: TxnOffsetCommitRequest
+) -> tuple[list[TxnOffsetCommitRequestTopic], dict[TopicPartition, int]]:
+    """What can be committed, and the codes of partitions that do not exist."""
+    known: list[TxnOffsetCommitRequestTopic] = []
+    unknown: dict[TopicPartition, int] = {}
+    for topic in message.topics:
+        found = broker.image.topics.get(topic.name)
+        partitions = [
+            each for each in topic.partitions if found and each.partition_index in found.partitions
+        ]
+        if partitions:
+            known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+        for each in topic.partitions:
+            if not found or each.partition_index not in found.partitions:
+                place = TopicPartition(topic.name, each.partition_index)
+                unknown[place] = UnknownTopicOrPartition.code
+    return known, unknown
+
+
+def _every_place(topics: list[TxnOffsetCommitRequestTopic], code: int) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, each.partition_index): code
+        for topic in topics
+        for each in topic.partitions
+    }
+
+
+def _codes(response: TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def _response(codes: dict[TopicPartition, int]) -> TxnOffsetCommitResponse:
+    topics: dict[str, TxnOffsetCommitResponseTopic] = {}
+    for place, code in codes.items():
+        topic = topics.setdefault(place.topic, TxnOffsetCommitResponseTopic(name=place.topic))
+        topic.partitions.append(
+            TxnOffsetCommitResponsePartition(partition_index=place.partition, error_code=code)
+        )
+    return TxnOffsetCommitResponse(topics=list(topics.values()))

@@ -1,0 +1,38 @@
+"""DeleteGroups, v0-v2: groups without members go, and their offsets with them."""
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.coordinator_refusals import told_code
+from penstock.broker.gathering import ask_about_groups
+from penstock.broker.request import Request
+from penstock.errors import KafkaError
+from penstock.wire.messages.k42_delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: Request, message: DeleteGroupsRequest) -> None:
+    def done(said: list[tuple[list[str], Any]]) -> None:
+        results: list[DeletableGroupResult] = []
+        for group_ids, answer in said:
+            if isinstance(answer, KafkaError):
+                results += [
+                    DeletableGroupResult(group_id=group_id, error_code=told_code(answer))
+                    for group_id in group_ids
+                ]
+            else:
+                results += answer.results
+        request.reply(DeleteGroupsResponse(results=results))
+
+    ask_about_groups(
+        broker,
+        request,
+        message.groups_names,
+        lambda mine: DeleteGroupsRequest(groups_names=mine),
+        done,
+    )

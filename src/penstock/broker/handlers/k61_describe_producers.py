@@ -1,0 +1,74 @@
+"""DescribeProducers, v0: who writes to a partition, and whose transaction is open there."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.controller.topic_names import check_topic_name
+from penstock.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from penstock.log.producers import (
+    COORDINATOR_EPOCH,
+    EPOCH,
+    LAST_SEQUENCE,
+    LAST_TIMESTAMP,
+    TXN_FIRST_OFFSET,
+)
+from penstock.wire.messages.k61_describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", _request: Request, message: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    broker.append_now()
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _describe(broker, topic.name, each) for each in topic.partition_indexes
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index)
+    try:
+        response.active_producers = _producers(broker, topic, index)
+    except KafkaError as error:
+        response.error_code = error.code
+        response.error_message = error.message
+    return response
+
+
+def _producers(broker: "Broker", topic: str, index: int) -> list[ProducerState]:
+    """Any replica may be asked, so that an operator can compare them."""
+    check_topic_name(topic)
+    if topic not in broker.image.topics:
+        raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
+    partition = broker.hosting.by_name.get(topic, {}).get(index)
+    if partition is None:
+        partition = broker.find(topic, index)
+    if partition.directory.failed:
+        raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
+    return [
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=state[EPOCH],
+            last_sequence=state[LAST_SEQUENCE],
+            last_timestamp=state[LAST_TIMESTAMP],
+            coordinator_epoch=state[COORDINATOR_EPOCH],
+            current_txn_start_offset=state[TXN_FIRST_OFFSET],
+        )
+        for producer_id, state in partition.log.producers.states.items()
+    ]

@@ -1,0 +1,53 @@
+"""DescribeTransactions, v0: the state of transactional ids that this node coordinates."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.request import Request
+from penstock.broker.transactions import ask
+from penstock.coordinator.transactions.events import Describe
+from penstock.coordinator.transactions.state import Transaction
+from penstock.errors import KafkaError
+from penstock.wire.messages.k65_describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: Request, message: DescribeTransactionsRequest) -> None:
+    states = [TransactionState(transactional_id=each) for each in message.transactional_ids]
+    left = 1 + len(states)
+
+    def settle() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            request.reply(DescribeTransactionsResponse(transaction_states=states))
+
+    def answered(state: TransactionState, result: Any) -> None:
+        _fill(state, result)
+        settle()
+
+    for state in states:
+        name = state.transactional_id
+        ask(broker, name, Describe(name), partial(answered, state))
+    settle()
+
+
+def _fill(state: TransactionState, result: Transaction | KafkaError) -> None:
+    if isinstance(result, KafkaError):
+        state.error_code = result.code
+        return
+    topics: dict[str, TopicData] = {}
+    for topic, index in sorted(result.partitions):
+        topics.setdefault(topic, TopicData(topic=topic)).partitions.append(index)
+    state.transaction_state = result.status.title
+    state.transaction_timeout_ms = result.timeout_ms
+    state.transaction_start_time_ms = result.started_ms
+    state.producer_id, state.producer_epoch = result.producer
+    state.topics = list(topics.values())

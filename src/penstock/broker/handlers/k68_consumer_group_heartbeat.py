@@ -1,0 +1,29 @@
+"""ConsumerGroupHeartbeat, v0-v1: a member joins, stays or leaves, and learns what it has.
+
+v1: subscription by regular expression; the member makes its own id.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import InvalidRequest, KafkaError
+from penstock.wire.messages.k68_consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", request: Request, message: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | None:
+    if not message.group_id:
+        return _refused(InvalidRequest("the group id is missing"))
+    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    return None
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

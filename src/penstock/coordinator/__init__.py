@@ -1,0 +1,1 @@
+"""Groups, committed offsets and transactions: machines over partitions of two internal topics."""

@@ -1,0 +1,115 @@
+"""Coordinator records <-> record batches, in Kafka's own encoding.
+
+Records of types that we do not know are passed over: a newer server may have written them.
+"""
+
+from collections.abc import Sequence
+
+from penstock.coordinator.offset_batches import NO_EXPIRY, Pair, read_quickly, write_quickly
+from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.wire import batch as batches
+from penstock.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL,
+)
+from penstock.wire.compression import decompress
+from penstock.wire.primitives import Buffer, UnknownRecord
+from penstock.wire.records import group, transaction
+from penstock.wire.records.coordinator import (
+    GROUP_RECORDS,
+    Family,
+    read_coordinator_key,
+    read_coordinator_value,
+    write_coordinator_key,
+    write_coordinator_value,
+)
+
+# What Kafka 4.3 writes. A commit that carries its own expiry needs the version that has it.
+_VERSIONS: dict[type, int] = {
+    group.OffsetCommitValue: 4,
+    group.GroupMetadataValue: 3,
+    transaction.TransactionLogValue: 1,
+}
+_OFFSET_WITH_EXPIRY = 1
+
+
+def value_version(value: object) -> int:
+    """The version in which a value is written."""
+    if isinstance(value, group.OffsetCommitValue) and value.expire_timestamp != NO_EXPIRY:
+        return _OFFSET_WITH_EXPIRY
+    return _VERSIONS.get(type(value), 0)
+
+
+def encode(records: Sequence[Record | Pending], now_ms: int, compression: int = 0) -> bytes:
+    """One batch. Pending records are all of one producer."""
+    first = records[0]
+    written = [
+        batches.Record(number, now_ms, *write_record(record.key, record.value))
+        for number, record in enumerate(records)
+    ]
+    if isinstance(first, Pending):
+        return batches.build_batch(
+            written,
+            compression=compression,
+            producer_id=first.producer_id,
+            producer_epoch=first.producer_epoch,
+            transactional=True,
+        )
+    return batches.build_batch(written, compression=compression)
+
+
+def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None]:
+    """A key and its value as they are stored."""
+    if type(key) is group.OffsetCommitKey and type(value) is group.OffsetCommitValue:
+        quickly = write_quickly(key, value)
+        if quickly is not None:
+            return quickly
+    return write_coordinator_key(key), (
+        None if value is None else write_coordinator_value(value, value_version(value))
+    )
+
+
+def decode(
+    family: Family, batch: Buffer, header: batches.Header
+) -> list[Record | Pending | EndMarker]:
+    """What a batch holds. Malformed if it is not what it claims to be."""
+    (_, length, _, _, _, attributes, _, _, _, producer_id, producer_epoch, _, count) = header
+    if attributes & CONTROL:
+        marker = batches.read_marker(batch)
+        if marker is None:
+            return []
+        kind, coordinator_epoch, _timestamp = marker
+        committed = kind == batches.COMMIT_MARKER
+        return [EndMarker(producer_id, producer_epoch, coordinator_epoch, committed)]
+    pairs = None
+    if family is GROUP_RECORDS:
+        data = batch[HEADER_BYTES : LENGTH_OVERHEAD + length]
+        if codec := attributes & CODEC_MASK:
+            data = decompress(codec, data)
+        pairs = read_quickly(bytes(data), count)
+    if pairs is None:
+        pairs = read_plainly(family, batch)
+    if attributes & TRANSACTIONAL:
+        return [Pending(producer_id, producer_epoch, key, value) for key, value in pairs]
+    make = tuple.__new__  # half the price of the named constructor, a million times
+    return [make(Record, pair) for pair in pairs]
+
+
+def read_plainly(family: Family, batch: Buffer) -> list[Pair]:
+    """The keys and values of a batch by the general codec, whatever is in it."""
+    pairs: list[Pair] = []
+    for raw in batches.read_records(batch):
+        if raw.key is None:
+            continue
+        try:
+            key = read_coordinator_key(family, raw.key)
+        except UnknownRecord:
+            continue
+        value = None
+        if raw.value is not None:
+            value, _version = read_coordinator_value(family, key, raw.value)
+        pairs.append((key, value))
+    return pairs

@@ -1,0 +1,1 @@
+"""Consumer groups, classic and new, and the offsets that they commit."""

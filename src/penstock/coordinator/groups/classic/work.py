@@ -1,0 +1,136 @@
+"""Requests to classic groups, and the timers that they set."""
+
+from itertools import count
+from typing import Any
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.events import Call
+from penstock.coordinator.groups.classic import rebalance
+from penstock.coordinator.groups.classic.alarms import (
+    InitialDelayOver,
+    JoinOver,
+    SessionOver,
+    SyncOver,
+)
+from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from penstock.coordinator.groups.classic.joining import Joining
+from penstock.coordinator.groups.classic.leaving import leave
+from penstock.coordinator.groups.classic.storing import group_of
+from penstock.coordinator.groups.classic.syncing import sync
+from penstock.coordinator.groups.classic.turn import Turn, heard_of
+from penstock.coordinator.groups.group import GroupState
+from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.records import Record
+from penstock.effects import Outcome
+from penstock.errors import NONE, RebalanceInProgress, UnknownMemberId
+from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.wire.records.group import GroupMetadataKey, GroupMetadataValue
+
+
+class ClassicWork:
+    """Every kind of work is made of the same three; classic groups ask nothing of the cluster."""
+
+    def __init__(
+        self, state: GroupState, settings: GroupSettings, _cluster: ClusterView | None = None
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._joining = Joining(state, settings)
+        self._tickets = count()
+
+    # Requests
+
+    def join(self, call: Call, now_ms: int) -> Outcome:
+        turn = self._turn(now_ms)
+        self._joining.join(call, turn)
+        return turn.outcome()
+
+    def sync(self, call: Call, now_ms: int) -> Outcome:
+        turn = self._turn(now_ms)
+        sync(self._group(call.message.group_id), call, turn)
+        return turn.outcome()
+
+    def heartbeat(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+        message: HeartbeatRequest = call.message
+        group = self._group(message.group_id)
+        group.check_member(message.member_id, message.group_instance_id)
+        group.check_generation(message.generation_id)
+        rebalancing = group.state is ClassicState.PREPARING_REBALANCE
+        return Outcome(
+            reply=HeartbeatResponse(error_code=RebalanceInProgress.code if rebalancing else NONE),
+            timers=[heard_of(group, group.members[message.member_id])],
+        )
+
+    def leave(self, call: Call, now_ms: int) -> Outcome:
+        turn = self._turn(now_ms)
+        found = self._state.groups.get(call.message.group_id)
+        group = found if isinstance(found, ClassicGroup) else None
+        turn.reply = leave(group, call, turn, self._settings)
+        return turn.outcome()
+
+    def _group(self, group_id: str) -> ClassicGroup:
+        group = self._state.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise UnknownMemberId(f"there is no classic group {group_id!r}")
+        return group
+
+    def _turn(self, now_ms: int) -> Turn:
+        return Turn(now_ms, ("classic", next(self._tickets)))
+
+    # Timers
+
+    def woken(self, event: Any, now_ms: int) -> Outcome | None:
+        """None if this is no timer of a classic group."""
+        if not isinstance(event, SessionOver | InitialDelayOver | JoinOver | SyncOver):
+            return None
+        group = self._state.groups.get(event.group_id)
+        if not isinstance(group, ClassicGroup) or not _is_expected(group, event):
+            return Outcome()
+        turn = self._turn(now_ms)
+        match event:
+            case SessionOver():
+                rebalance.session_over(group, event.member_id, turn, self._settings)
+            case InitialDelayOver():
+                rebalance.initial_delay_over(group, event, turn, self._settings)
+            case JoinOver():
+                rebalance.complete(group, turn)
+            case SyncOver():
+                rebalance.sync_over(group, turn, self._settings)
+        return turn.outcome()
+
+    # Records
+
+    def replay(self, record: Record) -> None:
+        key, value = record.key, record.value
+        assert isinstance(key, GroupMetadataKey)
+        known = self._state.groups.get(key.group)
+        if isinstance(known, ClassicGroup) and known.written is record:
+            known.written = None  # we said so ourselves, and members may have moved on already
+        elif isinstance(value, GroupMetadataValue):
+            self._state.groups[key.group] = group_of(key.group, value)
+        elif isinstance(known, ClassicGroup):
+            known.state = ClassicState.DEAD
+            del self._state.groups[key.group]
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """Every member gets a whole session timeout to be heard of again."""
+        turn = self._turn(now_ms)
+        for group in self._state.groups.values():
+            if not isinstance(group, ClassicGroup):
+                continue
+            for member in group.members.values():
+                turn.watch(group, member)
+            if len(group.members) > self._settings.size_max:
+                # The limit was lowered: whoever rejoins last will have to go.
+                rebalance.prepare(group, turn, self._settings)
+        return turn.outcome()
+
+
+def _is_expected(
+    group: ClassicGroup, event: SessionOver | InitialDelayOver | JoinOver | SyncOver
+) -> bool:
+    if isinstance(event, SessionOver):
+        member = group.members.get(event.member_id)
+        expected = group.pending.get(event.member_id) if member is None else member.alarm
+        return expected is event
+    return event is (group.sync_alarm if isinstance(event, SyncOver) else group.join_alarm)

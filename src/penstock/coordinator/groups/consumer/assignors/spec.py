@@ -1,0 +1,27 @@
+"""What an assignor is told, and what it answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+# By topic id. Immutable by agreement: assignments are shared between old and new states.
+Assignment: TypeAlias = Mapping[bytes, frozenset[int]]
+
+
+class Subscriber(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    topics: frozenset[bytes]  # those that exist
+    assigned: Assignment  # what it is to have so far
+
+
+class Subscribers(NamedTuple):
+    members: Sequence[Subscriber]  # in a stable order
+    partitions: Mapping[bytes, int]  # how many a topic has, for every topic subscribed to
+
+    @property
+    def alike(self) -> bool:
+        """All are subscribed to the same topics."""
+        return len({member.topics for member in self.members}) <= 1
+
+
+Assignor: TypeAlias = Callable[[Subscribers], dict[str, Assignment]]

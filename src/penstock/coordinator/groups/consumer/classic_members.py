@@ -1,0 +1,303 @@
+"""Members of the classic protocol inside a consumer group, while it migrates.
+
+JoinGroup leads such a member one step on, as a heartbeat does for others; SyncGroup tells it what
+it has by then; Heartbeat tells it to rejoin when there is another step to take. The member's
+generation is its epoch. It never assigns: nobody is told to lead.
+"""
+
+from dataclasses import replace
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.events import Call
+from penstock.coordinator.groups.classic.group import OfferedProtocol
+from penstock.coordinator.groups.classic.replies import join_refused
+from penstock.coordinator.groups.consumer.advance import Advance, Word
+from penstock.coordinator.groups.consumer.embedded import (
+    assignment_for,
+    owned_in,
+    subscription_in,
+)
+from penstock.coordinator.groups.consumer.group import CONSUMER_PROTOCOL, ConsumerGroup
+from penstock.coordinator.groups.consumer.joining import (
+    Speaker,
+    check_room,
+    join,
+    join_static,
+    known_member,
+    new_member_id,
+    replacement_records,
+)
+from penstock.coordinator.groups.consumer.member import (
+    ClassicSide,
+    Member,
+    MemberState,
+)
+from penstock.coordinator.groups.consumer.migration import Migration
+from penstock.coordinator.groups.consumer.turn import Turn
+from penstock.coordinator.groups.settings import GroupSettings
+from penstock.errors import (
+    NONE,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidSessionTimeout,
+    KafkaError,
+    MemberIdRequired,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.wire.messages.k13_leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from penstock.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.wire.primitives import Malformed
+from penstock.wire.records.consumer_protocol import ConsumerProtocolSubscription
+
+REBALANCE_TIMEOUT_FROM = 1
+MANY_LEAVE_FROM = 3
+MEMBER_ID_REQUIRED_FROM = 4
+
+
+class ClassicMembers:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        cluster: ClusterView,
+        advance: Advance,
+        migration: Migration,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._advance = advance
+        self._migration = migration
+
+    # JoinGroup
+
+    def join(self, group: ConsumerGroup, call: Call, turn: Turn) -> JoinGroupResponse:
+        request: JoinGroupRequest = call.message
+        self._check_join(group, request)
+        if not request.member_id and request.group_instance_id is None:
+            if call.version >= MEMBER_ID_REQUIRED_FROM:
+                return join_refused(MemberIdRequired, call.version, new_member_id(call.seed))
+        subscription = _subscription(request)
+        speaker = _speaker(group, call)
+        wanted = _as_requested(speaker.member, call, subscription)
+        word = Word(
+            speaker.member, wanted, speaker.replaced_id, owned_in(subscription, self._cluster)
+        )
+        static = group.static_member(request.group_instance_id)
+        if static is not None and self._migration.may_become_classic(group, static):
+            member = self._downgrade(group, word, turn)
+        else:
+            turn.write_all(replacement_records(group, speaker))
+            member = self._advance.advance(group, word, turn)
+            self._watch(group, word, turn)
+        assert member.classic is not None, "it has just said so"
+        return JoinGroupResponse(
+            member_id=member.member_id,
+            generation_id=member.epoch,
+            protocol_type=CONSUMER_PROTOCOL,
+            protocol_name=member.classic.protocols[0].name,
+        )
+
+    def _check_join(self, group: ConsumerGroup, request: JoinGroupRequest) -> None:
+        limits = self._settings
+        shortest_ms, longest_ms = limits.session_timeout_ms_min, limits.session_timeout_ms_max
+        if not shortest_ms <= request.session_timeout_ms <= longest_ms:
+            raise InvalidSessionTimeout(
+                f"a session timeout of {request.session_timeout_ms} ms; "
+                f"{shortest_ms} to {longest_ms} are allowed"
+            )
+        if limits.migration_policy == "disabled":
+            raise InconsistentGroupProtocol(
+                f"{group.group_id!r} is a consumer group, and groups do not migrate here"
+            )
+        check_room(group, request.member_id, limits.consumer_size_max)
+        if not _supports(group, request):
+            raise InconsistentGroupProtocol(
+                f"no protocol of the member is known to all classic members of {group.group_id!r}"
+            )
+
+    def _downgrade(self, group: ConsumerGroup, word: Word, turn: Turn) -> Member:
+        changed = word.names_changed or word.regex_changed
+        self._migration.downgrade_with(group, word.member, turn, rebalance=changed)
+        # It goes on in the generation that the classic group has now.
+        return replace(word.member, epoch=group.epoch)
+
+    def _watch(self, group: ConsumerGroup, word: Word, turn: Turn) -> None:
+        member = word.member
+        assert member.classic is not None, "it has just said so"
+        if word.replaced_id is not None:
+            turn.unwatch(group.group_id, word.replaced_id)
+        turn.rejoined(group.group_id, member.member_id)
+        turn.watch(group.group_id, member.member_id, member.classic.session_timeout_ms)
+        turn.await_sync(group.group_id, member.member_id, member.rebalance_timeout_ms)
+
+    # SyncGroup and Heartbeat
+
+    def sync(self, group: ConsumerGroup, call: Call, turn: Turn) -> SyncGroupResponse:
+        request: SyncGroupRequest = call.message
+        member = known_member(group, request.member_id, request.group_instance_id)
+        classic = _classic_side(member)
+        _check_generation(member, request.generation_id)
+        _check_protocol(classic, request)
+        behind = member.epoch < _newest_epoch(group)
+        if behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            # There is something newer; who has yet to give something back does that first.
+            turn.await_rejoin(group.group_id, member)
+            return SyncGroupResponse(error_code=RebalanceInProgress.code)
+        turn.synced(group.group_id, member.member_id)
+        turn.watch(group.group_id, member.member_id, classic.session_timeout_ms)
+        metadata = classic.protocols[0].metadata
+        return SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=assignment_for(metadata, member.assigned, self._cluster),
+        )
+
+    def heartbeat(self, group: ConsumerGroup, call: Call, turn: Turn) -> HeartbeatResponse:
+        request: HeartbeatRequest = call.message
+        member = known_member(group, request.member_id, request.group_instance_id)
+        classic = _classic_side(member)
+        _check_generation(member, request.generation_id)
+        turn.watch(group.group_id, member.member_id, classic.session_timeout_ms)
+        if not _has_another_step(group, member):
+            return HeartbeatResponse(error_code=NONE)
+        turn.await_rejoin(group.group_id, member)
+        return HeartbeatResponse(error_code=RebalanceInProgress.code)
+
+
+# LeaveGroup
+
+
+def leaving_members(group: ConsumerGroup, call: Call) -> tuple[list[Member], LeaveGroupResponse]:
+    """Who leaves, and what is answered. Administrators remove members of both protocols so."""
+    request: LeaveGroupRequest = call.message
+    identities = request.members
+    if call.version < MANY_LEAVE_FROM:
+        identities = [MemberIdentity(member_id=request.member_id)]
+    leaving: dict[str, Member] = {}
+    answers: list[MemberResponse] = []
+    for each in identities:
+        answer = MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id)
+        answers.append(answer)
+        try:
+            member = _named(group, each)
+        except KafkaError as error:
+            answer.error_code = error.code
+        else:
+            leaving[member.member_id] = member
+    if call.version < MANY_LEAVE_FROM:
+        return list(leaving.values()), LeaveGroupResponse(error_code=answers[0].error_code)
+    return list(leaving.values()), LeaveGroupResponse(members=answers)
+
+
+def _named(group: ConsumerGroup, identity: MemberIdentity) -> Member:
+    if identity.group_instance_id is not None and not identity.member_id:
+        found = group.static_member(identity.group_instance_id)
+        if found is None:
+            raise UnknownMemberId(f"no member has the id {identity.group_instance_id!r}")
+        return found
+    return known_member(group, identity.member_id, identity.group_instance_id)
+
+
+def _speaker(group: ConsumerGroup, call: Call) -> Speaker:
+    request: JoinGroupRequest = call.message
+    instance_id = request.group_instance_id
+    member_id = request.member_id or new_member_id(call.seed)
+    if instance_id is None:
+        return join(group, member_id)
+    if not request.member_id:
+        return join_static(group, member_id, instance_id, classic=True)
+    return Speaker(known_member(group, member_id, instance_id))
+
+
+def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
+    """Whether one of its protocols is known to all classic members of the group."""
+    if request.protocol_type != CONSUMER_PROTOCOL or not request.protocols:
+        return False
+    known = [
+        {protocol.name for protocol in member.classic.protocols}
+        for member in group.members.values()
+        if member.classic is not None
+    ]
+    return any(all(each.name in names for names in known) for each in request.protocols)
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    try:
+        return subscription_in(request.protocols[0].metadata)  # the same in all of them
+    except Malformed as error:
+        raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
+
+
+def _as_requested(member: Member, call: Call, subscription: ConsumerProtocolSubscription) -> Member:
+    request: JoinGroupRequest = call.message
+    timeout_ms = request.rebalance_timeout_ms
+    if call.version < REBALANCE_TIMEOUT_FROM:
+        timeout_ms = request.session_timeout_ms
+    wanted = replace(
+        member,
+        instance_id=request.group_instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=timeout_ms,
+        topics=frozenset(subscription.topics),
+        regex="",
+        client_id=call.client_id,
+        client_host=call.client_host,
+        classic=ClassicSide(
+            request.session_timeout_ms,
+            tuple(OfferedProtocol(each.name, each.metadata) for each in request.protocols),
+        ),
+    )
+    return member if wanted == member else wanted
+
+
+def _classic_side(member: Member) -> ClassicSide:
+    if member.classic is None:
+        raise UnknownMemberId(f"{member.member_id!r} speaks the consumer protocol")
+    return member.classic
+
+
+def _check_generation(member: Member, generation: int) -> None:
+    if generation != member.epoch:
+        raise IllegalGeneration(
+            f"{member.member_id!r} is in generation {member.epoch}, not {generation}"
+        )
+
+
+def _check_protocol(classic: ClassicSide, request: SyncGroupRequest) -> None:
+    for said, is_so in (
+        (request.protocol_type, CONSUMER_PROTOCOL),
+        (request.protocol_name, classic.protocols[0].name),
+    ):
+        if said is not None and said != is_so:
+            raise InconsistentGroupProtocol(f"the member uses {is_so!r}, not {said!r}")
+
+
+def _has_another_step(group: ConsumerGroup, member: Member) -> bool:
+    """Something newer, something to give back, or all that it waits for is free by now."""
+    if member.epoch < _newest_epoch(group) or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
+
+
+def _newest_epoch(group: ConsumerGroup) -> int:
+    """The epoch in which there is something to have. A new target comes with the next heartbeat
+    of a member of the consumer protocol; without one, a classic member has to rejoin for it."""
+    if any(member.classic is None for member in group.members.values()):
+        return group.target_epoch
+    return group.epoch
+
+
+def _waits(group: ConsumerGroup, member: Member) -> bool:
+    return any(
+        partition not in member.assigned.get(topic_id, ())
+        and group.owner(topic_id, partition) is not None
+        for topic_id, partitions in group.target_of(member.member_id).items()
+        for partition in partitions
+    )

@@ -1,0 +1,52 @@
+"""The consumers' own protocol inside JoinGroup and SyncGroup, as far as a server speaks it."""
+
+from collections.abc import Iterable, Mapping
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.wire.codec import read_int16, write_versioned
+from penstock.wire.messages.k68_consumer_group_heartbeat import TopicPartitions
+from penstock.wire.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    read_consumer_protocol,
+)
+from penstock.wire.schema import schema_of
+
+
+def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Malformed if it is none."""
+    return read_consumer_protocol(ConsumerProtocolSubscription, metadata)
+
+
+def owned_in(
+    subscription: ConsumerProtocolSubscription, cluster: ClusterView
+) -> list[TopicPartitions]:
+    """What a member says that it has, as members of the consumer protocol say it."""
+    return [
+        TopicPartitions(topic_id=topic.topic_id, partitions=each.partitions)
+        for each in subscription.owned_partitions
+        if (topic := cluster.topic(each.topic)) is not None
+    ]
+
+
+def assignment_in(stored: bytes) -> ConsumerProtocolAssignment:
+    """A member that has just joined has none at all."""
+    if not stored:
+        return ConsumerProtocolAssignment()
+    return read_consumer_protocol(ConsumerProtocolAssignment, stored)
+
+
+def assignment_for(
+    metadata: bytes, partitions: Mapping[bytes, Iterable[int]], cluster: ClusterView
+) -> bytes:
+    """In the version that the member itself has spoken."""
+    newest = schema_of(ConsumerProtocolAssignment).versions.last
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            TopicPartition(topic=topic.name, partitions=sorted(partitions[topic_id]))
+            for topic_id in sorted(partitions)
+            if (topic := cluster.topic_by_id(topic_id)) is not None
+        ]
+    )
+    return write_versioned(assignment, min(read_int16(metadata), newest))

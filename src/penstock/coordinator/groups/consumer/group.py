@@ -1,0 +1,223 @@
+"""What a consumer group is: its epoch, its members, its target, and who has which partition.
+
+Changed by replay alone (`replay.py`), but for what no record holds. Invariants: the target's epoch
+never passes the group's; a partition has one owner at most.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.coordinator.groups.consumer.assignors.spec import Assignment
+from penstock.coordinator.groups.consumer.member import Member, Owned
+from penstock.coordinator.groups.consumer.records import member_tombstones, regex_tombstone
+from penstock.coordinator.groups.group import Kind
+from penstock.coordinator.records import Record
+from penstock.errors import (
+    IllegalGeneration,
+    NonEmptyGroup,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnsupportedVersion,
+)
+from penstock.wire.records.group import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+
+CONSUMER_PROTOCOL = "consumer"
+# Members are never at epoch 0, which means that they join; nor is a group.
+FIRST_EPOCH = 1
+NO_TARGET_EPOCH = -1
+# Before this version of OffsetCommit nobody knew of member epochs.
+MEMBER_EPOCH_FROM = 9
+_NOTHING: Assignment = {}
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression stood for, when it was last looked at."""
+
+    topics: frozenset[str]
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.has_partition_metadata = False  # a record of older servers, to be removed
+        self.members: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}  # instance id -> member id
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.target_epoch = FIRST_EPOCH
+        self.target_timestamp_ms = 0
+        self.target: dict[str, Assignment] = {}
+        self.owners: dict[bytes, dict[int, str]] = {}
+        # What no record holds.
+        self.stale = False  # its topics may have changed since the epoch was last looked at
+        self.regexes_stale = False  # other topics may match
+
+    # What every group can be asked
+
+    @property
+    def kind(self) -> Kind:
+        return "consumer"
+
+    @property
+    def protocol_type(self) -> str:
+        return CONSUMER_PROTOCOL
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        if all(member.is_at(self.target_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return None  # no record tells; offsets expire by the time of their commit
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        version: int,
+        *,
+        in_txn: bool,
+        partitions: Iterable[tuple[bytes, int]] | None = None,
+    ) -> None:
+        """An epoch that has passed is good enough for partitions that the member has had since
+        then, if it is known which they are (KIP-1251)."""
+        if epoch < 0 and not self.members:
+            return  # an administrator, or a consumer that assigns its partitions itself
+        if in_txn and epoch == -1 and not member_id and instance_id is None:
+            return  # old transactional producers name no member
+        member = self.member(member_id)
+        if not in_txn and member.classic is None and version < MEMBER_EPOCH_FROM:
+            raise UnsupportedVersion(
+                f"members of the consumer protocol commit with v{MEMBER_EPOCH_FROM} or later"
+            )
+        if epoch < member.epoch and partitions is not None:
+            for topic_id, partition in partitions:
+                if not _had_since(member, topic_id, partition, epoch):
+                    _check_epoch(member, epoch)
+        else:
+            _check_epoch(member, epoch)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        _check_epoch(self.member(member_id or ""), member_epoch)
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise NonEmptyGroup(f"the group {self.group_id!r} has members")
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in member.topics for member in self.members.values()) or any(
+            topic in resolved.topics for resolved in self.regexes.values()
+        )
+
+    def tombstones(self) -> Sequence[Record]:
+        by_member = [list(member_tombstones(self.group_id, each)) for each in self.members]
+        records = [current for current, _, _ in by_member]
+        records += [target for _, target, _ in by_member]
+        records.append(Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id)))
+        records += [member for _, _, member in by_member]
+        records += [regex_tombstone(self.group_id, regex) for regex in self.regexes]
+        if self.has_partition_metadata:
+            records.append(Record(ConsumerGroupPartitionMetadataKey(group_id=self.group_id)))
+        records.append(Record(ConsumerGroupMetadataKey(group_id=self.group_id)))
+        return records
+
+    # Questions of its own
+
+    def member(self, member_id: str) -> Member:
+        found = self.members.get(member_id)
+        if found is None:
+            raise UnknownMemberId(f"{member_id!r} is not in the group {self.group_id!r}")
+        return found
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        if instance_id is None or instance_id not in self.static_ids:
+            return None
+        return self.members[self.static_ids[instance_id]]
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.target.get(member_id, _NOTHING)
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        """Who has the partition, or has not given it back yet."""
+        partitions = self.owners.get(topic_id)
+        return None if partitions is None else partitions.get(partition)
+
+    # Changes, by replay
+
+    def put_member(self, member: Member) -> None:
+        before = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if before is not None:
+            self._disown(before.member_id, before.assigned)
+            self._disown(before.member_id, before.revoking)
+        self._own(member.member_id, member.assigned)
+        self._own(member.member_id, member.revoking)
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._disown(member_id, member.assigned)
+        self._disown(member_id, member.revoking)
+        # A member that was replaced has left its instance id to another.
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+            del self.static_ids[member.instance_id]
+
+    def _own(self, member_id: str, owned: Owned) -> None:
+        for topic_id, partitions in owned.items():
+            owners = self.owners.setdefault(topic_id, {})
+            for partition in partitions:
+                # Compaction may have taken the record in which the last owner gave it back: the
+                # later record is right.
+                owners[partition] = member_id
+
+    def _disown(self, member_id: str, owned: Owned) -> None:
+        for topic_id, partitions in owned.items():
+            owners = self.owners.get(topic_id)
+            if owners is None:
+                continue
+            for partition in partitions:
+                if owners.get(partition) == member_id:
+                    del owners[partition]
+            if not owners:
+                del self.owners[topic_id]
+
+
+def _had_since(member: Member, topic_id: bytes, partition: int, epoch: int) -> bool:
+    """Whether the member had this partition in that epoch, and has had it ever since."""
+    for owned in (member.assigned, member.revoking):
+        since = owned.get(topic_id, {}).get(partition)
+        if since is not None:
+            return since <= epoch
+    return False
+
+
+def _check_epoch(member: Member, epoch: int) -> None:
+    if epoch == member.epoch:
+        return
+    if member.classic is not None:
+        raise IllegalGeneration(
+            f"{member.member_id!r} is in generation {member.epoch}, not {epoch}"
+        )
+    raise StaleMemberEpoch(f"{member.member_id!r} is at epoch {member.epoch}, not {epoch}")

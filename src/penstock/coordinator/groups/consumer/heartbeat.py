@@ -1,0 +1,205 @@
+"""ConsumerGroupHeartbeat, v0-v1: how members join, stay, leave, and learn what they have.
+
+Epoch 0 joins, -1 leaves, -2 is a static member that leaves for a while. A request is full when it
+says everything; later ones say what has changed. v1: the member brings its id; regular
+expressions.
+"""
+
+from dataclasses import replace
+
+from penstock.coordinator.events import Call
+from penstock.coordinator.groups.consumer.advance import Advance, Word
+from penstock.coordinator.groups.consumer.group import ConsumerGroup
+from penstock.coordinator.groups.consumer.joining import (
+    Speaker,
+    check_epoch,
+    check_room,
+    join,
+    join_static,
+    known_member,
+    new_member_id,
+    replacement_records,
+)
+from penstock.coordinator.groups.consumer.member import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    Member,
+    Owned,
+    partitions_of,
+)
+from penstock.coordinator.groups.consumer.records import current_record
+from penstock.coordinator.groups.consumer.timeouts import Timeouts
+from penstock.coordinator.groups.consumer.turn import Turn
+from penstock.coordinator.groups.settings import GroupSettings
+from penstock.errors import InvalidRequest, UnsupportedAssignor, UnsupportedVersion
+from penstock.wire.messages.k68_consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+MEMBER_ID_BROUGHT_FROM = 1
+NO_TIMEOUT = -1
+
+
+def check_request(
+    request: ConsumerGroupHeartbeatRequest, version: int, settings: GroupSettings
+) -> None:
+    """What is wrong whatever the group is like."""
+    if "consumer" not in settings.protocols:
+        raise UnsupportedVersion("this server does not offer the consumer protocol")
+    epoch = request.member_epoch
+    needs_id = version >= MEMBER_ID_BROUGHT_FROM or epoch > JOINING or epoch == LEAVING
+    if needs_id and not request.member_id:
+        raise InvalidRequest("the member id is missing")
+    if not request.group_id:
+        raise InvalidRequest("the group id is missing")
+    if request.instance_id == "":
+        raise InvalidRequest("the instance id is empty")
+    if request.rack_id == "":
+        raise InvalidRequest("the rack id is empty")
+    if epoch == JOINING:
+        _check_first(request)
+    elif epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
+        raise InvalidRequest("only a member with an instance id leaves for a while")
+    elif epoch < LEAVING_FOR_A_WHILE:
+        raise InvalidRequest(f"there is no member epoch {epoch}")
+
+
+def check_assignor(request: ConsumerGroupHeartbeatRequest, offered: tuple[str, ...]) -> None:
+    if request.server_assignor is not None and request.server_assignor not in offered:
+        raise UnsupportedAssignor(
+            f"there is no assignor {request.server_assignor!r}; there are {', '.join(offered)}"
+        )
+
+
+def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == NO_TIMEOUT:
+        raise InvalidRequest("whoever joins says its rebalance timeout")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise InvalidRequest("whoever joins has no partitions, and says so")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise InvalidRequest("whoever joins says what it is subscribed to")
+
+
+class Heartbeats:
+    def __init__(self, settings: GroupSettings, advance: Advance, timeouts: Timeouts) -> None:
+        self._settings = settings
+        self._advance = advance
+        self._timeouts = timeouts
+
+    def beat(self, group: ConsumerGroup, call: Call, turn: Turn) -> ConsumerGroupHeartbeatResponse:
+        """From a member that joins or stays."""
+        request: ConsumerGroupHeartbeatRequest = call.message
+        check_room(group, request.member_id, self._settings.consumer_size_max)
+        member_id = request.member_id or new_member_id(call.seed)
+        speaker = _speaker(group, member_id, request)
+        turn.write_all(replacement_records(group, speaker))
+        before, owned = speaker.member, request.topic_partitions
+        wanted = _as_requested(before, call)
+        member = self._advance.advance(
+            group, Word(before, wanted, speaker.replaced_id, owned), turn
+        )
+        if speaker.replaced_id is not None:
+            turn.unwatch(group.group_id, speaker.replaced_id)
+        if before.classic is not None:
+            turn.rejoined(group.group_id, member_id)
+            turn.synced(group.group_id, member_id)
+        session_ms = self._timeouts.session_timeout_ms(group.group_id)
+        turn.watch(group.group_id, member_id, session_ms)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self._timeouts.heartbeat_interval_ms(group.group_id),
+        )
+        changed = _changed(before.assigned, member.assigned)
+        if changed or _is_full(request) or _misses(owned, member.assigned):
+            response.assignment = _assignment(member.assigned)
+        return response
+
+    def leave_for_a_while(
+        self, group: ConsumerGroup, member: Member, turn: Turn
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Its partitions are kept for it until its session ends; what it was to give back is
+        given back."""
+        left = replace(member, epoch=LEAVING_FOR_A_WHILE, revoking={})
+        turn.write(current_record(group.group_id, left))
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id, member_epoch=LEAVING_FOR_A_WHILE
+        )
+
+
+def _speaker(
+    group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
+) -> Speaker:
+    if request.member_epoch == JOINING:
+        if request.instance_id is None:
+            return join(group, member_id)
+        return join_static(group, member_id, request.instance_id, classic=False)
+    member = known_member(group, member_id, request.instance_id)
+    check_epoch(member, request.member_epoch, request.topic_partitions)
+    return Speaker(member)
+
+
+def _as_requested(member: Member, call: Call) -> Member:
+    """What a request leaves out stays as it is."""
+    request: ConsumerGroupHeartbeatRequest = call.message
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    topics = member.topics if names is None else frozenset(names)
+    wanted = replace(
+        member,
+        instance_id=request.instance_id or member.instance_id,
+        rack_id=request.rack_id or member.rack_id,
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else timeout_ms
+        ),
+        assignor=request.server_assignor or member.assignor,
+        topics=topics,
+        regex=member.regex if regex is None else regex,
+        client_id=call.client_id,
+        client_host=call.client_host,
+        classic=None,
+    )
+    return member if wanted == member else wanted
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """It says all that has to be said; so does one that joins, and one that missed an answer."""
+    subscribed = (request.subscribed_topic_names, request.subscribed_topic_regex)
+    return request.member_epoch == JOINING or (
+        request.rebalance_timeout_ms != NO_TIMEOUT
+        and any(each is not None for each in subscribed)
+        and request.topic_partitions is not None
+    )
+
+
+def _changed(before: Owned, after: Owned) -> bool:
+    """Whether a member has other partitions now, whenever it got them."""
+    return before is not after and (
+        before.keys() != after.keys()
+        or any(before[topic_id].keys() != after[topic_id].keys() for topic_id in after)
+    )
+
+
+def _misses(reported: list[TopicPartitions] | None, assigned: Owned) -> bool:
+    """Whether a member says that it has less than it was given. It may be about to begin; but
+    what it was told may also have been the answer to a request that it had given up."""
+    if reported is None:
+        return False
+    has = partitions_of(reported)
+    return any(
+        partitions.keys() - has.get(topic_id, frozenset())
+        for topic_id, partitions in assigned.items()
+    )
+
+
+def _assignment(owned: Owned) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(owned[topic_id]))
+            for topic_id in sorted(owned)
+        ]
+    )

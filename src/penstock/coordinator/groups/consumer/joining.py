@@ -1,0 +1,103 @@
+"""Who speaks: finds the member of a group that a request comes from, or makes it.
+
+A static member that returns takes the place of its old self, partitions and all, under its new
+member id.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.coordinator.groups.consumer.group import ConsumerGroup
+from penstock.coordinator.groups.consumer.member import (
+    JOINING,
+    LEAVING_FOR_A_WHILE,
+    Member,
+    TopicPartitions,
+    covers,
+)
+from penstock.coordinator.groups.consumer.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    target_record,
+)
+from penstock.coordinator.records import Record
+from penstock.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
+from penstock.model import id_to_text
+
+
+class Speaker(NamedTuple):
+    member: Member
+    replaced_id: str | None = None  # its old self
+
+
+def new_member_id(seed: bytes) -> str:
+    # Kafka's tools take a leading dash for an option; without its first bit no id begins so.
+    return id_to_text(bytes([seed[0] & 0x7F]) + seed[1:])
+
+
+def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
+    if len(group.members) >= size_max and member_id not in group.members:
+        raise GroupMaxSizeReached(
+            f"the group {group.group_id!r} has {len(group.members)} members already"
+        )
+
+
+def join(group: ConsumerGroup, member_id: str) -> Speaker:
+    """A dynamic member; one that is known already has given up its partitions, and rejoins."""
+    return Speaker(group.members.get(member_id) or Member(member_id))
+
+
+def join_static(
+    group: ConsumerGroup, member_id: str, instance_id: str, *, classic: bool
+) -> Speaker:
+    """Between two of the consumer protocol, the old self must have left."""
+    old = group.static_member(instance_id)
+    if old is None:
+        return join(group, member_id)
+    if not classic and old.classic is None and old.epoch != LEAVING_FOR_A_WHILE:
+        raise UnreleasedInstanceId(f"{instance_id!r} is in use by the member {old.member_id!r}")
+    new = replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    return Speaker(new, old.member_id)
+
+
+def replacement_records(group: ConsumerGroup, speaker: Speaker) -> Iterator[Record]:
+    """What puts a static member in the place of its old self."""
+    new, old_id = speaker
+    if old_id is not None:
+        yield from member_tombstones(group.group_id, old_id)
+        yield member_record(group.group_id, new)
+        yield target_record(group.group_id, new.member_id, group.target_of(old_id))
+        yield current_record(group.group_id, new)
+
+
+def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    """Somebody who says to be a member already."""
+    if instance_id is None:
+        return group.member(member_id)
+    found = group.static_member(instance_id)
+    if found is None:
+        raise UnknownMemberId(f"no member has the instance id {instance_id!r}")
+    if found.member_id != member_id:
+        raise FencedInstanceId(f"{instance_id!r} is now the member {found.member_id!r}")
+    return found
+
+
+def check_epoch(member: Member, epoch: int, reported: Sequence[TopicPartitions] | None) -> None:
+    """The epoch before this one will do if the member has nothing but what it got with this
+    one: the answer that told it so was lost."""
+    if epoch == member.epoch:
+        return
+    repeats = epoch == member.previous_epoch and epoch < member.epoch
+    if not repeats or reported is None or not covers(member.assigned, reported):
+        raise FencedMemberEpoch(
+            f"{member.member_id!r} is at epoch {member.epoch}, not {epoch}; it has to give up "
+            "its partitions and rejoin"
+        )

@@ -1,0 +1,91 @@
+"""Subscriptions by regular expression: which topics each of them stands for.
+
+An expression is searched for in all names once, when its first member brings it. Later only the
+names of topics that come or go are looked at. Every so often, and when this node has begun to
+coordinate the group, all of it is done again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from penstock.coordinator.groups.consumer.topic_patterns import TopicPattern
+from penstock.errors import InvalidRegularExpression
+
+PATTERNS_KEPT_MAX: Final = 1000
+# Steps of one search that were not remembered, some microseconds each: expressions that people
+# write take a few hundred, whatever the number of topics.
+EFFORT_MAX: Final = 50_000
+
+
+class Regexes:
+    def __init__(self, cluster: ClusterView, refresh_interval_ms: int) -> None:
+        self._cluster = cluster
+        self._refresh_interval_ms = refresh_interval_ms
+        self._patterns: dict[str, TopicPattern] = {}
+
+    def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
+        """All topics that match now; InvalidRegularExpression if it is none."""
+        pattern = self._pattern(regex)
+        effort_max = pattern.effort + EFFORT_MAX
+        found: list[str] = []
+        for name in self._cluster.topic_names():
+            if pattern.matches(name):
+                found.append(name)
+            if pattern.effort > effort_max:
+                raise InvalidRegularExpression(f"{regex!r} takes too long to look for")
+        return ResolvedRegex(frozenset(found), now_ms)
+
+    def is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
+        """Whether all expressions of the group are to be looked at again."""
+        if not group.regexes:
+            return False
+        oldest_ms = min(each.timestamp_ms for each in group.regexes.values())
+        return group.regexes_stale or now_ms > oldest_ms + self._refresh_interval_ms
+
+    def refreshed(
+        self, regexes: Mapping[str, ResolvedRegex], now_ms: int
+    ) -> dict[str, ResolvedRegex]:
+        found: dict[str, ResolvedRegex] = {}
+        for regex, known in regexes.items():
+            try:
+                found[regex] = self.resolve(regex, now_ms)
+            except InvalidRegularExpression:
+                # A server with other limits has written it: what it found is all we know.
+                found[regex] = known._replace(timestamp_ms=now_ms)
+        return found
+
+    def changed_by(
+        self, group: ConsumerGroup, names: Iterable[str], now_ms: int
+    ) -> dict[str, ResolvedRegex]:
+        """Expressions that stand for other topics, now that these came or went."""
+        changed: dict[str, ResolvedRegex] = {}
+        for regex, known in group.regexes.items():
+            topics = self._after_change(regex, known.topics, names)
+            if topics != known.topics:
+                changed[regex] = ResolvedRegex(topics, now_ms)
+        return changed
+
+    def _after_change(
+        self, regex: str, known: frozenset[str], names: Iterable[str]
+    ) -> frozenset[str]:
+        gone = [name for name in names if name in known and self._cluster.topic(name) is None]
+        new = [name for name in names if name not in known and self._cluster.topic(name)]
+        if new:
+            try:
+                pattern = self._pattern(regex)
+            except InvalidRegularExpression:
+                new = []
+            else:
+                new = [name for name in new if pattern.matches(name)]
+        return known.difference(gone).union(new)
+
+    def _pattern(self, regex: str) -> TopicPattern:
+        pattern = self._patterns.get(regex)
+        if pattern is None:
+            pattern = TopicPattern(regex)
+            if len(self._patterns) >= PATTERNS_KEPT_MAX:
+                self._patterns.clear()
+            self._patterns[regex] = pattern
+        return pattern

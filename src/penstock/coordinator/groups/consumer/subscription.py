@@ -1,0 +1,57 @@
+"""What the members of a group are subscribed to, and a number that tells when that has changed."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Final
+
+from penstock.coordinator.cluster import ClusterView, TopicView
+from penstock.coordinator.groups.consumer.group import ResolvedRegex
+from penstock.coordinator.groups.consumer.member import Member
+
+_HASH_BYTES: Final = 8
+NO_TOPICS_HASH: Final = 0
+# Topics whose number is kept at hand; more of them cost time, nothing else.
+HASHES_KEPT_MAX: Final = 10_000
+
+
+def topics_of(member: Member, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """The names that a member is subscribed to, one way or the other."""
+    resolved = regexes.get(member.regex) if member.regex else None
+    return member.topics if resolved is None else member.topics | resolved.topics
+
+
+def all_topics(members: Iterable[Member], regexes: Mapping[str, ResolvedRegex]) -> list[str]:
+    """Of the whole group, in order."""
+    # Members of a group are mostly alike: each subscription is looked at once.
+    subscriptions = {(member.topics, member.regex): member for member in members}
+    return sorted(
+        frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
+    )
+
+
+class MetadataHash:
+    """A number that is another as soon as a topic is made, deleted or made anew, gets more
+    partitions, or its replicas are in other racks. The same after every start."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._by_topic: dict[str, tuple[TopicView, bytes]] = {}
+
+    def of(self, names: Iterable[str]) -> int:
+        parts = [self._of_topic(view) for name in names if (view := self._cluster.topic(name))]
+        if not parts:
+            return NO_TOPICS_HASH
+        digest = blake2b(b"".join(parts), digest_size=_HASH_BYTES).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+    def _of_topic(self, view: TopicView) -> bytes:
+        known = self._by_topic.get(view.name)
+        if known is not None and known[0] is view:
+            return known[1]
+        if len(self._by_topic) >= HASHES_KEPT_MAX:
+            self._by_topic.clear()
+        racks = [sorted(each) for each in view.racks]
+        described = repr((view.name, view.topic_id.hex(), view.partitions, racks)).encode()
+        digest = blake2b(described, digest_size=_HASH_BYTES).digest()
+        self._by_topic[view.name] = (view, digest)
+        return digest

@@ -1,0 +1,101 @@
+"""The target of a group: who is to have which partitions in an epoch."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.groups.consumer.assignors import ASSIGNORS
+from penstock.coordinator.groups.consumer.assignors.spec import (
+    Assignment,
+    Subscriber,
+    Subscribers,
+)
+from penstock.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
+from penstock.coordinator.groups.consumer.member import Member
+from penstock.coordinator.groups.consumer.records import target_epoch_record, target_record
+from penstock.coordinator.groups.consumer.subscription import topics_of
+from penstock.coordinator.records import Record
+
+DEFAULT_ASSIGNOR: Final = "uniform"
+# Kafka's configuration knows the assignors by their classes, too.
+_BY_CLASS: Final = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+
+
+class Membership(NamedTuple):
+    """The members of a group as they will be, once the records written so far are in."""
+
+    members: Mapping[str, Member]
+    regexes: Mapping[str, ResolvedRegex]
+    replaced: Mapping[str, str]  # a member in the place of another: its id, and the other's
+
+
+def offered_assignors(configured: Iterable[str]) -> tuple[str, ...]:
+    """Their names, the default first. Classes of somebody's own cannot be loaded here."""
+    names = (_BY_CLASS.get(each, each) for each in configured)
+    return tuple(name for name in names if name in ASSIGNORS) or (DEFAULT_ASSIGNOR,)
+
+
+def preferred_assignor(members: Iterable[Member], offered: Sequence[str]) -> str:
+    """What most members ask for; whoever asks for nothing has no say."""
+    votes = dict.fromkeys(offered, 0)
+    for member in members:
+        if member.assignor in votes:
+            votes[member.assignor] += 1
+    return max(votes, key=votes.__getitem__)  # the first of those with the most
+
+
+def compute_target(
+    group: ConsumerGroup, after: Membership, cluster: ClusterView, assignor: str
+) -> dict[str, Assignment]:
+    topics = _Topics(cluster, after.regexes)
+    members = []
+    for member_id in sorted(after.members):  # however they came, the result is the same
+        member = after.members[member_id]
+        so_far = group.target_of(after.replaced.get(member_id, member_id))
+        members.append(Subscriber(member_id, member.instance_id, topics.ids(member), so_far))
+    return ASSIGNORS[assignor](Subscribers(members, topics.partitions))
+
+
+def target_records(
+    group: ConsumerGroup, target: Mapping[str, Assignment], epoch: int, now_ms: int
+) -> Iterable[Record]:
+    """What has changed, and the epoch."""
+    for member_id, assignment in target.items():
+        if assignment != group.target.get(member_id):
+            yield target_record(group.group_id, member_id, assignment)
+    yield target_epoch_record(group.group_id, epoch, now_ms)
+
+
+class _Topics:
+    """Names to ids, once for each subscription: members of a group are mostly alike."""
+
+    def __init__(self, cluster: ClusterView, regexes: Mapping[str, ResolvedRegex]) -> None:
+        self.partitions: dict[bytes, int] = {}
+        self._cluster = cluster
+        self._regexes = regexes
+        self._known: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
+
+    def ids(self, member: Member) -> frozenset[bytes]:
+        subscription = member.topics, member.regex
+        known = self._known.get(subscription)
+        if known is None:
+            known = topic_ids(member, self._regexes, self._cluster, self.partitions)
+            self._known[subscription] = known
+        return known
+
+
+def topic_ids(
+    member: Member,
+    regexes: Mapping[str, ResolvedRegex],
+    cluster: ClusterView,
+    partitions: dict[bytes, int] | None = None,
+) -> frozenset[bytes]:
+    """The topics that a member is subscribed to, as far as they exist."""
+    found = [cluster.topic(name) for name in sorted(topics_of(member, regexes))]
+    views = [view for view in found if view is not None]
+    if partitions is not None:
+        partitions.update((view.topic_id, view.partitions) for view in views)
+    return frozenset(view.topic_id for view in views)

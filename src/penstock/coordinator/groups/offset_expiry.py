@@ -1,0 +1,197 @@
+"""Which offsets are forgotten, a slice at a time: those that expire, those of deleted topics.
+
+An offset expires `offsets.retention.minutes` after its group lost its last member; after its own
+commit if the group has no members by nature or the members no longer subscribe to its topic. It
+stays while a transaction holds another one for its place. A group without members and without
+offsets goes too.
+
+A sweep walks over everything in small slices, so that it stalls nobody; what changes meanwhile is
+seen or not, and what a slice decides it decides from the state of that moment.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from penstock.coordinator.groups.classic.group import CONSUMER_PROTOCOL, ClassicState
+from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.groups.offset_store import (
+    COMMITTED_MS,
+    EXPIRES_MS,
+    NO_EXPIRY,
+    TOPIC_ID,
+    OffsetStore,
+    Stored,
+    tombstone,
+)
+from penstock.coordinator.records import Record
+from penstock.model import ZERO_ID
+
+# What one slice looks at, and what it writes by a careful estimate: a few milliseconds of work
+# each, and a batch that is far from max.message.bytes.
+SLICE_OFFSETS_MAX = 5_000
+SLICE_BYTES_MAX = 128 * 1024
+_TOMBSTONE_BYTES: Final = 32  # besides its names
+_UTF8_BYTES_MAX: Final = 4  # of one character
+STABLE: Final = ClassicState.STABLE.value
+
+
+class Slice(NamedTuple):
+    records: list[Record]
+    more: bool
+
+
+class _Step(NamedTuple):
+    """An offset to look at; without a topic: all of this group has been looked at."""
+
+    group_id: str
+    topic: str | None = None
+    partition: int = -1
+
+
+class _Room:
+    """How much one slice may still do."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._looks = SLICE_OFFSETS_MAX
+        self._bytes = SLICE_BYTES_MAX
+
+    def look(self) -> bool:
+        """Whether there is room for one more look; the slice ends after the last one."""
+        self._looks -= 1
+        return self._looks > 0 and self._bytes > 0
+
+    def forget(self, group_id: str, topic: str, partition: int) -> None:
+        names = _UTF8_BYTES_MAX * (len(group_id) + len(topic))
+        self._bytes -= names + _TOMBSTONE_BYTES
+        self.records.append(tombstone(group_id, topic, partition))
+
+    def forget_group(self, group: Group) -> None:
+        records = group.tombstones()
+        names = _UTF8_BYTES_MAX * len(group.group_id)
+        self._bytes -= len(records) * (names + _TOMBSTONE_BYTES)
+        self.records += records
+
+
+class ExpirySweep:
+    """Once over all groups and all of their offsets."""
+
+    def __init__(self, state: GroupState, retention_ms: int) -> None:
+        self._state = state
+        self._retention_ms = retention_ms
+        self._steps = self._walk()
+
+    def next_slice(self, now_ms: int) -> Slice:
+        store = self._state.offsets
+        room = _Room()
+        forgotten: Counter[str] = Counter()  # in this slice, so still in the store
+        for group_id, topic, partition in self._steps:
+            group = self._state.groups.get(group_id)
+            if group is None:
+                pass  # it is gone since the walk began
+            elif topic is None:
+                if (
+                    group.is_empty
+                    and not store.has_pending(group_id)
+                    and store.count(group_id) == forgotten[group_id]
+                ):
+                    room.forget_group(group)
+            elif self._is_expired(group, topic, partition, now_ms):
+                forgotten[group_id] += 1
+                room.forget(group_id, topic, partition)
+            if not room.look():
+                return Slice(room.records, more=True)
+        return Slice(room.records, more=False)
+
+    def _walk(self) -> Iterator[_Step]:
+        """Copies each list when it is reached: the state changes between two slices."""
+        store = self._state.offsets
+        for group_id in list(self._state.groups):
+            for topic in store.topics_of(group_id):
+                for partition in list(store.of_topic(group_id, topic)):
+                    yield _Step(group_id, topic, partition)
+            yield _Step(group_id)
+
+    def _is_expired(self, group: Group, topic: str, partition: int, now_ms: int) -> bool:
+        store = self._state.offsets
+        stored = store.get(group.group_id, topic, partition)
+        if stored is None or store.is_pending(group.group_id, topic, partition):
+            return False
+        since_ms = expires_since(group, stored)
+        if since_ms is None or group.is_subscribed_to(topic):
+            return False
+        if stored[EXPIRES_MS] != NO_EXPIRY:
+            return now_ms >= stored[EXPIRES_MS]
+        return now_ms - since_ms >= self._retention_ms
+
+
+def expires_since(group: Group, stored: Stored) -> int | None:
+    """The beginning of an offset's retention, if nobody subscribes to its topic; None: it stays."""
+    if group.kind == "consumer" or not group.protocol_type:
+        return stored[COMMITTED_MS]
+    if group.is_empty:
+        # Logs of old servers do not say when the last member left.
+        since_ms = group.empty_since_ms
+        return stored[COMMITTED_MS] if since_ms is None else since_ms
+    if group.protocol_type == CONSUMER_PROTOCOL and group.state_name == STABLE:
+        return stored[COMMITTED_MS]
+    return None
+
+
+class DeletionSweep:
+    """Forgets the offsets of deleted topics, again and again until there are none.
+
+    A slice may be refused by the log. The walk is over only when it has found nothing to forget,
+    and `begin` starts it anew, so no refusal leaves an offset behind for the next topic of that
+    name.
+    """
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+        self._deleted: dict[str, dict[bytes, None]] = {}
+        self._steps: Iterator[_Step] = iter(())
+        self._found = False
+
+    @property
+    def is_over(self) -> bool:
+        return not self._deleted
+
+    def begin(self, deleted: tuple[tuple[str, bytes], ...] = ()) -> None:
+        """From the first group on, for these topics and those still under way."""
+        for name, topic_id in deleted:
+            self._deleted.setdefault(name, {})[topic_id] = None
+        self._steps = self._walk()
+        self._found = False
+
+    def next_slice(self) -> Slice:
+        room = _Room()
+        for group_id, topic, partition in self._steps:
+            if topic is not None and self._is_meant(group_id, topic, partition):
+                self._found = True
+                room.forget(group_id, topic, partition)
+            if not room.look():
+                return Slice(room.records, more=True)
+        if self._found:
+            self.begin()  # the next walk sees whether all of it was written
+        else:
+            self._deleted.clear()
+        return Slice(room.records, more=not self.is_over)
+
+    def _walk(self) -> Iterator[_Step]:
+        store = self._store
+        held = dict.fromkeys(store.held_of(self._deleted))
+        for group_id, topic, partition in held:
+            yield _Step(group_id, topic, partition)
+        for group_id in store.groups():
+            for topic in list(self._deleted):
+                for partition in list(store.of_topic(group_id, topic)):
+                    if (group_id, topic, partition) not in held:
+                        yield _Step(group_id, topic, partition)
+            yield _Step(group_id)
+
+    def _is_meant(self, group_id: str, topic: str, partition: int) -> bool:
+        """The offset is of a deleted topic, and not of a younger one with the same name."""
+        deleted = self._deleted[topic]
+        ids = [stored[TOPIC_ID] for stored in self._store.at(group_id, topic, partition)]
+        return any(topic_id == ZERO_ID or topic_id in deleted for topic_id in ids)

@@ -1,0 +1,217 @@
+"""The committed offsets of one coordinator partition, and those that wait for a transaction.
+
+A partition may hold a million of them: an offset is a plain tuple whose places are named below
+(the garbage collector stops looking at exact tuples of plain values, a named one it visits for
+ever), and names, ids and times that many offsets share are kept once.
+
+Invariants: no dictionary in here is empty but the outermost ones, and a place is in `_open` for
+exactly those producers that hold an offset for it. Replay alone changes anything.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from penstock.coordinator.records import Record
+from penstock.model import NO_LEADER_EPOCH, ZERO_ID
+from penstock.wire.records.group import (
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+# offset, leader epoch, metadata, time of the commit, own time of expiry (or -1), topic id (or 0)
+Stored = tuple[int, int, str, int, int, bytes]
+OFFSET: Final = 0
+LEADER_EPOCH: Final = 1
+METADATA: Final = 2
+COMMITTED_MS: Final = 3
+EXPIRES_MS: Final = 4
+TOPIC_ID: Final = 5
+
+NO_EXPIRY: Final = -1
+_NEWEST: Final = 2**63
+
+Place = tuple[str, int]  # a topic and a partition of it
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class _Held(NamedTuple):
+    """What a producer has committed in its open transaction, and when among all such commits.
+
+    A commit that was written later may count earlier; the older one must not come back then.
+    """
+
+    order: int
+    stored: Stored
+    overtaken: bool = False
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> Record:
+    """The record that makes replay forget an offset, committed or held."""
+    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+
+
+class OffsetStore:
+    """Offsets by group, topic and partition."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[str, dict[int, Stored]]] = {}
+        self._held: dict[int, dict[tuple[str, str, int], _Held]] = {}  # by producer id
+        self._open: dict[str, dict[Place, dict[int, None]]] = {}  # by group: who holds what
+        self._order = 0
+        self._names: dict[str, str] = {}
+        self._ids: dict[bytes, bytes] = {}
+        self._last_ms = -1
+
+    # Questions
+
+    def get(self, group_id: str, topic: str, partition: int) -> Stored | None:
+        return self.of_topic(group_id, topic).get(partition)
+
+    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Stored]]:
+        """The committed offsets of a group; to be looked at, not kept."""
+        return self._committed.get(group_id, _NOTHING)
+
+    def of_topic(self, group_id: str, topic: str) -> Mapping[int, Stored]:
+        found: Mapping[int, Stored] = self.of_group(group_id).get(topic, _NOTHING)
+        return found
+
+    def groups(self) -> list[str]:
+        """The groups that have committed offsets."""
+        return list(self._committed)
+
+    def topics_of(self, group_id: str) -> list[str]:
+        """The topics of which a group has committed offsets."""
+        return list(self.of_group(group_id))
+
+    def count(self, group_id: str) -> int:
+        """How many offsets a group has committed."""
+        return sum(map(len, self.of_group(group_id).values()))
+
+    def has_offsets(self, group_id: str) -> bool:
+        return group_id in self._committed
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction holds offsets of this group."""
+        return group_id in self._open
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        places = self._open.get(group_id)
+        return places is not None and (topic, partition) in places
+
+    def held_of(self, topics: Container[str]) -> Iterator[tuple[str, str, int]]:
+        """Where open transactions hold offsets of these topics: group, topic and partition."""
+        for group_id, places in self._open.items():
+            for topic, partition in places:
+                if topic in topics:
+                    yield group_id, topic, partition
+
+    def at(self, group_id: str, topic: str, partition: int) -> Iterator[Stored]:
+        """The committed offset of a place, and those that open transactions hold for it."""
+        committed = self.get(group_id, topic, partition)
+        if committed is not None:
+            yield committed
+        for producer_id in self._open.get(group_id, _NOTHING).get((topic, partition), ()):
+            yield self._held[producer_id][group_id, topic, partition].stored
+
+    def tombstones_of(self, group_id: str) -> list[Record]:
+        """What makes replay forget every offset of a group, committed or held."""
+        committed = self.of_group(group_id)
+        records = [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in committed.items()
+            for partition in partitions
+        ]
+        records += [
+            tombstone(group_id, topic, partition)
+            for topic, partition in self._open.get(group_id, ())
+            if partition not in self.of_topic(group_id, topic)
+        ]
+        return records
+
+    # Replay
+
+    def stored(self, value: OffsetCommitValue | LegacyOffsetCommitValue) -> Stored:
+        """A value as it is kept here."""
+        committed_ms = value.commit_timestamp
+        if committed_ms == self._last_ms:
+            committed_ms = self._last_ms  # one object for the many offsets of one commit
+        else:
+            self._last_ms = committed_ms
+        if isinstance(value, LegacyOffsetCommitValue):
+            none = NO_LEADER_EPOCH
+            return (value.offset, none, value.metadata, committed_ms, NO_EXPIRY, ZERO_ID)
+        topic_id = value.topic_id
+        return (
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            committed_ms,
+            value.expire_timestamp,
+            self._ids.setdefault(topic_id, topic_id),
+        )
+
+    def put(
+        self, group_id: str, topic: str, partition: int, stored: Stored, order: int = _NEWEST
+    ) -> None:
+        """Commit an offset. What transactions have held since before will not overwrite it."""
+        topics = self._committed.get(group_id)
+        if topics is None:
+            topics = self._committed[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[self._names.setdefault(topic, topic)] = {}
+        partitions[partition] = stored
+        if group_id in self._open:
+            self._overtake(group_id, topic, partition, order)
+
+    def _overtake(self, group_id: str, topic: str, partition: int, order: int) -> None:
+        for producer_id in self._open[group_id].get((topic, partition), ()):
+            held = self._held[producer_id]
+            each = held[group_id, topic, partition]
+            if each.order < order:
+                held[group_id, topic, partition] = each._replace(overtaken=True)
+
+    def hold(
+        self, producer_id: int, group_id: str, topic: str, partition: int, stored: Stored
+    ) -> None:
+        """Keep an offset until the transaction of this producer ends."""
+        self._order += 1
+        held = self._held.setdefault(producer_id, {})
+        held[group_id, topic, partition] = _Held(self._order, stored)
+        places = self._open.setdefault(group_id, {})
+        places.setdefault((topic, partition), {})[producer_id] = None
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        """The transaction of this producer has ended: what it held counts now, or is forgotten."""
+        for (group_id, topic, partition), each in self._held.pop(producer_id, {}).items():
+            self._release(producer_id, group_id, topic, partition)
+            if committed and not each.overtaken:
+                self.put(group_id, topic, partition, each.stored, each.order)
+
+    def _release(self, producer_id: int, group_id: str, topic: str, partition: int) -> None:
+        places = self._open[group_id]
+        producers = places[topic, partition]
+        del producers[producer_id]
+        if not producers:
+            del places[topic, partition]
+        if not places:
+            del self._open[group_id]
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """Forget an offset, and what open transactions hold for its place."""
+        topics = self._committed.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is not None and partitions is not None:
+            partitions.pop(partition, None)
+            if not partitions:
+                del topics[topic]
+            if not topics:
+                del self._committed[group_id]
+        for producer_id in list(self._open.get(group_id, _NOTHING).get((topic, partition), ())):
+            self._release(producer_id, group_id, topic, partition)
+            held = self._held[producer_id]
+            del held[group_id, topic, partition]
+            if not held:
+                del self._held[producer_id]

@@ -1,0 +1,383 @@
+"""Committed offsets: what clients commit, ask for and delete, and what is forgotten by itself.
+
+A commit of a group that nobody has heard of makes a group without members, to hold it. A commit
+inside a transaction is held back until the transaction ends. Which topics exist is the business
+of whoever calls: here a topic is a name, and an id to tell it from the next one of that name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
+from penstock.coordinator.groups.classic.alarms import session_timer
+from penstock.coordinator.groups.classic.group import (
+    CONSUMER_PROTOCOL,
+    ClassicGroup,
+    ClassicState,
+)
+from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.groups.offset_answers import tell_group
+from penstock.coordinator.groups.offset_expiry import DeletionSweep, ExpirySweep
+from penstock.coordinator.groups.offset_store import NO_EXPIRY, OffsetStore, tombstone
+from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.effects import Outcome, SetTimer
+from penstock.errors import (
+    NONE,
+    GroupIdNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    NonEmptyGroup,
+    OffsetMetadataTooLarge,
+    StaleMemberEpoch,
+)
+from penstock.model import ZERO_ID
+from penstock.wire.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from penstock.wire.messages.k09_offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from penstock.wire.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from penstock.wire.messages.k47_offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from penstock.wire.records.group import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+__all__ = ["OffsetStore", "OffsetWork"]
+
+DEAD: Final = ClassicState.DEAD.value
+NO_RETENTION: Final = -1
+# From here on clients know that a group may not exist.
+GROUP_ID_NOT_FOUND_FROM: Final = 9
+LAST_OF_ONE_UNIT: Final = "\uffff"
+# Whoever commits in another state is refused, or not waited for.
+LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
+
+CHECK_TIMER, EXPIRY_TIMER, DELETION_TIMER = "offset-check", "offset-expiry", "offset-deletion"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOffsets:
+    """It is time to see which offsets have expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireMore:
+    """The next slice of what expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetMore:
+    """The next slice of what deleted topics leave behind."""
+
+
+class OffsetWork:
+    """The offsets of one coordinator partition, as a part of its machine."""
+
+    def __init__(self, state: GroupState, settings: GroupSettings, cluster: ClusterView) -> None:
+        self._state = state
+        self._store = state.offsets
+        self._settings = settings
+        self._cluster = cluster
+        self._expiry: ExpirySweep | None = None
+        self._deletion = DeletionSweep(state.offsets)
+
+    # Commits
+
+    def commit(self, call: Call, now_ms: int) -> Outcome:
+        """OffsetCommit. Its topics have a name, and their id where it is known."""
+        message: OffsetCommitRequest = call.message
+        epoch = message.generation_id_or_member_epoch
+        group = self._state.groups.get(message.group_id)
+        if group is not None:
+            group.check_commit(
+                message.member_id,
+                message.group_instance_id,
+                epoch,
+                call.version,
+                in_txn=False,
+                partitions=(
+                    (topic.topic_id, each.partition_index)
+                    for topic in message.topics
+                    for each in topic.partitions
+                    if not self._is_too_large(each.committed_metadata)
+                ),
+            )
+        elif epoch >= 0 and call.version >= GROUP_ID_NOT_FOUND_FROM:
+            raise GroupIdNotFound(f"there is no group {message.group_id!r}")
+        elif epoch >= 0:
+            raise IllegalGeneration(f"there is no group {message.group_id!r}, nor its generation")
+        expires_ms = NO_EXPIRY
+        if message.retention_time_ms != NO_RETENTION:
+            expires_ms = now_ms + message.retention_time_ms
+        response = OffsetCommitResponse()
+        records = []
+        for topic in message.topics:
+            answers = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+            response.topics.append(answers)
+            # A record with a time of expiry is of a version that has no place for the id.
+            topic_id = topic.topic_id if expires_ms == NO_EXPIRY else ZERO_ID
+            for each in topic.partitions:
+                answer = OffsetCommitResponsePartition(partition_index=each.partition_index)
+                answers.partitions.append(answer)
+                if self._is_too_large(each.committed_metadata):
+                    answer.error_code = OffsetMetadataTooLarge.code
+                    continue
+                key = _key(message.group_id, topic.name, each.partition_index)
+                records.append(Record(key, _value(each, now_ms, topic_id, expires_ms)))
+        return Outcome(records, response, timers=_still_there(group, message.member_id))
+
+    def commit_in_transaction(self, call: Call, now_ms: int) -> Outcome:
+        """TxnOffsetCommit: as a commit, but it counts when the producer's transaction does."""
+        message: TxnOffsetCommitRequest = call.message
+        ids = {topic.name: self._id_of(topic.name) for topic in message.topics}
+        self._check_in_transaction(message, call.version, ids)
+        response = TxnOffsetCommitResponse()
+        records = []
+        for topic in message.topics:
+            answers = TxnOffsetCommitResponseTopic(name=topic.name)
+            response.topics.append(answers)
+            for each in topic.partitions:
+                answer = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
+                answers.partitions.append(answer)
+                if self._is_too_large(each.committed_metadata):
+                    answer.error_code = OffsetMetadataTooLarge.code
+                    continue
+                key = _key(message.group_id, topic.name, each.partition_index)
+                value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
+                records.append(Pending(message.producer_id, message.producer_epoch, key, value))
+        return Outcome(records, response)
+
+    def _check_in_transaction(
+        self, message: TxnOffsetCommitRequest, version: int, ids: Mapping[str, bytes]
+    ) -> None:
+        epoch = message.generation_id
+        group = self._state.groups.get(message.group_id)
+        if group is None:
+            if epoch >= 0:
+                raise IllegalGeneration(f"there is no group {message.group_id!r}")
+            return
+        partitions = (
+            (ids[topic.name], each.partition_index)
+            for topic in message.topics
+            for each in topic.partitions
+            if not self._is_too_large(each.committed_metadata)
+        )
+        try:
+            group.check_commit(
+                message.member_id,
+                message.group_instance_id,
+                epoch,
+                version,
+                in_txn=True,
+                partitions=partitions,
+            )
+        except StaleMemberEpoch as error:
+            # Transactional producers know of generations only.
+            raise IllegalGeneration(error.message) from None
+
+    def _id_of(self, topic: str) -> bytes:
+        known = self._cluster.topic(topic)
+        return ZERO_ID if known is None else known.topic_id
+
+    def _is_too_large(self, metadata: str | None) -> bool:
+        """Kafka counts UTF-16 units here: one or two per character."""
+        if not metadata:
+            return False
+        units = len(metadata)
+        if not metadata.isascii():
+            units += sum(character > LAST_OF_ONE_UNIT for character in metadata)
+        return units > self._settings.offset_metadata_bytes_max
+
+    def write_marker(self, event: WriteMarker) -> Outcome:
+        """The end of a transaction is written whether or not something is held here: the log
+        under us must know it too."""
+        marker = EndMarker(
+            event.producer_id,
+            event.producer_epoch,
+            event.coordinator_epoch,
+            event.committed,
+            event.transactions_v2,
+        )
+        return Outcome([marker])
+
+    # Questions
+
+    def fetch(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+        """OffsetFetch, in the form of v8: groups, each with topics that have names."""
+        message: OffsetFetchRequest = call.message
+        stable = message.require_stable
+        told = [tell_group(self._state, each, require_stable=stable) for each in message.groups]
+        return Outcome(reply=OffsetFetchResponse(groups=told))
+
+    # Deletion
+
+    def delete(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+        """OffsetDelete. What members are subscribed to stays."""
+        message: OffsetDeleteRequest = call.message
+        group = self._state.groups.get(message.group_id)
+        if group is None or group.state_name == DEAD:
+            raise GroupIdNotFound(f"there is no group {message.group_id!r}")
+        if group.kind == "classic" and not (
+            group.is_empty or group.protocol_type == CONSUMER_PROTOCOL
+        ):
+            raise NonEmptyGroup(f"nobody knows which topics {message.group_id!r} makes use of")
+        response = OffsetDeleteResponse()
+        records = []
+        for topic in message.topics:
+            used = group.is_subscribed_to(topic.name)
+            error_code = GroupSubscribedToTopic.code if used else NONE
+            partitions = [each.partition_index for each in topic.partitions]
+            response.topics.append(
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(partition_index=each, error_code=error_code)
+                        for each in partitions
+                    ],
+                )
+            )
+            if not used:
+                records += [
+                    tombstone(message.group_id, topic.name, partition)
+                    for partition in dict.fromkeys(partitions)
+                    if any(self._store.at(message.group_id, topic.name, partition))
+                ]
+        return Outcome(records, response)
+
+    def topics_deleted(self, event: TopicsChanged) -> Outcome:
+        """Forget the offsets of deleted topics: the next topic of that name begins anew."""
+        if not event.deleted:
+            return Outcome()
+        self._deletion.begin(event.deleted)
+        return Outcome(timers=[SetTimer(DELETION_TIMER, 0, ForgetMore())])
+
+    def _forget_more(self) -> Outcome:
+        records, more = self._deletion.next_slice()
+        return Outcome(records, timers=[SetTimer(DELETION_TIMER, 0, ForgetMore())] if more else [])
+
+    # Timers
+
+    def loaded(self, now_ms: int) -> Outcome:  # noqa: ARG002
+        return Outcome(timers=[self._check_later()])
+
+    def woken(self, event: object, now_ms: int) -> Outcome | None:
+        match event:
+            case CheckOffsets():
+                return self._check()
+            case ExpireMore():
+                return self._expire_more(now_ms)
+            case ForgetMore():
+                return self._forget_more()
+            case _:
+                return None
+
+    def _check_later(self) -> SetTimer:
+        return SetTimer(CHECK_TIMER, self._settings.offsets_check_interval_ms, CheckOffsets())
+
+    def _check(self) -> Outcome:
+        """Writes nothing itself: the timers of an outcome are lost if the log refuses its records,
+        and this one keeps all the others going."""
+        self._expiry = ExpirySweep(self._state, self._settings.offsets_retention_ms)
+        timers = [self._check_later(), SetTimer(EXPIRY_TIMER, 0, ExpireMore())]
+        if not self._deletion.is_over:
+            self._deletion.begin()
+            timers.append(SetTimer(DELETION_TIMER, 0, ForgetMore()))
+        return Outcome(timers=timers)
+
+    def _expire_more(self, now_ms: int) -> Outcome:
+        if self._expiry is None:
+            return Outcome()
+        records, more = self._expiry.next_slice(now_ms)
+        if not more:
+            self._expiry = None
+        return Outcome(records, timers=[SetTimer(EXPIRY_TIMER, 0, ExpireMore())] if more else [])
+
+    # Replay
+
+    def replay(self, record: Record) -> None:
+        """A commit, or the tombstone of one. A load calls this a million times: the machine has
+        looked at the type of the key already, and nothing here is looked at twice."""
+        key: Any
+        value: Any
+        key, value = record
+        if value is None:
+            self._store.remove(key.group, key.topic, key.partition)
+            return
+        group_id = key.group
+        if group_id not in self._state.groups:
+            self._state.groups[group_id] = ClassicGroup(group_id)
+        self._store.put(group_id, key.topic, key.partition, self._store.stored(value))
+
+    def replay_pending(self, record: Pending) -> None:
+        """A commit that counts when the transaction of its producer does."""
+        key, value = record.key, record.value
+        if not isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            return  # nobody writes anything else in a transaction
+        if value is None:
+            self._store.remove(key.group, key.topic, key.partition)
+            return
+        if key.group not in self._state.groups:
+            self._state.groups[key.group] = ClassicGroup(key.group)
+        assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue), "an offset"
+        stored = self._store.stored(value)
+        self._store.hold(record.producer_id, key.group, key.topic, key.partition, stored)
+
+    def replay_end(self, marker: EndMarker) -> None:
+        self._store.end(marker.producer_id, committed=marker.committed)
+
+
+def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
+    return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+
+
+def _value(
+    committed: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    now_ms: int,
+    topic_id: bytes,
+    expires_ms: int,
+) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=committed.committed_offset,
+        leader_epoch=committed.committed_leader_epoch,
+        metadata=committed.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=expires_ms,
+        topic_id=topic_id,
+    )
+
+
+def _still_there(group: Group | None, member_id: str) -> list[SetTimer]:
+    """A classic member that commits need not say that it lives; in a consumer group it does.
+
+    The timer gets the event that it has: if the log refuses the commit, the old timer is as good.
+    """
+    if not isinstance(group, ClassicGroup) or group.state not in LISTENING:
+        return []
+    member = group.members.get(member_id)
+    if member is None or member.alarm is None:
+        return []
+    name = session_timer(group.group_id, member_id)
+    return [SetTimer(name, member.session_timeout_ms, member.alarm)]

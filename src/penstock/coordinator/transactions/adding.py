@@ -1,0 +1,84 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: which partitions a transaction reaches into.
+
+Before a partition is written to it is named here, so that the end of the transaction finds it.
+"""
+
+from typing import TypeAlias
+
+from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
+from penstock.coordinator.transactions.state import (
+    CLIENT_EPOCH_MAX,
+    VERSION_1,
+    VERSION_2,
+    Identity,
+    Status,
+    Transaction,
+    Transactions,
+)
+from penstock.coordinator.transactions.timers import timeout
+from penstock.effects import Outcome
+from penstock.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    ProducerFenced,
+    TransactionAbortable,
+)
+
+Asked: TypeAlias = AddPartitions | VerifyPartitions
+
+
+class AddWork:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, event: AddPartitions, now_ms: int) -> Outcome:
+        known = self._find(event)
+        if known.prepared:
+            # Before anything else: the client may be known under its next id already.
+            raise _still_ending(known)
+        _check_producer(event, known)
+        ongoing = known.status is Status.ONGOING
+        if ongoing and known.partitions.issuperset(event.partitions):
+            return Outcome()
+        version = VERSION_2 if event.transactions_v2 else VERSION_1
+        added = known.added(event.partitions, version, now_ms)
+        timers = [] if ongoing else [timeout(added, now_ms)]
+        return Outcome(records=[added.record()], timers=timers)
+
+    def verify(self, event: VerifyPartitions) -> Outcome:
+        """The error of each partition, None for one that takes part."""
+        known = self._find(event)
+        _check_producer(event, known)
+        if known.prepared:
+            raise _still_ending(known)
+        absent = TransactionAbortable("the partition was not added to the transaction")
+        return Outcome(
+            reply={each: None if each in known.partitions else absent for each in event.partitions}
+        )
+
+    def _find(self, event: Asked) -> Transaction:
+        known = self._transactions.find(event.transactional_id)
+        if known is None:
+            raise InvalidProducerIdMapping(f"{event.transactional_id!r} is not known")
+        return known
+
+
+def _check_producer(event: Asked, known: Transaction) -> None:
+    """Whether this producer may write in the transaction."""
+    asked, client = Identity(event.producer_id, event.producer_epoch), known.client
+    if asked.producer_id not in (known.producer.producer_id, client.producer_id):
+        raise InvalidProducerIdMapping(
+            f"{known.transactional_id!r} does not belong to producer {asked.producer_id}"
+        )
+    if asked != client or asked.epoch > CLIENT_EPOCH_MAX:
+        raise ProducerFenced(
+            f"{known.transactional_id!r} came with epoch {asked.epoch}, its producer has "
+            f"{client.epoch}"
+        )
+    if known.kept:
+        raise InvalidTxnState("a transaction that was kept can be ended, not gone on with")
+
+
+def _still_ending(known: Transaction) -> ConcurrentTransactions:
+    return ConcurrentTransactions(f"the transaction of {known.transactional_id!r} is ending")

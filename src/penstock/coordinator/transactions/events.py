@@ -1,0 +1,116 @@
+"""What happens to a transaction coordinator, what it answers, and what it sends.
+
+Plain values instead of requests: leaders of partitions ask the same questions as clients do.
+`transactions_v2` says how the client speaks: with version 2 (KIP-890) every end of a transaction
+bumps the epoch, so that whatever comes late is recognised.
+"""
+
+from dataclasses import dataclass
+
+from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+
+# ---- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """InitProducerId with a transactional id. `drawn` is an unused producer id, if one is at hand.
+
+    `producer_id` and `producer_epoch` are what a producer that goes on believes itself to be.
+    """
+
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    two_phase_commit: bool = False
+    keep_prepared: bool = False
+    drawn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """These partitions take part from now on; the first ones begin the transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    transactions_v2: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyPartitions:
+    """Whether these partitions take part already. Changes nothing."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transactions_v2: bool = True
+    drawn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersWritten:
+    """Every partition of a prepared transaction has its marker, or is gone."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListIds:
+    """All ids, or those that pass every filter that is given."""
+
+    states: frozenset[str] = frozenset()
+    producer_ids: frozenset[int] = frozenset()
+    longer_than_ms: int = -1
+
+
+# ---- what is answered
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Who the producer is from now on, and the transaction that was kept open for it, if any."""
+
+    producer_id: int
+    producer_epoch: int
+    ongoing_producer_id: int = NO_PRODUCER_ID
+    ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsProducerId:
+    """Ask again with an unused producer id: the machine cannot draw one."""
+
+
+# ---- what is sent
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarkers:
+    """End a transaction in its partitions, then say MarkersWritten to the machine."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transactions_v2: bool
+    partitions: tuple[TopicPartition, ...]

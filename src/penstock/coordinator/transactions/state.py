@@ -1,0 +1,287 @@
+"""A transactional id: who its producer is, and how far its transaction has come.
+
+A value for each moment; records of __transaction_state are its only source, and each holds all
+of it. What two-phase commit adds (KIP-939): a transaction that was kept open for a new owner has
+two identities. The producer's own pair is the one that wrote the records and that the markers
+need; the owner speaks as the next pair.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple
+
+from penstock.coordinator.records import Record
+from penstock.coordinator.transactions.events import WriteMarkers
+from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from penstock.wire.records.transaction import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+
+EPOCH_MAX = 2**15 - 1
+# A client never gets the very last epoch, so that its producer can always be fenced.
+CLIENT_EPOCH_MAX = EPOCH_MAX - 1
+# How the record spells "no time limit": a participant of a two-phase commit.
+NO_TIMEOUT_MS = 2**31 - 1
+VERSION_1, VERSION_2 = 0, 2  # the client's transaction version, as Kafka writes it
+
+
+class Status(IntEnum):
+    """The numbers of the record. The last two are never stored."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """As DescribeTransactions spells it: "PrepareCommit"."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+TITLES = {status.title: status for status in Status}
+STATUSES = frozenset(status.value for status in Status)
+PREPARED = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+
+
+class Identity(NamedTuple):
+    producer_id: int
+    epoch: int
+
+    @property
+    def exhausted(self) -> bool:
+        """No further epoch may be given to a client: the next one needs a new producer id."""
+        return self.epoch >= CLIENT_EPOCH_MAX
+
+
+NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    transactional_id: str
+    producer: Identity
+    timeout_ms: int
+    status: Status = Status.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    started_ms: int = NO_TIMESTAMP
+    updated_ms: int = NO_TIMESTAMP
+    version: int = VERSION_1
+    # The id before a rotation: a client that did not hear of it asks again under this one.
+    previous_producer_id: int = NO_PRODUCER_ID
+    # With an epoch: the owner of a kept transaction. Without one: the id after a rotation.
+    next: Identity = NOBODY
+
+    @property
+    def kept(self) -> bool:
+        """Whether the transaction was taken over by a new owner, who may only end it."""
+        return self.next.epoch != NO_PRODUCER_EPOCH
+
+    @property
+    def client(self) -> Identity:
+        """Whom the client believes itself to be."""
+        return self.next if self.kept else self.producer
+
+    @property
+    def prepared(self) -> bool:
+        return self.status in PREPARED
+
+    @property
+    def timeless(self) -> bool:
+        return self.timeout_ms == NO_TIMEOUT_MS
+
+    @property
+    def expires(self) -> bool:
+        """Whether the id may be forgotten when it is idle for long."""
+        return not self.prepared and self.status is not Status.ONGOING
+
+    # ---- the steps of a transaction
+
+    def added(
+        self, partitions: Iterable[TopicPartition], version: int, now_ms: int
+    ) -> "Transaction":
+        begun = self.status is Status.ONGOING
+        return replace(
+            self,
+            status=Status.ONGOING,
+            partitions=self.partitions.union(partitions),
+            started_ms=self.started_ms if begun else now_ms,
+            updated_ms=now_ms,
+            version=version,
+        )
+
+    def prepared_v1(self, status: Status, now_ms: int) -> "Transaction":
+        return replace(self, status=status, updated_ms=now_ms, version=VERSION_1)
+
+    def prepared_v2(self, status: Status, now_ms: int, rotated: int | None) -> "Transaction":
+        """The markers get the next epoch, so that nothing late of this one counts any more;
+        `rotated` is the client's new producer id when its epochs are used up."""
+        client = self.client
+        if rotated is not None:
+            following = Identity(rotated, 0 if self.kept else NO_PRODUCER_EPOCH)
+        elif self.kept:
+            following = Identity(client.producer_id, client.epoch + 1)
+        else:
+            following = self.next
+        return replace(
+            self,
+            status=status,
+            producer=Identity(self.producer.producer_id, self.producer.epoch + 1),
+            previous_producer_id=client.producer_id,
+            next=following,
+            started_ms=self.started_ms if self.status is Status.ONGOING else now_ms,
+            updated_ms=now_ms,
+            version=VERSION_2,
+        )
+
+    def fenced(self, now_ms: int) -> "Transaction":
+        """On its way to the abort, under an epoch that nobody was given."""
+        assert self.producer.epoch < EPOCH_MAX, "a client never has the last epoch"
+        return self.prepared_v2(Status.PREPARE_ABORT, now_ms, None)
+
+    def completed(self, now_ms: int) -> "Transaction":
+        """Ended everywhere: the client goes on under its next identity."""
+        committed = self.status is Status.PREPARE_COMMIT
+        if self.kept:
+            producer = self.next
+        elif self.next.producer_id != NO_PRODUCER_ID:
+            producer = Identity(self.next.producer_id, 0)
+        else:
+            producer = self.producer
+        return replace(
+            self,
+            status=Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT,
+            producer=producer,
+            next=NOBODY,
+            partitions=frozenset(),
+            updated_ms=now_ms,
+        )
+
+    def markers(self, coordinator_epoch: int) -> WriteMarkers:
+        assert self.prepared, "only what is decided is told to partitions"
+        return WriteMarkers(
+            self.transactional_id,
+            self.producer.producer_id,
+            self.producer.epoch,
+            coordinator_epoch,
+            self.status is Status.PREPARE_COMMIT,
+            self.version == VERSION_2,
+            tuple(sorted(self.partitions)),
+        )
+
+    # ---- as it is stored
+
+    def record(self) -> Record:
+        topics: dict[str, PartitionsSchema] = {}
+        for topic, index in sorted(self.partitions):
+            topics.setdefault(topic, PartitionsSchema(topic=topic)).partition_ids.append(index)
+        value = TransactionLogValue(
+            producer_id=self.producer.producer_id,
+            previous_producer_id=self.previous_producer_id,
+            next_producer_id=self.next.producer_id,
+            producer_epoch=self.producer.epoch,
+            next_producer_epoch=self.next.epoch,
+            transaction_timeout_ms=self.timeout_ms,
+            transaction_status=self.status,
+            transaction_partitions=(None if self.status is Status.EMPTY else list(topics.values())),
+            transaction_last_update_timestamp_ms=self.updated_ms,
+            transaction_start_timestamp_ms=self.started_ms,
+            client_transaction_version=self.version,
+        )
+        return Record(TransactionLogKey(transactional_id=self.transactional_id), value)
+
+
+def tombstone(transactional_id: str) -> Record:
+    return Record(TransactionLogKey(transactional_id=transactional_id), None)
+
+
+def from_record(transactional_id: str, value: TransactionLogValue) -> Transaction | None:
+    """None for an id that is about to be forgotten."""
+    status = Status(value.transaction_status)
+    if status is Status.DEAD:
+        return None
+    return Transaction(
+        transactional_id,
+        Identity(value.producer_id, value.producer_epoch),
+        value.transaction_timeout_ms,
+        # On its way to an abort that was not written: still open, and its timer will end it.
+        Status.ONGOING if status is Status.PREPARE_EPOCH_FENCE else status,
+        frozenset(
+            TopicPartition(topic.topic, index)
+            for topic in value.transaction_partitions or ()
+            for index in topic.partition_ids
+        ),
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.client_transaction_version,
+        value.previous_producer_id,
+        Identity(value.next_producer_id, value.next_producer_epoch),
+    )
+
+
+class Bump(NamedTuple):
+    """A client was moved on to another epoch, and may not have heard of it."""
+
+    expected_epoch: int
+    given: Identity
+
+
+class Transactions:
+    """All ids of one partition of __transaction_state."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Transaction] = {}
+        # Soft: Kafka's record has no place for it. A repeated question after a restart is
+        # answered with PRODUCER_FENCED, and the producer begins anew.
+        self._bumps: dict[str, Bump] = {}
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._known.values())
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        return self._known.get(transactional_id)
+
+    def replay(self, record: Record) -> None:
+        match record:
+            case Record(TransactionLogKey(transactional_id=name), None):
+                self._forget(name)
+            case Record(TransactionLogKey(transactional_id=name), TransactionLogValue() as value):
+                self._learn(name, value)
+            case _:
+                pass  # a kind of record that we do not know
+
+    def _learn(self, transactional_id: str, value: TransactionLogValue) -> None:
+        if value.transaction_status not in STATUSES:
+            return  # of a newer server
+        transaction = from_record(transactional_id, value)
+        if transaction is None:
+            self._forget(transactional_id)
+        else:
+            self._known[transactional_id] = transaction
+
+    def _forget(self, transactional_id: str) -> None:
+        self._known.pop(transactional_id, None)
+        self._bumps.pop(transactional_id, None)
+
+    # ---- repeated questions
+
+    def moved(self, transactional_id: str, expected_epoch: int, given: Identity) -> None:
+        """The client with the expected epoch is the given identity now."""
+        self._bumps[transactional_id] = Bump(expected_epoch, given)
+
+    def taken_over(self, transactional_id: str) -> None:
+        """Somebody else is the producer now: the one before is not moved on any more."""
+        self._bumps.pop(transactional_id, None)
+
+    def was_moved(self, transaction: Transaction, expected_epoch: int) -> bool:
+        """Whether a client with this epoch only repeats its question. A bump whose record was
+        refused by the log names an identity that the transaction does not have."""
+        bump = self._bumps.get(transaction.transactional_id)
+        return bump == Bump(expected_epoch, transaction.producer)

@@ -1,0 +1,66 @@
+"""Offsets that are committed in a transaction: they count when the transaction does."""
+
+from collections.abc import Iterator
+
+import pytest
+from api_asking import Asker, asking
+from txn_asking import Txn, committed_offset, found_group
+
+from penstock import errors
+from penstock.testing.cluster import Cluster
+
+pytest_plugins = ["api_fixtures"]
+
+
+@pytest.fixture
+def other(penstock_cluster: Cluster) -> Iterator[Asker]:
+    """A second connection."""
+    with asking(penstock_cluster) as opened:
+        yield opened
+
+
+def test_offsets_count_when_the_transaction_does(asker: Asker, topic: str) -> None:
+    group, txn = found_group(asker), Txn(asker).begun()
+    assert txn.commit_offset(group, topic, 17, version=5) == 0
+    assert committed_offset(asker, group, topic) == -1
+    txn.ended(committed=True)
+    assert committed_offset(asker, group, topic) == 17
+
+
+def test_offsets_of_an_aborted_transaction_do_not_count(asker: Asker, topic: str) -> None:
+    group, txn = found_group(asker), Txn(asker).begun()
+    txn.commit_offset(group, topic, 17, version=5)
+    txn.ended(committed=False)
+    assert committed_offset(asker, group, topic) == -1
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_an_older_client_adds_the_group_itself(asker: Asker, topic: str, version: int) -> None:
+    group, txn = found_group(asker), Txn(asker, v2=False).begun()
+    assert txn.add_offsets(group, version=min(version, 3)) == 0
+    assert txn.commit_offset(group, topic, 17, version=version) == 0
+    txn.ended(committed=True)
+    assert committed_offset(asker, group, topic) == 17
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(3, errors.InvalidTxnState), (4, errors.TransactionAbortable)]
+)
+def test_an_older_client_must_have_added_the_group(
+    asker: Asker, topic: str, version: int, error: type[errors.KafkaError]
+) -> None:
+    group, txn = found_group(asker), Txn(asker, v2=False).begun()
+    assert txn.commit_offset(group, topic, 17, version=version) == error.code
+
+
+def test_offsets_of_a_topic_that_does_not_exist_are_refused(asker: Asker) -> None:
+    group, txn = found_group(asker), Txn(asker).begun()
+    code = txn.commit_offset(group, "no-such-topic", 1, version=5)
+    assert code == errors.UnknownTopicOrPartition.code
+
+
+def test_a_fenced_producer_commits_no_offsets(asker: Asker, other: Asker, topic: str) -> None:
+    group, old = found_group(asker), Txn(asker).begun()
+    Txn(other, name=old.name).begun()
+    code = old.commit_offset(group, topic, 17, version=5)
+    assert code == errors.InvalidProducerEpoch.code

@@ -1,0 +1,48 @@
+"""Random lives of a consumer group. PENSTOCK_SIM_RUNS says how many."""
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from consumer_model import Model
+
+RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
+FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+def test_no_partition_has_two_owners_and_every_group_comes_to_rest(seed: int) -> None:
+    model = Model(seed)
+    try:
+        model.run()
+    except BaseException as problem:
+        problem.add_note("\n".join(model.trace[-30:]))
+        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
+        raise
+
+
+def written(seeds: range) -> list[str]:
+    """What is in the logs of such lives, as numbers to compare."""
+    digests = []
+    for seed in seeds:
+        model = Model(seed)
+        model.run()
+        digests.append(sha256(b"".join(model.story.log)).hexdigest())
+    return digests
+
+
+def test_a_seed_writes_the_same_log_under_another_hash_seed() -> None:
+    script = "from test_consumer_model import written\nprint(*written(range(1, 6)))"
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert there.stdout.split() == written(range(1, 6))
