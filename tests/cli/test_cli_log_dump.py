@@ -112,7 +112,9 @@ def test_a_marker_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_no_such_file_is_said(tmp_path: Path) -> None:
-    assert "there is no such file" in run("log", "dump", "/no/such").err
+    missing = run("log", "dump", str(tmp_path), "/no/such")
+    assert (missing.code, missing.out) == (2, "")
+    assert "/no/such: there is no such file or directory; name a file of a data" in missing.err
     other = tmp_path / "notes.txt"
     other.write_text("x")
     assert "not known" in run("log", "dump", str(other)).err

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_running import run
@@ -14,7 +15,8 @@ NOBODY = "127.0.0.1:1"
 def test_help_names_every_command_and_exit_code() -> None:
     ran = run("--help")
     assert ran.code == 0
-    for word in ("start", "topic", "config", "produce", "consume", "log", "version", "Exit codes"):
+    words = ["start", "topic", "config", "produce", "consume", "group", "txn", "log", "version"]
+    for word in (*words, "Exit codes"):
         assert word in ran.out
 
 
@@ -32,6 +34,15 @@ def test_help_names_every_command_and_exit_code() -> None:
         ["config", "explain"],
         ["produce"],
         ["consume"],
+        ["group", "list"],
+        ["group", "describe"],
+        ["group", "reset"],
+        ["group", "delete"],
+        ["group", "delete-offsets"],
+        ["txn", "list"],
+        ["txn", "describe"],
+        ["txn", "find-hanging"],
+        ["txn", "abort"],
         ["log", "dump"],
         ["start"],
         ["version"],
@@ -67,6 +78,30 @@ def test_help_loads_neither_the_protocol_nor_a_client_library() -> None:
         ["consume", "a", "--from", "yesterday"],
         ["produce", "a", "--idempotent", "--acks", "1"],
         ["produce", "a", "--key-separator", ""],
+        ["group", "list", "--state", "asleep"],
+        ["group", "list", "--type", "share"],
+        ["group", "reset", "g", "--all-topics"],
+        ["group", "reset", "g", "--to-latest"],
+        ["group", "reset", "g", "--all-topics", "--to-latest", "--to-earliest"],
+        ["group", "reset", "g", "--all-topics", "--topic", "a", "--to-latest"],
+        ["group", "reset", "g", "--all-topics", "--to-datetime", "yesterday"],
+        ["group", "reset", "g", "--all-topics", "--by-duration", "a while"],
+        ["group", "reset", "g", "--all-topics", "--to-offset", "-1"],
+        ["group", "reset", "g", "--topic", "a:x", "--to-latest"],
+        ["group", "reset", "g", "--topic", "a:", "--to-latest"],
+        ["group", "reset", "g", "--topic", "a", "--topic", "a:1", "--to-latest"],
+        ["group", "reset", "g", "--from-file", "/no/such"],
+        ["group", "reset", "g", "--from-file", "/"],
+        ["group", "reset", "g", "--topic", "a", "--from-file", "/no/such"],
+        ["group", "delete"],
+        ["group", "delete-offsets", "g"],
+        ["txn", "describe"],
+        ["txn", "list", "--longer-than", "long"],
+        ["txn", "find-hanging", "--partition", "0"],
+        ["txn", "find-hanging", "--max-timeout", "15"],
+        ["txn", "abort", "--topic", "a", "--partition", "0"],
+        ["txn", "abort", "--topic", "a", "--partition", "0", "--producer-id", "1"],
+        ["txn", "abort", "--partition", "0", "--start-offset", "1"],
         ["--format", "xml", "version"],
         ["--bootstrap", "no-port:x", "topic", "list"],
     ],
@@ -87,6 +122,15 @@ def test_what_is_not_understood_ends_with_2(command: list[str]) -> None:
         ["config", "describe", "--topic", "a"],
         ["produce", "a"],
         ["consume", "a"],
+        ["group", "list"],
+        ["group", "describe", "g"],
+        ["group", "reset", "g", "--all-topics", "--to-latest"],
+        ["group", "delete", "g"],
+        ["group", "delete-offsets", "g", "--topic", "a"],
+        ["txn", "list"],
+        ["txn", "describe", "t"],
+        ["txn", "find-hanging"],
+        ["txn", "abort", "--topic", "a", "--partition", "0", "--start-offset", "1"],
     ],
 )
 def test_a_server_that_is_not_there_ends_with_3_and_a_way_out(command: list[str]) -> None:
@@ -95,6 +139,16 @@ def test_a_server_that_is_not_there_ends_with_3_and_a_way_out(command: list[str]
     assert f"{NOBODY} cannot be reached: nothing listens there" in ran.err
     assert "penstock start" in ran.err
     assert ran.out == ""
+
+
+def test_a_plan_that_cannot_be_read_says_where(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text("orders,0,5\norders;1;5\n")
+    ran = run("--bootstrap", NOBODY, "group", "reset", "g", "--from-file", str(plan))
+    assert ran.code == 2
+    assert f"--from-file {plan}: line 2: must be topic,partition,offset" in ran.err
+    plan.write_bytes(b"\xff\xfe")
+    assert "is no text" in run("group", "reset", "g", "--from-file", str(plan)).err
 
 
 def test_the_address_comes_from_the_environment_or_the_command(

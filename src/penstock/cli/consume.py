@@ -3,7 +3,6 @@
 import base64
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
@@ -23,8 +22,9 @@ from penstock.cli.output import (
     note,
     print_json_line,
 )
+from penstock.cli.partitions import offsets_at, partitions_of
+from penstock.cli.times import parse_time, time_text
 from penstock.client.values import At
-from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def consume(
     place = _parse_place(begin)
     servers = bootstrap_of(context, bootstrap)
     with connect(servers) as admin:
-        chosen = _partitions(admin, topic, partitions)
+        chosen = partitions_of(admin, topic, partitions)
         begins = _begins(admin, chosen, place)
     settings = {
         "bootstrap.servers": servers,
@@ -143,31 +143,13 @@ def _parse_place(text: str) -> Place:
     if text.startswith("@") and text[1:].isdecimal():
         return Place(None, int(text[1:]))
     try:
-        when = datetime.fromisoformat(text)
+        return Place(None, parse_time(text))
     except ValueError:
         raise CommandFailed(
             f"--from {text}: must be beginning, end, an offset, a time such as "
             "2026-01-31T12:00:00Z, or @ and milliseconds",
             ExitCode.USAGE,
         ) from None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return Place(None, int(when.timestamp() * 1000))
-
-
-def _partitions(admin: "Admin", topic: str, wanted: list[int]) -> list[TopicPartition]:
-    found = admin.describe_topics([topic])[topic]
-    if isinstance(found, UnknownTopicOrPartition):
-        raise CommandFailed(
-            f"there is no topic {topic}; `penstock topic list` shows which there are"
-        )
-    if isinstance(found, KafkaError):
-        raise found
-    there = [each.partition for each in found.partitions]
-    for number in wanted:
-        if number not in there:
-            raise CommandFailed(f"{topic} has no partition {number}; its last one is {max(there)}")
-    return [TopicPartition(topic, number) for number in wanted or there]
 
 
 def _begins(
@@ -177,14 +159,14 @@ def _begins(
     if place.offset is not None:
         return _inside(admin, dict.fromkeys(partitions, place.offset))
     assert place.timestamp is not None, "a place is an offset or a timestamp"
-    found = _offsets(admin, dict.fromkeys(partitions, place.timestamp))
+    found = offsets_at(admin, dict.fromkeys(partitions, place.timestamp))
     beyond = [each for each, offset in found.items() if offset < 0]
-    return {**found, **_offsets(admin, dict.fromkeys(beyond, At.END))}
+    return {**found, **offsets_at(admin, dict.fromkeys(beyond, At.END))}
 
 
 def _inside(admin: "Admin", begins: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    first = _offsets(admin, dict.fromkeys(begins, At.BEGINNING))
-    last = _offsets(admin, dict.fromkeys(begins, At.END))
+    first = offsets_at(admin, dict.fromkeys(begins, At.BEGINNING))
+    last = offsets_at(admin, dict.fromkeys(begins, At.END))
     for each, offset in begins.items():
         if not first[each] <= offset <= last[each]:
             raise CommandFailed(
@@ -192,15 +174,6 @@ def _inside(admin: "Admin", begins: dict[TopicPartition, int]) -> dict[TopicPart
                 f"{last[each]}, not {offset}; --partition chooses partitions"
             )
     return begins
-
-
-def _offsets(admin: "Admin", places: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for each, result in (admin.offsets(places) if places else {}).items():
-        if isinstance(result, KafkaError):
-            raise result
-        found[each] = result.offset
-    return found
 
 
 def _messages(
@@ -284,8 +257,7 @@ def _print_plain(message: "Message", shown: Shown) -> None:
     if shown.offsets:
         parts.append(f"{message.partition()}:{message.offset()}".encode())
     if shown.timestamps:
-        when = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
-        parts.append(when.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode())
+        parts.append(time_text(message.timestamp()[1]).encode())
     if shown.headers:
         parts.append(b",".join(f"{k}=".encode() + (v or b"") for k, v in _headers_of(message)))
     if shown.keys:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from penstock.cli.decode import Decoder, as_text, decode_control, decoder_for
-from penstock.cli.output import Json
+from penstock.cli.output import Json, reason_of
 from penstock.log.checkpoints import parse_epochs, parse_offsets
 from penstock.log.index import OFFSET_ENTRY, TIME_ENTRY
 from penstock.log.producers import CorruptSnapshot, Producers
@@ -37,7 +37,7 @@ def dump_file(path: Path, records: bool) -> Rows:
     try:
         yield from reader(path, records)
     except OSError as problem:
-        yield {"fault": (problem.strerror or str(problem)).lower()}
+        yield {"fault": reason_of(problem)}
 
 
 def _reader_of(path: Path) -> Callable[[Path, bool], Rows] | None:

@@ -7,12 +7,14 @@ import typer
 
 from penstock.cli.output import (
     CommandFailed,
+    ExitCode,
     Format,
     FormatOption,
     Json,
     format_of,
     note,
     print_json_line,
+    reason_of,
 )
 
 app = typer.Typer(help="Look into the files of a data directory.", no_args_is_help=True)
@@ -33,21 +35,33 @@ def dump(
     form: FormatOption = None,
 ) -> None:
     """Print segments, indexes, snapshots and checkpoints: files, or a partition's directory."""
-    from penstock.cli.dump import dump_file, files_in
+    from penstock.cli.dump import dump_file
 
     chosen = format_of(context, form)
     faults = 0
-    for path in paths:
-        if not path.exists():
-            raise CommandFailed(f"{path}: there is no such file or directory")
-        for file in files_in(path):
-            if chosen is Format.TABLE:
-                print(f"-- {file} ({file.stat().st_size} bytes)")
-            for row in dump_file(file, records):
-                faults += "fault" in row
-                _print_row(file, row, chosen)
+    for file in [file for path in paths for file in _files(path)]:
+        if chosen is Format.TABLE:
+            print(f"-- {file} ({file.stat().st_size} bytes)")
+        for row in dump_file(file, records):
+            faults += "fault" in row
+            _print_row(file, row, chosen)
     if faults:
         raise CommandFailed(f"{faults} faults were found")
+
+
+def _files(path: Path) -> list[Path]:
+    from penstock.cli.dump import files_in
+
+    try:
+        return files_in(path)
+    except FileNotFoundError:
+        raise CommandFailed(
+            f"{path}: there is no such file or directory; name a file of a data directory, or the "
+            "directory of a partition such as data/orders-0",
+            ExitCode.USAGE,
+        ) from None
+    except OSError as problem:
+        raise CommandFailed(f"{path}: {reason_of(problem)}", ExitCode.USAGE) from None
 
 
 def _print_row(file: Path, row: dict[str, Json], form: Format) -> None:

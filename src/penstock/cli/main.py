@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import config, consume, log, produce, start, topic, version
+from penstock.cli import config, consume, group, log, produce, start, topic, txn, version
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -25,7 +25,7 @@ app = typer.Typer(
     name="penstock",
     help="Event streaming that speaks Kafka's protocol.",
     epilog="Exit codes: 0 done, 1 the server said no or the node cannot start, 2 the command was "
-    "not understood or its --config file cannot be read, 3 the server cannot be reached, "
+    "not understood or a file that it names cannot be read, 3 the server cannot be reached, "
     "4 some of it was done, 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -36,6 +36,8 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(config.app, name="config")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.add_typer(group.app, name="group")
+app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
 app.command("version")(version.version)
 

@@ -4,7 +4,7 @@ Exit codes:
 
     0    done
     1    the server said no, or the node cannot start: a bad value, an address in use
-    2    the command was not understood, or its --config file cannot be read
+    2    the command was not understood, or a file that it names cannot be read
     3    the server cannot be reached
     4    some of it was done, some was not
     130  interrupted
@@ -62,6 +62,9 @@ BootstrapOption = Annotated[
 FormatOption = Annotated[
     Format | None, typer.Option("--format", help="json is the stable form for programs.")
 ]
+ExecuteOption = Annotated[
+    bool, typer.Option("--execute", help="Do it. Without this, only say what would be done.")
+]
 
 
 def bootstrap_of(context: typer.Context, said: str | None) -> str:
@@ -117,6 +120,16 @@ def _cell(value: Json) -> str:
 def note(text: str) -> None:
     """Something for people that is not a result."""
     print(text, file=sys.stderr)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 member`, `2 members`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def reason_of(problem: OSError) -> str:
+    """Why a file cannot be used, in words."""
+    return (problem.strerror or str(problem)).lower()
 
 
 def error_text(error: KafkaError) -> str:

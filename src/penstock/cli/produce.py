@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -20,10 +20,15 @@ from penstock.cli.output import (
     note,
     print_json,
 )
+from penstock.cli.timed_out import NO_PARTITION, ask_reason
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 # Complaints beyond this many are counted, not printed.
 COMPLAINTS_MAX = 5
 POLL_EVERY_RECORDS = 1000
+ACKS_ALL = ("all", "-1")
 
 
 class Acks(StrEnum):
@@ -60,12 +65,15 @@ class Tally:
         self.written = 0
         self.failed = 0
         self.last_error: str | None = None
+        self.timed_out: set[int] = set()  # partitions whose records did not leave in time
 
-    def count(self, error: object, _message: object) -> None:
+    def count(self, error: object, message: "Message") -> None:
         """Called by the producer once per record."""
         if error is None:
             self.written += 1
             return
+        if _is_timeout(error):
+            self.timed_out.add(_partition_of(message))
         self.fail(rdkafka_error_text(error))
 
     def fail(self, reason: str) -> None:
@@ -133,7 +141,11 @@ def produce(
         topic, -1 if partition is None else partition, [*key_values(headers, "--header").items()]
     )
     _send(settings, target, lines, tally)
-    _conclude(tally, topic, format_of(context, form))
+    why = None
+    if tally.timed_out:
+        acks_all = settings["acks"] in ACKS_ALL
+        why = ask_reason(servers, topic, tally.timed_out, acks_all)
+    _conclude(tally, topic, why, format_of(context, form))
 
 
 def _lines(separator: str | None, null_marker: str | None, tally: Tally) -> Iterator[Line]:
@@ -203,7 +215,19 @@ def rdkafka_error_text(error: object) -> str:
     return f"{text()} ({str(name()).lstrip('_')})"
 
 
-def _conclude(tally: Tally, topic: str, form: Format) -> None:
+def _is_timeout(error: object) -> bool:
+    name = getattr(error, "name", None)
+    return name is not None and name() == "_MSG_TIMED_OUT"
+
+
+def _partition_of(message: "Message") -> int:
+    partition = message.partition()
+    return NO_PARTITION if partition is None else partition
+
+
+def _conclude(tally: Tally, topic: str, why: str | None, form: Format) -> None:
+    if why is not None:
+        note(f"likely reason: {why}")
     if form is Format.JSON:
         print_json(
             {
@@ -211,6 +235,7 @@ def _conclude(tally: Tally, topic: str, form: Format) -> None:
                 "written": tally.written,
                 "failed": tally.failed,
                 "error": tally.last_error,
+                "likely_reason": why,
             }
         )
     else:

@@ -23,6 +23,7 @@ from penstock.cli.output import (
     key_values,
     note,
     print_json_line,
+    reason_of,
 )
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise _unreadable(path, "there is no such file") from None
     except OSError as problem:
-        raise _unreadable(path, (problem.strerror or str(problem)).lower()) from None
+        raise _unreadable(path, reason_of(problem)) from None
     if data is None:
         raise _unreadable(path, "too large for a configuration")
     if b"\0" in data:
@@ -159,7 +160,7 @@ def _said_without_effect(loaded: "Loaded") -> list[str]:
 
 def _start_problem(problem: OSError) -> str:
     """The node tells of addresses and full disks itself; what is left are paths."""
-    reason = (problem.strerror or str(problem)).lower()
+    reason = reason_of(problem)
     if not problem.filename:
         return f"the node cannot start: {reason}"
     return (

@@ -1,18 +1,20 @@
-"""Administration over the protocol: topics, configurations, offsets.
+"""Administration over the protocol: topics, configurations, offsets; groups and transactions.
 
-Synchronous, for the command line and for tests; requests go to the node that metadata names.
+Synchronous, for the command line and for tests; requests go to the node that answers (routing.py).
 Answers have one result or error per item: a KafkaError stands where that item failed.
 """
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TypeVar
 
 from penstock.client.cluster import Nodes
 from penstock.client.configs import ask_configs, change_configs
 from penstock.client.connection import Connection
+from penstock.client.groups import Groups
 from penstock.client.offsets import ask_delete_records, ask_offsets
+from penstock.client.routing import Routes
+from penstock.client.topics import ask_all_topics, ask_topics
+from penstock.client.transactions import Transactions
 from penstock.client.values import (
     Broker,
     ClusterDescription,
@@ -21,33 +23,13 @@ from penstock.client.values import (
     CreatedTopic,
     FoundOffset,
     NewTopic,
-    PartitionDescription,
     Resource,
     ResourceType,
     TopicDescription,
 )
-from penstock.errors import (
-    BrokerNotAvailable,
-    InvalidRequest,
-    KafkaError,
-    LeaderNotAvailable,
-    NotController,
-    UnknownTopicOrPartition,
-    from_code,
-)
+from penstock.errors import BrokerNotAvailable, InvalidRequest, KafkaError, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import k19_create_topics, k20_delete_topics, k37_create_partitions
-from penstock.wire.messages.k03_metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
-
-R = TypeVar("R")
-
-RETRY_PAUSE_MS = 100
-RETRIES_MAX = 50
 
 
 class Admin:
@@ -58,7 +40,10 @@ class Admin:
     ) -> None:
         """`bootstrap` is `host:port,...`. Nothing is connected to before the first call."""
         self._nodes = Nodes(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        self._routes = Routes(self._nodes)
         self._timeout_ms = timeout_ms
+        self.groups = Groups(self._routes)
+        self.transactions = Transactions(self._routes)
 
     def __enter__(self) -> "Admin":
         return self
@@ -87,19 +72,10 @@ class Admin:
 
     def list_topics(self) -> list[TopicDescription]:
         """All topics that have no error, by name."""
-        answer = self._nodes.metadata(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-        _raise_if(answer.error_code)
-        found = [_described(topic) for topic in answer.topics if not topic.error_code]
-        return sorted(found, key=lambda topic: topic.name)
+        return ask_all_topics(self._nodes)
 
     def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
-        answer = self._metadata_of(names)
-        found: dict[str, TopicDescription | KafkaError] = {}
-        for topic in answer.topics:
-            failed = topic.error_code != 0
-            found[topic.name or ""] = from_code(topic.error_code) if failed else _described(topic)
-        missing = UnknownTopicOrPartition("the server did not mention it")
-        return {name: found.get(name, missing) for name in names}
+        return ask_topics(self._nodes, names)
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
@@ -122,7 +98,7 @@ class Admin:
                 for each in answer.topics
             }
 
-        return self._of_controller(ask, [topic.name for topic in topics])
+        return self._routes.of_controller([topic.name for topic in topics], ask)
 
     def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         wire = k20_delete_topics
@@ -139,7 +115,7 @@ class Admin:
                 for each in answer.responses
             }
 
-        return self._of_controller(ask, names)
+        return self._routes.of_controller(names, ask)
 
     def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False
@@ -162,7 +138,7 @@ class Admin:
                 for each in answer.results
             }
 
-        return self._of_controller(ask, list(totals))
+        return self._routes.of_controller(list(totals), ask)
 
     # -- configurations
 
@@ -214,7 +190,7 @@ class Admin:
         self, places: Mapping[TopicPartition, int], *, committed_only: bool = False
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
         """The offset at a place (`At`), or of the first record at or after a timestamp."""
-        return self._of_leaders(
+        return self._routes.of_leaders(
             list(places),
             lambda connection, mine: ask_offsets(
                 connection, {each: places[each] for each in mine}, committed_only, self._timeout_ms
@@ -225,122 +201,16 @@ class Admin:
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
         """Drop what comes before an offset (-1: everything); the new start of each partition."""
-        return self._of_leaders(
+        return self._routes.of_leaders(
             list(before),
             lambda connection, mine: ask_delete_records(
                 connection, {each: before[each] for each in mine}, self._timeout_ms
             ),
         )
 
-    # -- routing
-
-    def _metadata_of(self, names: Iterable[str]) -> MetadataResponse:
-        asked = [MetadataRequestTopic(name=name) for name in names]
-        answer = self._nodes.metadata(
-            MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        )
-        _raise_if(answer.error_code)
-        return answer
-
-    def _of_controller(
-        self, ask: Callable[[Connection], Mapping[str, R | KafkaError]], names: Sequence[str]
-    ) -> dict[str, R | KafkaError]:
-        """Ask the controller, wherever it is by now."""
-        for attempt in range(RETRIES_MAX):
-            answer = ask(self._nodes.controller())
-            if not any(isinstance(each, NotController) for each in answer.values()):
-                missing = from_code(-1, "the server did not answer for it")
-                return {name: answer.get(name, missing) for name in names}
-            _pause(attempt)
-            self._nodes.refresh()
-        raise NotController("no controller was found; the cluster may be without a quorum")
-
-    def _of_leaders(
-        self,
-        partitions: Sequence[TopicPartition],
-        ask: Callable[
-            [Connection, Sequence[TopicPartition]], Mapping[TopicPartition, R | KafkaError]
-        ],
-    ) -> dict[TopicPartition, R | KafkaError]:
-        """Ask each partition's leader, again where leadership has just moved."""
-        found: dict[TopicPartition, R | KafkaError] = {}
-        waiting = list(dict.fromkeys(partitions))
-        for attempt in range(RETRIES_MAX):
-            for leader, mine in self._group_by_leader(waiting, found).items():
-                found.update(ask(self._nodes.node(leader), mine))
-            waiting = [each for each in waiting if _worth_retrying(found[each])]
-            if not waiting:
-                break
-            _pause(attempt)
-        return {each: found[each] for each in partitions}
-
-    def _group_by_leader(
-        self, partitions: Sequence[TopicPartition], failed: dict[TopicPartition, R | KafkaError]
-    ) -> dict[int, list[TopicPartition]]:
-        topics = self.describe_topics(list(dict.fromkeys(each.topic for each in partitions)))
-        groups: dict[int, list[TopicPartition]] = {}
-        for each in partitions:
-            leader = _leader_of(topics[each.topic], each)
-            if isinstance(leader, KafkaError):
-                failed[each] = leader
-            else:
-                groups.setdefault(leader, []).append(each)
-        return groups
-
-
-def _pause(attempt: int) -> None:
-    if attempt + 1 < RETRIES_MAX:
-        time.sleep(RETRY_PAUSE_MS / 1000)
-
-
-def _raise_if(code: int) -> None:
-    if code:
-        raise from_code(code)
-
 
 def _maybe_error(code: int, message: str | None) -> KafkaError | None:
     return from_code(code, message) if code else None
-
-
-def _worth_retrying(result: object) -> bool:
-    """Leadership moves; a topic that is not there does not come by itself."""
-    return (
-        isinstance(result, KafkaError)
-        and result.retriable
-        and not isinstance(result, UnknownTopicOrPartition)
-    )
-
-
-def _leader_of(topic: TopicDescription | KafkaError, each: TopicPartition) -> int | KafkaError:
-    if isinstance(topic, KafkaError):
-        return topic
-    for partition in topic.partitions:
-        if partition.partition == each.partition:
-            return partition.leader if partition.leader >= 0 else LeaderNotAvailable()
-    last = len(topic.partitions) - 1
-    return UnknownTopicOrPartition(
-        f"topic {each.topic} has no partition {each.partition}; its last one is {last}"
-    )
-
-
-def _described(topic: MetadataResponseTopic) -> TopicDescription:
-    partitions = sorted(topic.partitions, key=lambda each: each.partition_index)
-    return TopicDescription(
-        topic.name or "",
-        topic.topic_id,
-        topic.is_internal,
-        tuple(
-            PartitionDescription(
-                each.partition_index,
-                each.leader_id,
-                each.leader_epoch,
-                tuple(each.replica_nodes),
-                tuple(each.isr_nodes),
-                tuple(each.offline_replicas),
-            )
-            for each in partitions
-        ),
-    )
 
 
 def _creatable(topic: NewTopic) -> k19_create_topics.CreatableTopic:

@@ -1,0 +1,279 @@
+"""`penstock group list|describe|reset|delete|delete-offsets`"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.group_reset import reset
+from penstock.cli.group_view import (
+    MEMBER_COLUMNS,
+    OFFSET_COLUMNS,
+    STATE_COLUMNS,
+    explained,
+    heading,
+    member_row,
+    offset_rows,
+    shown_partitions,
+    state_row,
+)
+from penstock.cli.output import (
+    BootstrapOption,
+    CommandFailed,
+    ExecuteOption,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    counted,
+    error_text,
+    format_of,
+    note,
+    print_json,
+    print_rows,
+    report,
+)
+from penstock.cli.partitions import Choice, TopicsOption, parse_topics, partitions_text
+from penstock.client.values import At
+from penstock.errors import KafkaError, NonEmptyGroup, UnknownTopicOrPartition
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+    from penstock.client.coordinator_values import CommittedOffset, GroupDescription
+
+app = typer.Typer(
+    help="List and describe consumer groups, reset their offsets, delete them.",
+    no_args_is_help=True,
+)
+app.command()(reset)
+
+
+class GroupState(StrEnum):
+    """As Kafka spells them: some are of classic groups only, some of consumer groups only."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    DEAD = "Dead"
+
+
+class GroupType(StrEnum):
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP")]
+
+
+@app.command("list")
+def list_groups(
+    context: typer.Context,
+    *,
+    states: Annotated[
+        list[GroupState],
+        typer.Option("--state", case_sensitive=False, help="Only these; may be repeated."),
+    ] = [],  # noqa: B006 - typer reads it, nobody changes it
+    types: Annotated[
+        list[GroupType],
+        typer.Option("--type", case_sensitive=False, help="Only these; may be repeated."),
+    ] = [],  # noqa: B006
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """List groups."""
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        found = admin.groups.list_all(states=states, types=types)
+    rows: list[dict[str, Json]] = [
+        {
+            "group": each.group_id,
+            "type": each.type or None,
+            "state": each.state or None,
+            "protocol": each.protocol_type or None,
+            "coordinator": each.coordinator,
+        }
+        for each in found
+    ]
+    print_rows(format_of(context, form), ("group", "type", "state", "coordinator"), rows)
+
+
+@app.command()
+def describe(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="GROUP")] = [],  # noqa: B006
+    *,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Offsets and lag of each partition; the default.")
+    ] = False,
+    members: Annotated[bool, typer.Option("--members", help="Who is in the group.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Only the state of each group.")] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Describe groups, all of them unless named: what they have committed, and what is left."""
+    offsets = offsets or not (members or state)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        wanted = names or _describable(admin)
+        found = admin.groups.describe(wanted)
+        described = [each for each in found.values() if not isinstance(each, KafkaError)]
+        rows = [state_row(each) for each in described]
+        if members:
+            for row, group in zip(rows, described, strict=True):
+                row["members"] = [member_row(each) for each in group.members]
+        if offsets:
+            for row, partitions in zip(rows, _offset_rows(admin, described), strict=True):
+                row["partitions"] = [*partitions]
+    if format_of(context, form) is Format.JSON:
+        print_json([*rows])
+    elif state and not (members or offsets):
+        print_rows(Format.TABLE, STATE_COLUMNS, rows)
+    else:
+        for row, group in zip(rows, described, strict=True):
+            _print_described(row, group)
+    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+    for name, error in failed.items():
+        note(f"error: {name}: {error_text(explained(name, error))}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+
+
+def _describable(admin: "Admin") -> list[str]:
+    """All groups but those that no consumer is in: share groups, streams."""
+    listed = admin.groups.list_all()
+    return [each.group_id for each in listed if not each.type or each.type in set(GroupType)]
+
+
+def _offset_rows(admin: "Admin", groups: "list[GroupDescription]") -> list[list[dict[str, Json]]]:
+    """The rows of each group; logs are asked once for all of them."""
+    committed = [admin.groups.offsets(group.group_id) for group in groups]
+    partitions = [
+        each
+        for group, mine in zip(groups, committed, strict=True)
+        for each in shown_partitions(group, mine)
+    ]
+    starts = admin.offsets(dict.fromkeys(partitions, At.BEGINNING))
+    ends = admin.offsets(dict.fromkeys(partitions, At.END))
+    for each, problem in ends.items():
+        if isinstance(problem, UnknownTopicOrPartition):
+            note(f"note: {each} is there no more")
+        elif isinstance(problem, KafkaError):
+            note(f"warning: {each}: {error_text(problem)}")
+    return [
+        offset_rows(group, mine, starts, ends)
+        for group, mine in zip(groups, committed, strict=True)
+    ]
+
+
+def _print_described(row: dict[str, Json], group: "GroupDescription") -> None:
+    print(heading(group))
+    if "members" in row:
+        members = [
+            {**member_row(each), "partitions": partitions_text(each.assigned)}
+            for each in group.members
+        ]
+        if members:
+            print_rows(Format.TABLE, MEMBER_COLUMNS, members)
+        else:
+            print("no members")
+    match row.get("partitions"):
+        case []:
+            print("nothing committed and nothing assigned")
+        case list(partitions):
+            print_rows(
+                Format.TABLE,
+                OFFSET_COLUMNS,
+                [each for each in partitions if isinstance(each, dict)],
+            )
+    print()
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    names: Groups,
+    *,
+    execute: ExecuteOption = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Delete groups that have no members, with all that they have committed."""
+    chosen = format_of(context, form)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        if not execute:
+            _show_deletable(admin, names, chosen)
+            return
+        results = admin.groups.delete(names)
+    failed = {name: explained(name, error) for name, error in results.items() if error is not None}
+    report(chosen, [name for name in results if name not in failed], failed, "deleted")
+
+
+def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
+    rows: list[dict[str, Json]] = []
+    failed: dict[str, KafkaError] = {}
+    for name, found in admin.groups.describe(names).items():
+        if isinstance(found, KafkaError):
+            failed[name] = explained(name, found)
+        elif found.members:
+            failed[name] = explained(name, NonEmptyGroup())
+        else:
+            rows.append({**state_row(found), "offsets": len(admin.groups.offsets(name))})
+    print_rows(form, ("group", "type", "state", "offsets"), rows)
+    for name, error in failed.items():
+        note(f"error: {name}: {error_text(error)}")
+    if rows:
+        note(f"nothing was deleted; --execute deletes {counted(len(rows), 'group')}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if rows else ExitCode.REFUSED)
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="GROUP")],
+    *,
+    topics: TopicsOption,
+    execute: ExecuteOption = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Forget what a group has committed for topics that none of its members reads."""
+    choice = parse_topics(topics)
+    form = format_of(context, form)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        committed = admin.groups.offsets(name)
+        chosen = _chosen(name, choice, committed)
+        if not execute:
+            rows: list[dict[str, Json]] = [
+                {**each._asdict(), "committed": committed[each].offset} for each in chosen
+            ]
+            print_rows(form, ("topic", "partition", "committed"), rows)
+            note(f"nothing was deleted; --execute deletes {counted(len(rows), 'offset')}")
+            return
+        results = admin.groups.delete_offsets(name, chosen)
+    failed = {
+        str(each): explained(name, error) for each, error in results.items() if error is not None
+    }
+    report(form, [str(each) for each in results if str(each) not in failed], failed, "deleted")
+
+
+def _chosen(
+    group: str, choice: Choice, committed: "dict[TopicPartition, CommittedOffset]"
+) -> list[TopicPartition]:
+    """The committed partitions among those that were named; every name must have one."""
+    chosen: list[TopicPartition] = []
+    for topic, numbers in choice.items():
+        there = [each for each in committed if each.topic == topic]
+        named = [TopicPartition(topic, number) for number in numbers] or there
+        missing = [str(each) for each in named if each not in committed]
+        if missing or not named:
+            raise CommandFailed(
+                f"{group} has committed nothing for {', '.join(missing) or topic}; "
+                f"`penstock group describe {group}` shows what it has"
+            )
+        chosen += named
+    return chosen

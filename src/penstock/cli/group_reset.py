@@ -1,0 +1,300 @@
+"""`penstock group reset`: a dry run that shows the new offsets; --execute commits them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.group_view import explained
+from penstock.cli.output import (
+    BootstrapOption,
+    CommandFailed,
+    ExecuteOption,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    counted,
+    error_text,
+    format_of,
+    note,
+    print_rows,
+    reason_of,
+)
+from penstock.cli.partitions import (
+    Choice,
+    TopicsOption,
+    offsets_at,
+    parse_topics,
+    partitions_of,
+)
+from penstock.cli.reset_plan import (
+    Aim,
+    CannotPlan,
+    Known,
+    Move,
+    ShiftBy,
+    ToCurrent,
+    ToEarliest,
+    ToLatest,
+    ToListed,
+    ToOffset,
+    ToTime,
+    from_csv,
+    plan,
+    to_csv,
+)
+from penstock.cli.times import DURATION_HELP, duration_of, parse_time, wall_ms
+from penstock.client.values import At
+from penstock.errors import (
+    GroupIdNotFound,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnstableOffsetCommit,
+)
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+
+AIMS = (
+    "--to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by, --to-offset, "
+    "--to-current, --from-file"
+)
+COLUMNS = ("topic", "partition", "committed", "new_offset")
+
+
+def reset(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    *,
+    topics: TopicsOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All that the group has committed.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The first record at or after it: 2026-01-31T12:00:00Z."),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option(metavar="DURATION", help=f"So long ago. {DURATION_HELP}")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option(metavar="N", help="From what is committed; back if negative.")
+    ] = None,
+    to_offset: Annotated[int | None, typer.Option(metavar="N", min=0)] = None,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="What is committed; else the end.")
+    ] = False,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Lines of topic,partition,offset, as --export prints."),
+    ] = None,
+    execute: ExecuteOption = False,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print the new offsets as lines for --from-file.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Move the offsets of a group that has no members."""
+    aim = _only(
+        ToEarliest() if to_earliest else None,
+        ToLatest() if to_latest else None,
+        None if to_datetime is None else _to_time(to_datetime),
+        None if by_duration is None else _ago(by_duration),
+        None if shift_by is None else ShiftBy(shift_by),
+        None if to_offset is None else ToOffset(to_offset),
+        ToCurrent() if to_current else None,
+        None if from_file is None else _listed(from_file, group),
+    )
+    _check_scope(aim, topics, all_topics)
+    choice = parse_topics(topics)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        _check_unused(admin, group)
+        moves = _moves(admin, group, aim, choice)
+        results = _commit(admin, group, moves) if execute else {}
+    failed = {each: error for each, error in results.items() if error is not None}
+    _show(moves, results, export, format_of(context, form))
+    _conclude(group, moves, failed, execute)
+
+
+# -- what was said
+
+
+def _only(*aims: Aim | None) -> Aim:
+    said = [each for each in aims if each is not None]
+    if len(said) != 1:
+        raise CommandFailed(f"say where to: one of {AIMS}", ExitCode.USAGE)
+    return said[0]
+
+
+def _to_time(text: str) -> ToTime:
+    try:
+        return ToTime(parse_time(text))
+    except ValueError:
+        raise CommandFailed(
+            f"--to-datetime {text}: must be a time such as 2026-01-31T12:00:00Z", ExitCode.USAGE
+        ) from None
+
+
+def _ago(text: str) -> ToTime:
+    duration_ms = duration_of("--by-duration", text)
+    return ToTime(max(0, wall_ms() - duration_ms))
+
+
+def _listed(path: Path, group: str) -> ToListed:
+    try:
+        return ToListed(from_csv(path.read_text("utf-8"), group))
+    except OSError as problem:
+        raise CommandFailed(f"--from-file {path}: {reason_of(problem)}", ExitCode.USAGE) from None
+    except UnicodeDecodeError:
+        raise CommandFailed(f"--from-file {path}: is no text", ExitCode.USAGE) from None
+    except CannotPlan as problem:
+        raise CommandFailed(f"--from-file {path}: {problem}", ExitCode.USAGE) from None
+
+
+def _check_scope(aim: Aim, topics: list[str], all_topics: bool) -> None:
+    if isinstance(aim, ToListed):
+        if topics or all_topics:
+            raise CommandFailed(
+                "--from-file says which partitions; leave out --topic and --all-topics",
+                ExitCode.USAGE,
+            )
+    elif bool(topics) == all_topics:
+        raise CommandFailed("say what to reset: --topic or --all-topics", ExitCode.USAGE)
+
+
+# -- what is known, and what will be
+
+
+def _check_unused(admin: "Admin", group: str) -> None:
+    found = admin.groups.describe([group])[group]
+    if isinstance(found, GroupIdNotFound):
+        note(f"note: there is no group {group} yet")
+    elif isinstance(found, KafkaError):
+        raise found
+    elif found.members:
+        raise CommandFailed(
+            f"{group} is in use ({found.state}, {counted(len(found.members), 'member')}): stop it "
+            f"first. `penstock group describe {group} --members` shows where it runs"
+        )
+
+
+def _moves(admin: "Admin", group: str, aim: Aim, choice: Choice) -> list[Move]:
+    committed = _committed(admin, group)
+    match aim:
+        case ToListed(offsets):
+            partitions = list(offsets)
+        case _ if choice:
+            partitions = [
+                each for name, some in choice.items() for each in partitions_of(admin, name, some)
+            ]
+        case _:
+            partitions = _still_there(admin, list(committed))
+    if not partitions:
+        raise CommandFailed(f"{group} has committed nothing; name topics with --topic")
+    try:
+        return plan(aim, _known(admin, aim, partitions, committed))
+    except CannotPlan as problem:
+        raise CommandFailed(str(problem)) from None
+
+
+def _committed(admin: "Admin", group: str) -> dict[TopicPartition, int]:
+    try:
+        found = admin.groups.offsets(group, require_stable=True)
+    except UnstableOffsetCommit:
+        raise CommandFailed(
+            f"an open transaction is about to commit offsets of {group}; reset it when that has "
+            "ended: `penstock txn list --state Ongoing` shows which are open"
+        ) from None
+    return {each: known.offset for each, known in found.items()}
+
+
+def _still_there(admin: "Admin", partitions: list[TopicPartition]) -> list[TopicPartition]:
+    """Offsets outlive their topics; those are left as they are."""
+    ends = admin.offsets(dict.fromkeys(partitions, At.END))
+    gone = [each for each in partitions if isinstance(ends[each], UnknownTopicOrPartition)]
+    for each in gone:
+        note(f"note: {each} is there no more, and is left as it is")
+    return [each for each in partitions if each not in gone]
+
+
+def _known(
+    admin: "Admin",
+    aim: Aim,
+    partitions: list[TopicPartition],
+    committed: dict[TopicPartition, int],
+) -> dict[TopicPartition, Known]:
+    starts = offsets_at(admin, dict.fromkeys(partitions, At.BEGINNING))
+    ends = offsets_at(admin, dict.fromkeys(partitions, At.END))
+    times: dict[TopicPartition, int] = {}
+    if isinstance(aim, ToTime):
+        times = offsets_at(admin, dict.fromkeys(partitions, aim.timestamp_ms))
+    return {
+        each: Known(
+            starts[each],
+            ends[each],
+            committed.get(each),
+            times[each] if times.get(each, -1) >= 0 else None,
+        )
+        for each in partitions
+    }
+
+
+def _commit(
+    admin: "Admin", group: str, moves: list[Move]
+) -> dict[TopicPartition, KafkaError | None]:
+    results = admin.groups.commit(group, {move.partition: move.offset for move in moves})
+    return {
+        each: None if error is None else explained(group, error) for each, error in results.items()
+    }
+
+
+# -- what is told
+
+
+def _show(
+    moves: list[Move],
+    results: dict[TopicPartition, KafkaError | None],
+    export: bool,
+    form: Format,
+) -> None:
+    if export:
+        print(to_csv(moves), end="")
+        return
+    rows: list[dict[str, Json]] = []
+    for move in moves:
+        error = results.get(move.partition)
+        rows.append(
+            {
+                "topic": move.partition.topic,
+                "partition": move.partition.partition,
+                "committed": move.committed,
+                "new_offset": move.offset,
+                "note": move.note,
+                "done": move.partition in results and error is None,
+                "error": error.kafka_name() if error else None,
+            }
+        )
+    print_rows(form, COLUMNS, rows)
+
+
+def _conclude(
+    group: str, moves: list[Move], failed: dict[TopicPartition, KafkaError], execute: bool
+) -> None:
+    for move in moves:
+        if move.note is not None:
+            note(f"note: {move.partition}: {move.note}")
+    for partition, error in failed.items():
+        note(f"error: {partition}: {error_text(error)}")
+    if not execute:
+        note(f"nothing was changed; --execute resets {group} so")
+    else:
+        note(f"{counted(len(moves) - len(failed), 'offset')} of {group} reset")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if len(failed) < len(moves) else ExitCode.REFUSED)

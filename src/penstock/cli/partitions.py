@@ -1,0 +1,76 @@
+"""Partitions that a command names (`--topic orders`, `--topic orders:0,3`), and offsets in them."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from penstock.cli.output import CommandFailed, ExitCode, error_text
+from penstock.errors import KafkaError, UnknownTopicOrPartition
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+
+# The partitions of each topic that was named; an empty list means all.
+Choice: TypeAlias = dict[str, list[int]]
+
+TopicsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        metavar="NAME[:P,P]",
+        help="A topic, or some of its partitions; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def parse_topics(texts: Sequence[str]) -> Choice:
+    chosen: Choice = {}
+    for text in texts:
+        topic, colon, numbers = text.partition(":")
+        parts = numbers.split(",") if colon else []
+        if not topic or not all(part.isdecimal() for part in parts):
+            raise CommandFailed(
+                f"--topic {text}: must be NAME, or NAME:0,1 with numbers of partitions",
+                ExitCode.USAGE,
+            )
+        if topic in chosen:
+            raise CommandFailed(f"--topic {topic}: named twice", ExitCode.USAGE)
+        chosen[topic] = list(dict.fromkeys(map(int, parts)))
+    return chosen
+
+
+def partitions_of(admin: "Admin", topic: str, wanted: Sequence[int]) -> list[TopicPartition]:
+    """The partitions of a topic, all of them unless numbers are given; all must be there."""
+    found = admin.describe_topics([topic])[topic]
+    if isinstance(found, UnknownTopicOrPartition):
+        raise CommandFailed(
+            f"there is no topic {topic}; `penstock topic list` shows which there are"
+        )
+    if isinstance(found, KafkaError):
+        raise found
+    there = [each.partition for each in found.partitions]
+    for number in wanted:
+        if number not in there:
+            raise CommandFailed(f"{topic} has no partition {number}; its last one is {max(there)}")
+    return [TopicPartition(topic, number) for number in wanted or there]
+
+
+def offsets_at(admin: "Admin", places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offset at each place (`At`, or a timestamp); -1 where there is no record that late."""
+    found: dict[TopicPartition, int] = {}
+    for each, result in (admin.offsets(places) if places else {}).items():
+        if isinstance(result, KafkaError):
+            raise CommandFailed(f"{each}: {error_text(result)}")
+        found[each] = result.offset
+    return found
+
+
+def partitions_text(partitions: Sequence[TopicPartition]) -> str | None:
+    """`orders:0,1 payments:4`: each topic once, as --topic takes it."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return " ".join(f"{name}:{','.join(map(str, some))}" for name, some in topics.items()) or None

@@ -1,0 +1,167 @@
+"""`penstock txn list|describe|find-hanging|abort`"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.output import (
+    BootstrapOption,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    error_text,
+    format_of,
+    note,
+    print_json,
+    print_rows,
+)
+from penstock.cli.partitions import partitions_text
+from penstock.cli.times import DURATION_HELP, duration_of, duration_text, wall_ms
+from penstock.cli.txn_hanging import abort, find_hanging
+from penstock.client.coordinator_values import TransactionFilter
+from penstock.errors import KafkaError, TransactionalIdNotFound
+
+if TYPE_CHECKING:
+    from penstock.client.coordinator_values import TransactionDescription
+
+app = typer.Typer(
+    help="List and describe transactions, find those that hang, abort them.", no_args_is_help=True
+)
+app.command("find-hanging")(find_hanging)
+app.command()(abort)
+
+PRODUCER_ID_MAX = 2**63 - 1
+DESCRIBED_COLUMNS = (
+    "transactional_id",
+    "state",
+    "producer_id",
+    "producer_epoch",
+    "coordinator",
+    "timeout",
+    "open_for",
+    "partitions",
+)
+
+
+class TransactionState(StrEnum):
+    """As Kafka spells them."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+
+
+@app.command("list")
+def list_transactions(
+    context: typer.Context,
+    *,
+    states: Annotated[
+        list[TransactionState],
+        typer.Option("--state", case_sensitive=False, help="Only these; may be repeated."),
+    ] = [],  # noqa: B006 - typer reads it, nobody changes it
+    producer_ids: Annotated[
+        list[int],
+        typer.Option(
+            "--producer-id",
+            min=0,
+            max=PRODUCER_ID_MAX,
+            help="Only these; may be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    longer_than: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help=f"Only transactions open so long. {DURATION_HELP}"),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Only transactional ids that match it as a whole."),
+    ] = None,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """List transactional ids and the state that each is in."""
+    open_ms = None if longer_than is None else duration_of("--longer-than", longer_than)
+    wanted = TransactionFilter(tuple(states), tuple(producer_ids), open_ms, pattern)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        found = admin.transactions.list_all(wanted)
+    rows: list[dict[str, Json]] = [
+        {
+            "transactional_id": each.transactional_id,
+            "state": each.state,
+            "producer_id": each.producer_id,
+            "coordinator": each.coordinator,
+        }
+        for each in found
+    ]
+    columns = ("transactional_id", "state", "producer_id", "coordinator")
+    print_rows(format_of(context, form), columns, rows)
+
+
+@app.command()
+def describe(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="ID")],
+    *,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Describe transactional ids: their state, their producer, the partitions that are open."""
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        found = admin.transactions.describe(names)
+    described = [each for each in found.values() if not isinstance(each, KafkaError)]
+    now_ms = wall_ms()
+    if format_of(context, form) is Format.JSON:
+        print_json([_described_row(each, now_ms) for each in described])
+    elif described:
+        rows = [_described_cells(each, now_ms) for each in described]
+        print_rows(Format.TABLE, DESCRIBED_COLUMNS, rows)
+    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+    for name, error in failed.items():
+        note(f"error: {name}: {error_text(_explained(name, error))}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+
+
+def _explained(name: str, error: KafkaError) -> KafkaError:
+    """The same error, with what to do next."""
+    if not isinstance(error, TransactionalIdNotFound):
+        return error
+    return TransactionalIdNotFound(
+        f"there is no transactional id {name}; `penstock txn list` shows which there are"
+    )
+
+
+def _described_row(each: "TransactionDescription", now_ms: int) -> dict[str, Json]:
+    partitions: list[Json] = [
+        {"topic": part.topic, "partition": part.partition} for part in each.partitions
+    ]
+    return {
+        "transactional_id": each.transactional_id,
+        "state": each.state,
+        "coordinator": each.coordinator,
+        "producer_id": each.producer_id,
+        "producer_epoch": each.producer_epoch,
+        "timeout_ms": each.timeout_ms,
+        "start_ms": each.start_ms,
+        "open_ms": None if each.start_ms is None else max(0, now_ms - each.start_ms),
+        "partitions": partitions,
+    }
+
+
+def _described_cells(each: "TransactionDescription", now_ms: int) -> dict[str, Json]:
+    return {
+        **_described_row(each, now_ms),
+        "timeout": duration_text(each.timeout_ms),
+        "open_for": None if each.start_ms is None else duration_text(now_ms - each.start_ms),
+        "partitions": partitions_text(each.partitions),
+    }

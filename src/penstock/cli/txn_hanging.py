@@ -1,0 +1,286 @@
+"""`penstock txn find-hanging` and `penstock txn abort`: what nobody else will end."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.hanging import (
+    Coordinated,
+    OpenTransaction,
+    hanging,
+    idle_longer_than,
+    open_transactions,
+)
+from penstock.cli.output import (
+    BootstrapOption,
+    CommandFailed,
+    ExecuteOption,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    bootstrap_of,
+    counted,
+    error_text,
+    format_of,
+    note,
+    print_rows,
+    report,
+)
+from penstock.cli.partitions import partitions_of
+from penstock.cli.times import DURATION_HELP, duration_of, duration_text, time_text, wall_ms
+from penstock.client.coordinator_values import AbortMarker, TransactionFilter
+from penstock.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    TransactionalIdNotFound,
+    TransactionCoordinatorFenced,
+    UnsupportedVersion,
+)
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+    from penstock.client.coordinator_values import TransactionDescription
+
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+MAX_TIMEOUT_DEFAULT = "15m"  # what transaction.max.timeout.ms is unless somebody sets it
+# Where no transaction of a producer has ended yet, its coordinator's epoch is not known (-1). No
+# coordinator has a lower one than this.
+COORDINATOR_EPOCH_MIN = 0
+COLUMNS = (
+    "topic",
+    "partition",
+    "producer_id",
+    "producer_epoch",
+    "coordinator_epoch",
+    "start_offset",
+    "last_write",
+    "idle",
+)
+
+
+def find_hanging(
+    context: typer.Context,
+    *,
+    broker: Annotated[
+        int | None,
+        typer.Option(
+            "--broker",
+            metavar="ID",
+            help="As the replicas on this broker know it, not the leaders.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Of --topic. Default: all.")
+    ] = None,
+    max_timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help=f"Transactions that were written to since are not looked at. {DURATION_HELP}",
+        ),
+    ] = MAX_TIMEOUT_DEFAULT,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Find transactions that nobody will end: their coordinator does not know of them."""
+    limit_ms = duration_of("--max-timeout", max_timeout)
+    if partition is not None and topic is None:
+        raise CommandFailed("--partition needs --topic", ExitCode.USAGE)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        searched = _searched(admin, broker, topic, partition)
+        found = admin.transactions.producers(searched, broker=broker)
+        told = {each: got for each, got in found.items() if not isinstance(got, KafkaError)}
+        now_ms = wall_ms()
+        candidates = idle_longer_than(open_transactions(told), limit_ms, now_ms)
+        known = _coordinated(admin, (each.producer.producer_id for each in candidates))
+        stuck = hanging(candidates, known)
+    chosen = format_of(context, form)
+    row = _hanging_row if chosen is Format.JSON else _hanging_cells
+    print_rows(chosen, COLUMNS, [row(each, now_ms) for each in stuck])
+    failed = {each: got for each, got in found.items() if isinstance(got, KafkaError)}
+    for each, error in failed.items():
+        note(f"error: {each}: {error_text(error)}")
+    looked = f"{counted(len(told), 'partition')} looked at"
+    if stuck:
+        note(f"{looked}; `penstock txn abort` with topic, partition and start offset ends one")
+    else:
+        note(f"{looked}; no transaction hangs")
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if told else ExitCode.REFUSED)
+
+
+def _searched(
+    admin: "Admin", broker: int | None, topic: str | None, partition: int | None
+) -> list[TopicPartition]:
+    """The partitions to look at; on a broker, those that it has a replica of."""
+    if topic is not None:
+        named = partitions_of(admin, topic, [] if partition is None else [partition])
+        if broker is None or partition is not None:
+            return named
+    return [
+        TopicPartition(each.name, part.partition)
+        for each in admin.list_topics()
+        if topic is None or each.name == topic
+        for part in each.partitions
+        if broker is None or broker in part.replicas
+    ]
+
+
+def _coordinated(admin: "Admin", producer_ids: Iterable[int]) -> Coordinated:
+    """What coordinators know of these producers.
+
+    One that cannot tell ends the command: what it holds would look as if nobody held it.
+    """
+    asked = tuple(dict.fromkeys(producer_ids))
+    if not asked:
+        return Coordinated({}, {})
+    listed = admin.transactions.list_all(TransactionFilter(producer_ids=asked))
+    ids = {each.producer_id: each.transactional_id for each in listed}
+    described: dict[str, TransactionDescription] = {}
+    for name, found in admin.transactions.describe(list(ids.values())).items():
+        if isinstance(found, TransactionalIdNotFound):
+            continue
+        if isinstance(found, KafkaError):
+            raise found
+        described[name] = found
+    return Coordinated(ids, described)
+
+
+def _hanging_row(each: OpenTransaction, now_ms: int) -> dict[str, Json]:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "producer_id": each.producer.producer_id,
+        "producer_epoch": each.producer.producer_epoch,
+        "coordinator_epoch": each.producer.coordinator_epoch,
+        "start_offset": each.start_offset,
+        "last_timestamp": each.producer.last_timestamp,
+        "idle_ms": now_ms - each.producer.last_timestamp,
+    }
+
+
+def _hanging_cells(each: OpenTransaction, now_ms: int) -> dict[str, Json]:
+    return {
+        **_hanging_row(each, now_ms),
+        "last_write": time_text(each.producer.last_timestamp),
+        "idle": duration_text(now_ms - each.producer.last_timestamp),
+    }
+
+
+def abort(
+    context: typer.Context,
+    *,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME")],
+    partition: Annotated[int, typer.Option("--partition", min=0)],
+    start_offset: Annotated[
+        int | None,
+        typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it."),
+    ] = None,
+    producer_id: Annotated[
+        int | None,
+        typer.Option(min=0, max=INT64_MAX, help="With the two epochs, instead of --start-offset."),
+    ] = None,
+    producer_epoch: Annotated[int | None, typer.Option(min=0, max=INT16_MAX)] = None,
+    coordinator_epoch: Annotated[int | None, typer.Option(min=-1, max=INT32_MAX)] = None,
+    execute: ExecuteOption = False,
+    bootstrap: BootstrapOption = None,
+    form: FormatOption = None,
+) -> None:
+    """Abort a hanging transaction in one partition, past its coordinator."""
+    where = TopicPartition(topic, partition)
+    said = _said(where, start_offset, producer_id, producer_epoch, coordinator_epoch)
+    with connect(bootstrap_of(context, bootstrap)) as admin:
+        partitions_of(admin, topic, [partition])
+        marker = said if isinstance(said, AbortMarker) else _marker(admin, where, said)
+        _warn_if_owned(admin, marker)
+        error = admin.transactions.abort(marker) if execute else None
+    chosen = format_of(context, form)
+    if execute:
+        failed = {} if error is None else {str(where): _abort_refusal(marker, error)}
+        report(chosen, [] if failed else [str(where)], failed, "aborted")
+        return
+    row: dict[str, Json] = {
+        "topic": topic,
+        "partition": partition,
+        "producer_id": marker.producer_id,
+        "producer_epoch": marker.producer_epoch,
+        "coordinator_epoch": marker.coordinator_epoch,
+        "start_offset": start_offset,
+    }
+    print_rows(chosen, tuple(row), [row])
+    note("nothing was written; --execute aborts this transaction in this partition")
+
+
+def _said(
+    where: TopicPartition,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+) -> AbortMarker | int:
+    """The marker if all its parts were said, else the offset to look for."""
+    match start_offset, producer_id, producer_epoch, coordinator_epoch:
+        case int(offset), None, None, None:
+            return offset
+        case None, int(number), int(epoch), int(coordinator):
+            return AbortMarker(where, number, epoch, max(coordinator, COORDINATOR_EPOCH_MIN))
+        case _:
+            raise CommandFailed(
+                "say which transaction: --start-offset, or --producer-id, --producer-epoch and "
+                "--coordinator-epoch together",
+                ExitCode.USAGE,
+            )
+
+
+def _marker(admin: "Admin", where: TopicPartition, start_offset: int) -> AbortMarker:
+    found = admin.transactions.producers([where])[where]
+    if isinstance(found, KafkaError):
+        raise found
+    opened = open_transactions({where: found})
+    for each in opened:
+        if each.start_offset == start_offset:
+            state = each.producer
+            epoch = max(state.coordinator_epoch, COORDINATOR_EPOCH_MIN)
+            return AbortMarker(where, state.producer_id, state.producer_epoch, epoch)
+    begins = ", ".join(str(each.start_offset) for each in opened)
+    there = f"open ones begin at {begins}" if opened else "none is open there"
+    raise CommandFailed(f"no transaction in {where} begins at offset {start_offset}; {there}")
+
+
+def _warn_if_owned(admin: "Admin", marker: AbortMarker) -> None:
+    try:
+        known = _coordinated(admin, [marker.producer_id])
+    except UnsupportedVersion as problem:
+        note(f"warning: whether this transaction hangs is not known: {problem.message}")
+        return
+    owner = known.owner(marker.partition, marker.producer_id)
+    if owner is not None:
+        note(
+            f"warning: this transaction does not hang: {owner.transactional_id} has it open "
+            f"({owner.state}) and may still commit it elsewhere"
+        )
+
+
+def _abort_refusal(marker: AbortMarker, error: KafkaError) -> KafkaError:
+    """The same error, with what to do next."""
+    again = "`penstock txn find-hanging` shows what is open now"
+    match error:
+        case InvalidProducerEpoch():
+            return InvalidProducerEpoch(
+                f"producer {marker.producer_id} has a newer epoch than {marker.producer_epoch} "
+                f"here by now; {again}"
+            )
+        case TransactionCoordinatorFenced():
+            return TransactionCoordinatorFenced(
+                f"a coordinator newer than {marker.coordinator_epoch} has written here by now; "
+                f"{again}"
+            )
+        case _:
+            return error

@@ -1,0 +1,86 @@
+"""Why records were not written in time: what the client library does not tell."""
+
+from collections.abc import Iterator
+
+import pytest
+from cli_running import run
+
+from penstock.cli.timed_out import NO_PARTITION, ask_reason, reason
+from penstock.client.values import PartitionDescription, TopicDescription
+from penstock.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
+from penstock.testing import Cluster
+
+TIMEOUT = ("--timeout-ms", "1500")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def strict(cluster: Cluster) -> str:
+    """A topic that asks for more replicas than the cluster has nodes."""
+    return cluster.create_topic("strict", partitions=1, config={"min.insync.replicas": 2})
+
+
+def described(*partitions: tuple[int, list[int]]) -> TopicDescription:
+    """Partitions by leader and in-sync replicas; all have replicas on 1 and 2."""
+    return TopicDescription(
+        "orders",
+        bytes(16),
+        False,
+        tuple(
+            PartitionDescription(number, leader, 0, (1, 2), tuple(in_sync), ())
+            for number, (leader, in_sync) in enumerate(partitions)
+        ),
+    )
+
+
+def test_too_few_replicas_are_named_when_records_time_out(cluster: Cluster, strict: str) -> None:
+    ran = run("--bootstrap", cluster.bootstrap, "produce", strict, *TIMEOUT, stdin=b"x\n")
+    assert ran.code == 1
+    assert "MSG_TIMED_OUT" in ran.err
+    assert "likely reason: strict-0 has 1 in-sync replica, fewer than its " in ran.err
+    assert "min.insync.replicas=2, and so the server takes no records with acks=all" in ran.err
+
+
+def test_the_reason_is_part_of_the_json(cluster: Cluster, strict: str) -> None:
+    ran = run(
+        "--bootstrap", cluster.bootstrap, "produce", strict, *TIMEOUT, "--format", "json",
+        stdin=b"x\n",
+    )  # fmt: skip
+    assert ran.json["likely_reason"].startswith("strict-0 has 1 in-sync replica")
+
+
+def test_a_record_that_waits_for_its_leader_alone_is_written(cluster: Cluster, strict: str) -> None:
+    ran = run("--bootstrap", cluster.bootstrap, "produce", strict, "--acks", "1", stdin=b"x\n")
+    assert ran.code == 0
+
+
+def test_replicas_count_only_with_acks_all(cluster: Cluster, strict: str) -> None:
+    assert ask_reason(cluster.bootstrap, strict, {0}, acks_all=False) is None
+
+
+def test_a_server_that_has_gone_is_the_reason() -> None:
+    said = ask_reason("127.0.0.1:1", "orders", {0}, acks_all=True)
+    assert said == "127.0.0.1:1 cannot be reached: nothing listens there"
+
+
+def test_a_partition_without_a_leader_is_the_reason() -> None:
+    said = reason("orders", described((1, [1, 2]), (-1, [2])), {1}, None)
+    assert said == "orders-1 has no leader; it is held by broker 1, 2: is it running?"
+
+
+def test_partitions_that_were_not_written_to_are_no_reason() -> None:
+    topic = described((1, [1, 2]), (-1, []))
+    assert reason("orders", topic, {0}, 2) is None
+    assert reason("orders", topic, {NO_PARTITION}, 2) is not None
+
+
+def test_a_topic_that_cannot_be_used_is_the_reason() -> None:
+    missing = reason("orders", UnknownTopicOrPartition(), {NO_PARTITION}, None)
+    assert missing == "there is no topic orders; `penstock topic create orders` makes it"
+    refused = reason("orders", TopicAuthorizationFailed(), {0}, None)
+    assert refused == "Topic authorization failed (TOPIC_AUTHORIZATION_FAILED)"
