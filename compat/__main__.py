@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
+from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
 from compat.records import check_records
@@ -19,8 +20,10 @@ CHECKS = {
     "dump": check_dump,
     "directories": check_directories,
     "tools": check_tools,
+    "delivery": check_delivery,
     "sample": check_sample,
 }
+ANYWHERE = {"tools": check_tools, "delivery": check_delivery}
 SUMMARY = CACHE / "compat.json"
 
 
@@ -31,21 +34,24 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="`tools` against what runs there")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="tools, delivery: against this")
     given = parser.parse_args()
     unknown = [name for name in given.checks if name not in CHECKS]
     if unknown:
         parser.error(f"no such check: {', '.join(unknown)}; there are {', '.join(CHECKS)}")
-    wanted = given.checks or (["tools"] if given.bootstrap else list(CHECKS))
-    if given.bootstrap and wanted != ["tools"]:
-        parser.error("--bootstrap goes with `tools` only: the others need their own directories")
+    wanted = given.checks or (list(ANYWHERE) if given.bootstrap else list(CHECKS))
+    if given.bootstrap and not set(wanted) <= set(ANYWHERE):
+        parser.error(
+            f"--bootstrap goes with {' and '.join(ANYWHERE)} only: the others need their"
+            " own directories"
+        )
     signal.signal(signal.SIGTERM, _end)
     report = Report()
     try:
         for name in wanted:
             check = CHECKS[name]
-            if name == "tools":
-                check = partial(check_tools, bootstrap=given.bootstrap)
+            if given.bootstrap:
+                check = partial(ANYWHERE[name], bootstrap=given.bootstrap)
             report.run(name, check)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

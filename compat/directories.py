@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.servers import Ports, Server, node_settings, properties, running, scratch, stand_in
 from compat.data import Content, expect_content, fill
+from compat.promises import Promises, expect_promises, make_promises
 from compat.report import Report
 
 SELF_VARIABLE = "PENSTOCK_COMPAT_SELF"
@@ -38,22 +39,30 @@ def node(
 def _kafka_first(report: Report, place: Path, *, clean: bool) -> None:
     how = "after a clean stop" if clean else "after SIGKILL"
     data, ports, content = place / f"kafka-{clean}", Ports.free(), Content()
+    promises = Promises()
     with node("kafka", data, ports, clean=clean) as server:
         fill(server.bootstrap, content, "first")
+        make_promises(server.bootstrap, promises, "first")
     with node(ourselves(), data, ports) as server:
         expect_content(report, server.bootstrap, content, f"Penstock opens Kafka's, {how}")
+        expect_promises(report, server.bootstrap, promises, f"Penstock opens Kafka's, {how}")
         fill(server.bootstrap, content, "second", 500)
+        make_promises(server.bootstrap, promises, "second")
     with node("kafka", data, ports) as server:
         expect_content(report, server.bootstrap, content, f"Kafka has it back, {how}")
+        expect_promises(report, server.bootstrap, promises, f"Kafka has it back, {how}")
 
 
 def _ours_first(report: Report, place: Path, *, clean: bool) -> None:
     how = "after a clean stop" if clean else "after SIGKILL"
     data, ports, content = place / f"ours-{clean}", Ports.free(), Content()
+    promises = Promises()
     with node(ourselves(), data, ports, clean=clean) as server:
         fill(server.bootstrap, content, "first")
+        make_promises(server.bootstrap, promises, "first")
     with node("kafka", data, ports) as server:
         expect_content(report, server.bootstrap, content, f"Kafka opens Penstock's, {how}")
+        expect_promises(report, server.bootstrap, promises, f"Kafka opens Penstock's, {how}")
 
 
 def check_directories(report: Report) -> None:

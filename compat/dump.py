@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.servers import Ports, java_class, scratch
 from compat.data import Content, fill
 from compat.directories import node, ourselves
+from compat.promises import Promises, make_promises
 from compat.report import Report
 
 DUMP_SECONDS_MAX = 300
@@ -98,12 +99,17 @@ def check_dump(report: Report) -> None:
         data = place / "data"
         with node(ourselves(), data, Ports.free(), changes=SNAPSHOT_OFTEN) as server:
             fill(server.bootstrap, content, "dump")
+            make_promises(server.bootstrap, Promises(), "promised")
         _check_segments(report, data, content)
         indexes = "dump-*/*.index"
         _check_kind(report, data, indexes, "passed sanity check", "--index-sanity-check")
         _check_kind(report, data, indexes, "offset: ")
         _check_kind(report, data, "dump-*/*.timeindex", "timestamp: ")
         _check_kind(report, data, "dump-*/*.snapshot", "producerId: ")
+        offsets, transactions = "__consumer_offsets-*/*.log", "__transaction_state-*/*.log"
+        _check_kind(report, data, offsets, "promised-group", "--offsets-decoder")
+        _check_kind(report, data, transactions, "promised-txn", "--transaction-log-decoder")
+        _check_kind(report, data, "promised-*/*.txnindex", "lastStableOffset")
         log = "__cluster_metadata-0/*.log"
         _check_kind(report, data, log, "TOPIC_RECORD", "--cluster-metadata-decoder")
         snapshots = "__cluster_metadata-0/*.checkpoint"

@@ -51,6 +51,16 @@ def run_tool(tool: Tool) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def expect_tool(report: Report, tool: Tool) -> None:
+    try:
+        code, output = run_tool(tool)
+    except subprocess.TimeoutExpired:
+        report.expect(False, tool.fact, f"no end after {TOOL_SECONDS_MAX} s")
+    else:
+        good = tool.holds(output) and code == tool.code
+        report.expect(good, tool.fact, f"exit code {code}\n{output}")
+
+
 def _topic_tools(at: tuple[str, ...], topic: str) -> Iterator[Tool]:
     command = ("org.apache.kafka.tools.TopicCommand", *at)
     yield Tool(
@@ -267,10 +277,4 @@ def check_tools(report: Report, bootstrap: str | None = None) -> None:
             *_config_tools(at, topic),
             *_cluster_tools(at, topic),
         ):
-            try:
-                code, output = run_tool(tool)
-            except subprocess.TimeoutExpired:
-                report.expect(False, tool.fact, f"no end after {TOOL_SECONDS_MAX} s")
-            else:
-                good = tool.holds(output) and code == tool.code
-                report.expect(good, tool.fact, f"exit code {code}\n{output}")
+            expect_tool(report, tool)
