@@ -26,7 +26,7 @@ def program(name: str) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     handle, fresh = tempfile.mkstemp(dir=CACHE)
     os.close(handle)
-    command = ["cc", "-O2", "-o", fresh, str(source), "-ldl"]
+    command = ["cc", "-O2", "-pthread", "-o", fresh, str(source), "-ldl"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=COMPILE_SECONDS_MAX, check=False
     )

@@ -1,6 +1,10 @@
-/* Produces or consumes through librdkafka for a while and prints one JSON object.
+/* Works through librdkafka for a while and prints one JSON object.
  *
- *   rdload LIBRARY produce|consume --bootstrap HOST:PORT --topic NAME [options]
+ *   rdload LIBRARY produce|consume|group|commit|transact --bootstrap HOST:PORT --topic NAME [...]
+ *
+ * produce and consume take partitions by number; group consumes as the only member of a group.
+ * commit: --clients consumers commit an offset of each partition, one request after the other.
+ * transact: --clients producers write transactions of --records records each.
  *
  * A loop in Python would measure Python: here librdkafka itself is the limit.  The library is the
  * one inside the confluent-kafka wheel, which has no headers; the few prototypes needed are
@@ -8,7 +12,9 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +26,13 @@ typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
+typedef struct {
+    char *topic;
+    int32_t partition;
+    int64_t offset;
+} rd_kafka_topic_partition_t; /* more follows; it is only ever pointed to */
+typedef struct rd_kafka_topic_partition_list_s rd_kafka_topic_partition_list_t;
 typedef struct {
     int err;
     rd_kafka_topic_t *rkt;
@@ -33,7 +46,7 @@ typedef struct {
 } rd_kafka_message_t;
 
 enum { PRODUCER = 0, CONSUMER = 1, MSG_F_COPY = 2, QUEUE_FULL = -184 };
-enum { BATCH = 1000, FLUSH_MS_MAX = 60000, SILENT_SECONDS_MAX = 30 };
+enum { BATCH = 1000, FLUSH_MS_MAX = 60000, SILENT_SECONDS_MAX = 30, CLIENTS_MAX = 64 };
 
 static struct {
     rd_kafka_conf_t *(*conf_new)(void);
@@ -52,14 +65,25 @@ static struct {
     ssize_t (*consume_batch_queue)(rd_kafka_queue_t *, int, rd_kafka_message_t **, size_t);
     void (*message_destroy)(rd_kafka_message_t *);
     const char *(*version_str)(void);
+    rd_kafka_queue_t *(*queue_get_consumer)(rd_kafka_t *);
+    int (*poll_set_consumer)(rd_kafka_t *);
+    rd_kafka_topic_partition_list_t *(*list_new)(int);
+    rd_kafka_topic_partition_t *(*list_add)(rd_kafka_topic_partition_list_t *, const char *,
+                                            int32_t);
+    int (*subscribe)(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
+    int (*commit)(rd_kafka_t *, const rd_kafka_topic_partition_list_t *, int);
+    rd_kafka_error_t *(*init_transactions)(rd_kafka_t *, int);
+    rd_kafka_error_t *(*begin_transaction)(rd_kafka_t *);
+    rd_kafka_error_t *(*commit_transaction)(rd_kafka_t *, int);
+    const char *(*error_string)(const rd_kafka_error_t *);
 } rd;
 
 static struct {
-    const char *bootstrap, *topic, *acks, *queue, *in_flight;
-    int partitions, size;
+    const char *bootstrap, *topic, *acks, *queue, *in_flight, *protocol;
+    int partitions, size, clients, records;
     double seconds, warmup;
     uint64_t count;
-} option = {.acks = "1", .queue = "100000", .in_flight = "1000000", .partitions = 1, .size = 100, .seconds = 5, .count = UINT64_MAX};
+} option = {.acks = "1", .queue = "100000", .in_flight = "1000000", .protocol = "classic", .partitions = 1, .size = 100, .clients = 1, .records = 1, .seconds = 5, .count = UINT64_MAX};
 
 static uint64_t delivered, bytes, failed;
 static int first_error;
@@ -111,6 +135,16 @@ static void load_library(const char *path) {
     *(void **)&rd.consume_batch_queue = symbol(library, "rd_kafka_consume_batch_queue");
     *(void **)&rd.message_destroy = symbol(library, "rd_kafka_message_destroy");
     *(void **)&rd.version_str = symbol(library, "rd_kafka_version_str");
+    *(void **)&rd.queue_get_consumer = symbol(library, "rd_kafka_queue_get_consumer");
+    *(void **)&rd.poll_set_consumer = symbol(library, "rd_kafka_poll_set_consumer");
+    *(void **)&rd.list_new = symbol(library, "rd_kafka_topic_partition_list_new");
+    *(void **)&rd.list_add = symbol(library, "rd_kafka_topic_partition_list_add");
+    *(void **)&rd.subscribe = symbol(library, "rd_kafka_subscribe");
+    *(void **)&rd.commit = symbol(library, "rd_kafka_commit");
+    *(void **)&rd.init_transactions = symbol(library, "rd_kafka_init_transactions");
+    *(void **)&rd.begin_transaction = symbol(library, "rd_kafka_begin_transaction");
+    *(void **)&rd.commit_transaction = symbol(library, "rd_kafka_commit_transaction");
+    *(void **)&rd.error_string = symbol(library, "rd_kafka_error_string");
 }
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
@@ -189,15 +223,8 @@ static int take(rd_kafka_message_t *message) {
 }
 
 /* From the first message on, until `--count` of them or the end of the time. */
-static void run_consume(void) {
-    rd_kafka_conf_t *conf = rd.conf_new();
-    set(conf, "check.crcs", "true");
-    rd_kafka_t *client = make_client(CONSUMER, conf);
-    rd_kafka_topic_t *topic = rd.topic_new(client, option.topic, NULL);
-    rd_kafka_queue_t *queue = rd.queue_new(client);
+static void drain(const char *mode, rd_kafka_queue_t *queue) {
     rd_kafka_message_t *messages[BATCH];
-    for (int i = 0; i < option.partitions; i++)
-        if (rd.consume_start_queue(topic, i, 0, queue)) die("cannot consume partition %d", i);
     double began = now_s() + option.warmup, last = now_s(), now = last, cpu = 0;
     uint64_t taken = 0;
     for (int measuring = 0; !measuring || now < began + option.seconds;) {
@@ -213,11 +240,108 @@ static void run_consume(void) {
         }
         if (taken >= option.count) break;
     }
-    report("consume", now - began, cpu_s() - cpu);
+    report(mode, now - began, cpu_s() - cpu);
+}
+
+static void run_consume(void) {
+    rd_kafka_conf_t *conf = rd.conf_new();
+    set(conf, "check.crcs", "true");
+    rd_kafka_t *client = make_client(CONSUMER, conf);
+    rd_kafka_topic_t *topic = rd.topic_new(client, option.topic, NULL);
+    rd_kafka_queue_t *queue = rd.queue_new(client);
+    for (int i = 0; i < option.partitions; i++)
+        if (rd.consume_start_queue(topic, i, 0, queue)) die("cannot consume partition %d", i);
+    drain("consume", queue);
+}
+
+static rd_kafka_conf_t *member_conf(const char *group) {
+    rd_kafka_conf_t *conf = rd.conf_new();
+    set(conf, "group.id", group);
+    set(conf, "group.protocol", option.protocol);
+    set(conf, "auto.offset.reset", "earliest");
+    return conf;
+}
+
+static void run_group(void) {
+    rd_kafka_conf_t *conf = member_conf(option.topic);
+    set(conf, "check.crcs", "true");
+    rd_kafka_t *client = make_client(CONSUMER, conf);
+    rd.poll_set_consumer(client);
+    rd_kafka_topic_partition_list_t *wanted = rd.list_new(1);
+    rd.list_add(wanted, option.topic, -1);
+    if (rd.subscribe(client, wanted)) die("cannot subscribe to %s", option.topic);
+    drain("group", rd.queue_get_consumer(client));
+}
+
+/* Clients side by side: each counts what it has done while the measurement runs. */
+static atomic_int measuring, stopping;
+static atomic_ullong done_count;
+
+static void check(const char *what, rd_kafka_error_t *error) {
+    if (error) die("%s: %s", what, rd.error_string(error));
+}
+
+static void *commit_for_long(void *number) {
+    char group[128];
+    snprintf(group, sizeof group, "%s-%d", option.topic, (int)(intptr_t)number);
+    rd_kafka_conf_t *conf = member_conf(group);
+    set(conf, "enable.auto.commit", "false");
+    rd_kafka_t *client = make_client(CONSUMER, conf);
+    rd_kafka_topic_partition_list_t *offsets = rd.list_new(option.partitions);
+    rd_kafka_topic_partition_t *placed[1024];
+    for (int i = 0; i < option.partitions; i++) placed[i] = rd.list_add(offsets, option.topic, i);
+    for (int64_t offset = 0; !stopping; offset++) {
+        for (int i = 0; i < option.partitions; i++) placed[i]->offset = offset;
+        int failure = rd.commit(client, offsets, 0);
+        if (failure) die("commit: %s", rd.err2str(failure));
+        if (measuring) done_count++;
+    }
+    return NULL;
+}
+
+static void *transact_for_long(void *number) {
+    char id[128], value[100] = {0};
+    snprintf(id, sizeof id, "%s-%d", option.topic, (int)(intptr_t)number);
+    rd_kafka_conf_t *conf = rd.conf_new();
+    set(conf, "transactional.id", id);
+    set(conf, "linger.ms", "0");
+    rd_kafka_t *client = make_client(PRODUCER, conf);
+    check("init", rd.init_transactions(client, FLUSH_MS_MAX));
+    rd_kafka_topic_t *topic = rd.topic_new(client, option.topic, NULL);
+    while (!stopping) {
+        check("begin", rd.begin_transaction(client));
+        for (int i = 0; i < option.records; i++)
+            if (rd.produce(topic, i % option.partitions, MSG_F_COPY, value, sizeof value, NULL, 0,
+                           NULL))
+                die("produce: %s", rd.err2str(rd.last_error()));
+        check("commit", rd.commit_transaction(client, FLUSH_MS_MAX));
+        if (measuring) done_count++;
+    }
+    return NULL;
+}
+
+static void sleep_s(double seconds) {
+    struct timespec t = {seconds, (seconds - (time_t)seconds) * 1e9};
+    nanosleep(&t, NULL);
+}
+
+static void run_side_by_side(const char *mode, void *(*work)(void *)) {
+    pthread_t thread;
+    if (option.clients > CLIENTS_MAX || option.partitions > 1024) die("too many clients");
+    for (int i = 0; i < option.clients; i++)
+        if (pthread_create(&thread, NULL, work, (void *)(intptr_t)i)) die("no more threads");
+    sleep_s(option.warmup);
+    double began = now_s(), cpu = cpu_s();
+    measuring = 1;
+    sleep_s(option.seconds);
+    measuring = 0;
+    stopping = 1;
+    delivered = done_count;
+    report(mode, now_s() - began, cpu_s() - cpu);
 }
 
 int main(int count, char **text) {
-    if (count < 3) die("which library, and produce or consume?");
+    if (count < 3) die("which library, and what to do?");
     load_library(text[1]);
     for (int i = 3; i + 1 < count; i += 2) {
         const char *name = text[i], *value = text[i + 1];
@@ -226,6 +350,9 @@ int main(int count, char **text) {
         else if (!strcmp(name, "--acks")) option.acks = value;
         else if (!strcmp(name, "--queue")) option.queue = value;
         else if (!strcmp(name, "--in-flight")) option.in_flight = value;
+        else if (!strcmp(name, "--protocol")) option.protocol = value;
+        else if (!strcmp(name, "--clients")) option.clients = atoi(value);
+        else if (!strcmp(name, "--records")) option.records = atoi(value);
         else if (!strcmp(name, "--partitions")) option.partitions = atoi(value);
         else if (!strcmp(name, "--size")) option.size = atoi(value);
         else if (!strcmp(name, "--seconds")) option.seconds = atof(value);
@@ -237,5 +364,8 @@ int main(int count, char **text) {
         die("--bootstrap and --topic are needed, partitions and size above 0");
     if (!strcmp(text[2], "produce")) run_produce();
     if (!strcmp(text[2], "consume")) run_consume();
-    die("produce or consume, not %s", text[2]);
+    if (!strcmp(text[2], "group")) run_group();
+    if (!strcmp(text[2], "commit")) run_side_by_side("commit", commit_for_long);
+    if (!strcmp(text[2], "transact")) run_side_by_side("transact", transact_for_long);
+    die("unknown mode %s", text[2]);
 }

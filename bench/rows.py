@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench import programs, topics, usage
+from bench import members, programs, topics, usage
 from bench.programs import Outcome, Run
 from bench.servers import Server
 from bench.stats import Bound, Target
@@ -22,6 +22,7 @@ PARTITIONS = 10
 ROW_WARMUP_SECONDS = 2.0
 COLD_PRODUCE_RATE = 1000  # requests per second beside the cold reader
 EVICT_EVERY_SECONDS = 0.05
+MEMBERS, MEMBER_PARTITIONS = 200, 1000
 SESSION_TOPICS = 4  # Kafka's controller refuses 10,000 partitions in one request
 
 
@@ -173,26 +174,79 @@ def rd_produce(
     return measure
 
 
-def rd_consume(context: Context) -> Sample:
+def rd_consume(mode: str, **options: Any) -> Callable[[Context], Sample]:
     """One pass over a topic, from the first message's arrival on."""
-    server, name = context.server, context.topic_name()
-    count = 500_000 if context.quick else 3_000_000
-    topics.create(server.bootstrap, name, PARTITIONS)
-    place: dict[str, Any] = {
-        "bootstrap": server.bootstrap,
-        "topic": name,
-        "partitions": PARTITIONS,
-        "count": count,
-    }
-    try:
-        programs.rdload("produce", 120, size=1000, **place)
-        _settle()
+
+    def measure(context: Context) -> Sample:
+        server, name = context.server, context.topic_name()
+        count = 500_000 if context.quick else 3_000_000
+        topics.create(server.bootstrap, name, PARTITIONS)
+        place: dict[str, Any] = {
+            "bootstrap": server.bootstrap,
+            "topic": name,
+            "partitions": PARTITIONS,
+            "count": count,
+        }
+        try:
+            programs.rdload("produce", 120, size=1000, **place)
+            _settle()
+            before = usage.cpu_seconds(server.pids())
+            got = programs.rdload(mode, 120, **options, **place)
+            spent = usage.cpu_seconds(server.pids()) - before
+        finally:
+            topics.delete(server.bootstrap, name)
+        return Sample(got["messages_per_s"], spent / count * 1e6, dict(got.numbers))
+
+    return measure
+
+
+def side_by_side(
+    mode: str, clients: int, partitions: int = PARTITIONS, **options: int
+) -> Callable[[Context], Sample]:
+    """Offset commits or transactions per second, by clients that wait for each answer."""
+
+    def measure(context: Context) -> Sample:
+        server, name = context.server, context.topic_name()
+        topics.create(server.bootstrap, name, partitions)
+        try:
+            run = programs.start_rdload(
+                mode,
+                context.seconds,
+                context.warmup,
+                bootstrap=server.bootstrap,
+                topic=name,
+                partitions=partitions,
+                clients=clients,
+                **options,
+            )
+            got, cpu = _watch(context, run, context.warmup)
+        finally:
+            topics.delete(server.bootstrap, name)
+        done = got["messages_per_s"]
+        return Sample(done, _per_million(cpu, done), dict(got.numbers))
+
+    return measure
+
+
+def rebalance(protocol: str) -> Callable[[Context], Sample]:
+    def measure(context: Context) -> Sample:
+        server, name = context.server, context.topic_name()
+        count, partitions = (20, 100) if context.quick else (MEMBERS, MEMBER_PARTITIONS)
+        topics.create(server.bootstrap, name, partitions)
         before = usage.cpu_seconds(server.pids())
-        got = programs.rdload("consume", 120, **place)
+        try:
+            got = members.settle(server.bootstrap, name, partitions, count, protocol)
+        finally:
+            topics.delete(server.bootstrap, name)
         spent = usage.cpu_seconds(server.pids()) - before
-    finally:
-        topics.delete(server.bootstrap, name)
-    return Sample(got["messages_per_s"], spent / count * 1e6, dict(got.numbers))
+        details = {
+            "one_more_member_ms": got.one_more_seconds * 1000,
+            "moved_for_one_more": float(got.moved),
+            "server_cpu_s": spent,
+        }
+        return Sample(got.all_seconds * 1000, None, details)
+
+    return measure
 
 
 def p99_at_half_rate(context: Context) -> Sample:
@@ -298,6 +352,7 @@ def _shape(connections: int, pipeline: int, **options: int) -> Callable[[Context
 
 
 _R, _M, _US = "requests/s", "messages/s", "µs"
+_C, _T = "commits/s", "transactions/s"
 _RAW_ROWS = (
     Row("raw-1x1", "Produce 100 B, 1 connection x 1", _R, _at_least(1.3), _shape(1, 1)),
     Row("raw-100x1", "Produce 100 B, 100 x 1", _R, _at_least(1.3), _shape(100, 1)),
@@ -339,9 +394,46 @@ _CLIENT_ROWS = (
         _at_least(1.2),
         rd_produce(1000, "all"),
     ),
-    Row("rd-consume", "librdkafka consume 1 KB", _M, _at_least(1.0), rd_consume),
+    Row("rd-consume", "librdkafka consume 1 KB", _M, _at_least(1.0), rd_consume("consume")),
     Row("p99", "p99 at half of Kafka's rate, 100 x 1", _US, _at_most(0.8), p99_at_half_rate),
     Row("cold", "Produce p99 beside a cold reader", _US, None, cold_reader),
+)
+_DELIVERY_ROWS = (
+    Row("commit-1", "Offset commits, 1 consumer", _C, _at_least(1.0), side_by_side("commit", 1)),
+    Row(
+        "commit-10", "Offset commits, 10 consumers", _C, _at_least(1.0), side_by_side("commit", 10)
+    ),
+    *(
+        Row(
+            f"txn-{producers}x{records}",
+            f"Transactions of {records} records, {producers} producers",
+            _T,
+            _at_least(1.0),
+            side_by_side("transact", producers, records=records),
+        )
+        for producers in (1, 10)
+        for records in (1, 100)
+    ),
+    *(
+        Row(
+            f"group-{protocol}",
+            f"librdkafka consume 1 KB in a group, {protocol} protocol",
+            _M,
+            _at_least(1.0),
+            rd_consume("group", protocol=protocol),
+        )
+        for protocol in ("classic", "consumer")
+    ),
+    *(
+        Row(
+            f"rebalance-{protocol}",
+            f"{MEMBERS} members on {MEMBER_PARTITIONS:,} partitions settle, {protocol} protocol",
+            "ms",
+            _at_most(1.0),
+            rebalance(protocol),
+        )
+        for protocol in ("classic", "consumer")
+    ),
 )
 _STATE_ROWS = (
     Row("start", "Start to first answer", "ms", _at_most(0.15), start_ms, Suite.FRESH),
@@ -371,4 +463,10 @@ _DURABILITY_ROWS = tuple(
     )
     for partitions in (1, 100, 1000)
 )
-ROWS: tuple[Row, ...] = (*_RAW_ROWS, *_CLIENT_ROWS, *_STATE_ROWS, *_DURABILITY_ROWS)
+ROWS: tuple[Row, ...] = (
+    *_RAW_ROWS,
+    *_CLIENT_ROWS,
+    *_DELIVERY_ROWS,
+    *_STATE_ROWS,
+    *_DURABILITY_ROWS,
+)
