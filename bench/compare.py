@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from bench import programs, topics, usage
 from bench.programs import LoadFailed
-from bench.rows import Context, Row, Sample, Suite, raw_produce
+from bench.rows import Context, Row, Sample, Suite, fill_offsets, raw_produce
 from bench.servers import Server, ServerFailed, running, scratch, stand_in
 from bench.stats import Spread, ratio_of
 
@@ -28,6 +28,8 @@ DURABLE: Mapping[str, Mapping[str, str]] = {
     OURS: {"log.durability": "fsync"},
     THEIRS: {"log.durability": "page-cache"},
 }
+# A new group's wait for more members is no work of a server: the same on both sides.
+BOTH: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 # What comes nearest when Apache Kafka stands in for Penstock.
 DURABLE_STAND_IN: Mapping[str, Mapping[str, str]] = {
     OURS: {"log.flush.interval.messages": "1"},
@@ -98,16 +100,17 @@ def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[
     """A server as a suite wants it, and nothing left of it afterwards."""
     kind = stand_in(OURS, SELF_VARIABLE) if suite is Suite.DURABILITY else side
     kind = stand_in(kind, SELF_VARIABLE)
-    changes: Mapping[str, str] = {}
+    changes = BOTH
     seconds = plan.seconds
     if suite is Suite.DURABILITY:
         changes = (DURABLE if kind == OURS else DURABLE_STAND_IN)[side]
         seconds = plan.seconds if plan.quick else DURABILITY_SECONDS
     with scratch() as place:
         data: Path = place / "data"
-        if suite is Suite.FRESH:
-            with running(kind, data):
-                pass  # formats the directory; the second start is the one that is measured
+        if suite in (Suite.FRESH, Suite.LOADING):  # the second start is the one that is measured
+            with running(kind, data) as first:
+                if suite is Suite.LOADING:
+                    fill_offsets(first, plan.quick)
         with running(kind, data, changes=changes, clean=False) as server:
             context = Context(server, seconds, plan.quick, half_rate)
             if suite in (Suite.WARM, Suite.DURABILITY):

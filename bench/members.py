@@ -21,6 +21,7 @@ from penstock.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from penstock.wire.messages import k08_offset_commit as k08
 from penstock.wire.messages import k11_join_group as k11
 from penstock.wire.messages import k12_heartbeat as k12
 from penstock.wire.messages import k14_sync_group as k14
@@ -29,9 +30,11 @@ from penstock.wire.messages.k10_find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 SETTLE_SECONDS_MAX = 120
 RETRY_SECONDS = 0.05
+NAMED_TOPICS_VERSION = 9  # the last one of OffsetCommit that knows topics by name
 SESSION_MS = 45_000
 HEARTBEAT_SECONDS = 3.0  # of a classic consumer
 REBALANCE_MS = 60_000
@@ -261,3 +264,48 @@ def settle(bootstrap: str, topic: str, partitions: int, members: int, protocol: 
         return Settled(there - began, time.monotonic() - there, group.moved)
     finally:
         group.stopping.set()
+
+
+def commit_offsets(bootstrap: str, topic: str, partitions: int, commits: int) -> None:
+    """As a consumer without a group membership: every partition in each commit."""
+    host, _, port = bootstrap.partition(":")
+    group = Group((host, int(port)), topic, topic, partitions)
+    with _coordinator(group) as connection:
+        for offset in range(commits):
+            _commit(connection, group, offset)
+
+
+def _commit(connection: Connection, group: Group, offset: int) -> None:
+    asked = k08.OffsetCommitRequest(
+        group_id=group.name,
+        topics=[
+            k08.OffsetCommitRequestTopic(
+                name=group.topic,
+                partitions=[
+                    k08.OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+                    for index in range(group.partitions)
+                ],
+            )
+        ],
+    )
+    while True:
+        answer = connection.request(asked, k08.OffsetCommitResponse, NAMED_TOPICS_VERSION)
+        error = answer.topics[0].partitions[0].error_code
+        if not error:
+            return
+        if error not in _PASSING:
+            raise LoadFailed(f"OffsetCommit: error {error}")
+        time.sleep(RETRY_SECONDS)
+
+
+def seconds_until_loaded(bootstrap: str, group_id: str) -> float:
+    """How long a group's coordinator keeps its clients waiting."""
+    host, _, port = bootstrap.partition(":")
+    began = time.monotonic()
+    asked = DescribeGroupsRequest(groups=[group_id])
+    with Connection(host, int(port)) as connection:
+        while connection.request(asked, DescribeGroupsResponse, 0).groups[0].error_code in _PASSING:
+            if time.monotonic() - began > SETTLE_SECONDS_MAX:
+                raise LoadFailed(f"the coordinator of {group_id} does not load")
+            time.sleep(0.005)
+    return time.monotonic() - began

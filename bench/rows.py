@@ -23,11 +23,14 @@ ROW_WARMUP_SECONDS = 2.0
 COLD_PRODUCE_RATE = 1000  # requests per second beside the cold reader
 EVICT_EVERY_SECONDS = 0.05
 MEMBERS, MEMBER_PARTITIONS = 200, 1000
+OFFSETS_TOPIC, OFFSETS_PARTITIONS, OFFSETS = "offsets", 1000, 1_000_000
 SESSION_TOPICS = 4  # Kafka's controller refuses 10,000 partitions in one request
 
 
 class Suite(Enum):
     """What kind of server a row wants."""
+
+    LOADING = "loading"  # started again over a million committed offsets
 
     WARM = "warm"  # ten seconds of load first
     FRESH = "fresh"  # started a second time over its own directory, idle
@@ -316,6 +319,22 @@ def idle_pss(context: Context) -> Sample:
     return Sample(context.idle_memory.pss_mb)
 
 
+def fill_offsets(server: Server, quick: bool) -> None:
+    """A million commits for one group, a thousand partitions at a time: nothing is compacted yet,
+    so that a coordinator has to read them all."""
+    topics.create(server.bootstrap, OFFSETS_TOPIC, OFFSETS_PARTITIONS)
+    commits = OFFSETS // OFFSETS_PARTITIONS // (10 if quick else 1)
+    members.commit_offsets(server.bootstrap, OFFSETS_TOPIC, OFFSETS_PARTITIONS, commits)
+
+
+def loading_ms(context: Context) -> Sample:
+    """From the start of the process until the group's coordinator answers."""
+    server = context.server
+    waited = members.seconds_until_loaded(server.bootstrap, OFFSETS_TOPIC)
+    details = {"start_ms": server.started_s * 1000, "until_loaded_ms": waited * 1000}
+    return Sample((server.started_s + waited) * 1000, None, details)
+
+
 def session(partitions: int) -> Callable[[Context], Sample]:
     def measure(context: Context) -> Sample:
         server = context.server
@@ -439,6 +458,14 @@ _STATE_ROWS = (
     Row("start", "Start to first answer", "ms", _at_most(0.15), start_ms, Suite.FRESH),
     Row("rss", "Memory when idle (RSS)", "MB", _at_most(0.2), idle_rss, Suite.FRESH),
     Row("pss", "Memory when idle (PSS)", "MB", None, idle_pss, Suite.FRESH),
+    Row(
+        "load-1m",
+        f"Start to a coordinator that has loaded {OFFSETS:,} offset records",
+        "ms",
+        None,
+        loading_ms,
+        Suite.LOADING,
+    ),
     Row("session-1", "Incremental fetch, 1 partition", _US, None, session(1), Suite.SESSIONS),
     Row(
         "session-10000",

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordinator.groups.consumer.topic_patterns import TopicPattern
-from penstock.coordinator.groups.consumer.topic_patterns.automaton import (
+from penstock.coordinator.patterns import NamePattern
+from penstock.coordinator.patterns.automaton import (
     NODES_MAX,
     REMEMBERED_MAX,
 )
-from penstock.coordinator.groups.consumer.topic_patterns.syntax import LENGTH_MAX, NESTING_MAX
+from penstock.coordinator.patterns.syntax import LENGTH_MAX, NESTING_MAX
 from penstock.errors import InvalidRegularExpression
 
 # Each verdict is that of RE2/J, which Apache Kafka uses.
@@ -72,23 +72,23 @@ INVALID = [
 
 @pytest.mark.parametrize(("pattern", "name"), MATCHES)
 def test_it_matches(pattern: str, name: str) -> None:
-    assert TopicPattern(pattern).matches(name)
+    assert NamePattern(pattern).matches(name)
 
 
 @pytest.mark.parametrize(("pattern", "name"), DIFFERS)
 def test_it_does_not_match(pattern: str, name: str) -> None:
-    assert not TopicPattern(pattern).matches(name)
+    assert not NamePattern(pattern).matches(name)
 
 
 @pytest.mark.parametrize("pattern", INVALID)
 def test_it_is_no_regular_expression(pattern: str) -> None:
     with pytest.raises(InvalidRegularExpression):
-        TopicPattern(pattern)
+        NamePattern(pattern)
 
 
 def test_a_refusal_says_what_is_wrong_and_where() -> None:
     with pytest.raises(InvalidRegularExpression, match="missing closing bracket at position 4"):
-        TopicPattern("ab[c")
+        NamePattern("ab[c")
 
 
 literals = st.sampled_from([*string.ascii_lowercase[:4], "A", "1", "_", "-", r"\."])
@@ -115,21 +115,21 @@ names = st.text(alphabet="abcdABC12._-", min_size=1, max_size=8)
 def test_it_agrees_with_pythons_own_on_what_both_know(pattern: str, name: str) -> None:
     # A dollar matches before a final newline there, which no name has; the rest is the same.
     expected = re.fullmatch(pattern, name, re.ASCII) is not None
-    assert TopicPattern(pattern).matches(name) == expected
+    assert NamePattern(pattern).matches(name) == expected
 
 
 @given(patterns, st.lists(names, min_size=1, max_size=20))
 def test_what_is_remembered_changes_no_answer(pattern: str, many: list[str]) -> None:
-    asked_often = TopicPattern(pattern)
+    asked_often = NamePattern(pattern)
     first = [asked_often.matches(name) for name in many]
     assert [asked_often.matches(name) for name in many] == first
-    assert [TopicPattern(pattern).matches(name) for name in many] == first
+    assert [NamePattern(pattern).matches(name) for name in many] == first
 
 
 @given(st.text(alphabet="ab[]()*+?{}|\\^$.-,012dwbQEpLi:P<>=!", max_size=20))
 def test_any_text_is_an_expression_or_is_refused(text: str) -> None:
     try:
-        TopicPattern(text).matches("abc")
+        NamePattern(text).matches("abc")
     except InvalidRegularExpression:
         pass
 
@@ -138,15 +138,15 @@ def test_any_text_is_an_expression_or_is_refused(text: str) -> None:
 
 
 def test_its_length_is_bounded() -> None:
-    TopicPattern("a|" * 100)
+    NamePattern("a|" * 100)
     with pytest.raises(InvalidRegularExpression, match=str(LENGTH_MAX)):
-        TopicPattern("a" * (LENGTH_MAX + 1))
+        NamePattern("a" * (LENGTH_MAX + 1))
 
 
 def test_its_nesting_is_bounded() -> None:
-    TopicPattern("(" * NESTING_MAX + "a" + ")" * NESTING_MAX)
+    NamePattern("(" * NESTING_MAX + "a" + ")" * NESTING_MAX)
     with pytest.raises(InvalidRegularExpression, match=str(NESTING_MAX)):
-        TopicPattern("(" * (NESTING_MAX + 1) + "a" + ")" * (NESTING_MAX + 1))
+        NamePattern("(" * (NESTING_MAX + 1) + "a" + ")" * (NESTING_MAX + 1))
 
 
 @pytest.mark.parametrize(
@@ -154,22 +154,22 @@ def test_its_nesting_is_bounded() -> None:
 )
 def test_its_size_is_bounded_however_short_it_is_written(bomb: str) -> None:
     with pytest.raises(InvalidRegularExpression, match=str(NODES_MAX)):
-        TopicPattern(bomb)
+        NamePattern(bomb)
 
 
 def test_nothing_repeated_often_is_still_nothing() -> None:
-    assert TopicPattern("(((){999}){999}){999}a").matches("a")
+    assert NamePattern("(((){999}){999}){999}a").matches("a")
 
 
 def test_what_makes_others_backtrack_without_end_takes_one_step_for_each_character() -> None:
-    pattern = TopicPattern("(a*)*(a*)*(a|aa)+b")
+    pattern = NamePattern("(a*)*(a*)*(a|aa)+b")
     assert not pattern.matches("a" * 249)
     assert pattern.effort <= 249
 
 
 def test_what_it_remembers_is_bounded() -> None:
     # Two to the twelfth sets of nodes, were they all kept.
-    pattern = TopicPattern("[ab]*a[ab]{12}")
+    pattern = NamePattern("[ab]*a[ab]{12}")
     for number in range(1 << 13):
         pattern.matches(f"{number:013b}".replace("0", "a").replace("1", "b"))
     assert len(pattern._states) <= REMEMBERED_MAX

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.gathering import ask_each
 from penstock.broker.request import Request
-from penstock.coordinator.groups.consumer.topic_patterns import TopicPattern
+from penstock.coordinator.patterns import NamePattern
 from penstock.coordinator.transactions.events import ListIds
 from penstock.coordinator.transactions.state import TITLES, Transaction
 from penstock.errors import KafkaError, NotCoordinator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: Request, message: ListTransactionsRequest) -> None:
     """A pattern that is none is refused as a whole, by its error code."""
     text = message.transactional_id_pattern
-    pattern = TopicPattern(text) if text else None
+    pattern = NamePattern(text) if text else None
     event = ListIds(
         frozenset(message.state_filters),
         frozenset(message.producer_id_filters),

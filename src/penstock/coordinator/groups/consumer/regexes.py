@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from penstock.coordinator.groups.consumer.topic_patterns import TopicPattern
+from penstock.coordinator.patterns import NamePattern
 from penstock.errors import InvalidRegularExpression
 
 PATTERNS_KEPT_MAX: Final = 1000
@@ -23,7 +23,7 @@ class Regexes:
     def __init__(self, cluster: ClusterView, refresh_interval_ms: int) -> None:
         self._cluster = cluster
         self._refresh_interval_ms = refresh_interval_ms
-        self._patterns: dict[str, TopicPattern] = {}
+        self._patterns: dict[str, NamePattern] = {}
 
     def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
         """All topics that match now; InvalidRegularExpression if it is none."""
@@ -81,10 +81,10 @@ class Regexes:
                 new = [name for name in new if pattern.matches(name)]
         return known.difference(gone).union(new)
 
-    def _pattern(self, regex: str) -> TopicPattern:
+    def _pattern(self, regex: str) -> NamePattern:
         pattern = self._patterns.get(regex)
         if pattern is None:
-            pattern = TopicPattern(regex)
+            pattern = NamePattern(regex)
             if len(self._patterns) >= PATTERNS_KEPT_MAX:
                 self._patterns.clear()
             self._patterns[regex] = pattern

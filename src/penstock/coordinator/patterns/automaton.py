@@ -7,12 +7,12 @@ work for a name is bounded by its length times the number of nodes, whatever the
 
 from typing import Final, NamedTuple
 
-from penstock.coordinator.groups.consumer.topic_patterns.alphabet import (
+from penstock.coordinator.patterns.alphabet import (
     BIT,
     OTHER,
     WORD_CHARACTERS,
 )
-from penstock.coordinator.groups.consumer.topic_patterns.syntax import (
+from penstock.coordinator.patterns.syntax import (
     UNLIMITED,
     Characters,
     Choice,
@@ -117,7 +117,7 @@ class _State:
         self.matches: bool | None = None
 
 
-class TopicPattern:
+class NamePattern:
     """A regular expression, ready to be asked."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from penstock.coordinator.groups.consumer.topic_patterns import alphabet
+from penstock.coordinator.patterns import alphabet
 from penstock.errors import InvalidRegularExpression
 
 LENGTH_MAX: Final = 4096
