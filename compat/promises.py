@@ -49,6 +49,19 @@ def make_promises(bootstrap: str, promises: Promises, prefix: str) -> None:
         _write(bootstrap, promises, topic, group, consumer)
 
 
+def _commit(consumer: Consumer, place: TopicPartition) -> None:
+    """A server that has just made its offsets topic may need a moment."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            consumer.commit(offsets=[place], asynchronous=False)
+            return
+        except KafkaException as refusal:
+            if refusal.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def _write(bootstrap: str, promises: Promises, topic: str, group: str, consumer: Consumer) -> None:
     """Three transactions; the last one is never ended by its producer."""
     transactional_id = promises.transactional_ids[topic]
