@@ -46,7 +46,9 @@ class Doorman:
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None: ...
 
     def loaded(self, now_ms: int) -> Outcome:  # noqa: ARG002
-        return Outcome()
+        return Outcome(records=self.at_the_start, timers=[SetTimer("opening", 5, "clock")])
+
+    at_the_start: tuple[int, ...] = ()
 
 
 class House:
@@ -145,4 +147,14 @@ def test_a_timer_comes_through_when_nobody_else_may() -> None:
     house.comes("ann")
     house.comes("bob")
     house.time.advance(10)
-    assert [batch.records for batch in house.log.batches] == [(1,), (0,)]
+    assert [batch.records for batch in house.log.batches] == [(1,), (0,), (0,)]
+
+
+def test_a_load_whose_records_are_refused_keeps_its_timers(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Doorman, "at_the_start", (1,))
+    house.log.refuse = MessageTooLarge()
+    house.runtime.gained_now()
+    house.time.advance(5)
+    assert [batch.records for batch in house.log.batches] == [(0,)]

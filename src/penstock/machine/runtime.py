@@ -9,7 +9,7 @@ Whoever asked is answered at once, or parked under a ticket until the machine na
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
@@ -283,4 +283,9 @@ class Runtime(Generic[M]):
         if not batches:
             self._reader = None
             self._state = State.ACTIVE
-            self._perform(self._machine.loaded(self._clock.wall_ms()), None)
+            outcome = self._machine.loaded(self._clock.wall_ms())
+            if outcome.records:
+                # Apart: a log that refuses them must not cost the machine its timers.
+                self._perform(Outcome(outcome.records, volatile=outcome.volatile), None)
+            if self._state is State.ACTIVE:
+                self._perform(replace(outcome, records=()), None)
