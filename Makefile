@@ -39,7 +39,8 @@ check: $(VENV)/.dev
 # -- long ones: seeded sweeps, Apache Kafka's own tools (needs Java, Maven), the race against it
 
 sim: $(VENV)/.dev
-	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log -k "seed or crash or simulat"
+	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
+		-k "seed or crash or simulat or model"
 
 compat: $(VENV)/.dev
 	$(BIN)/python -m compat $(ONLY)

@@ -40,8 +40,9 @@ class Outcome:
     committed, or at once if there are none and everything the machine has seen is committed.
 
     `parked`: whoever asked is answered later, by an Answer with this ticket. `volatile`: handling
-    changed state that no record holds (who waits, who was heard of); if the records are refused,
-    the machine is rebuilt from its log, because that state spoke of them already.
+    changed state that no record holds (who waits, who was heard of), which speaks of the records
+    already. If the log refuses those, the machine gets the event `if_refused`, to take that back;
+    without one it is rebuilt from its log.
     """
 
     records: Sequence[Any] = ()
@@ -51,3 +52,4 @@ class Outcome:
     sends: Sequence[Any] = ()
     parked: Ticket | None = None
     volatile: bool = False
+    if_refused: Any = None

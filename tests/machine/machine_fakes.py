@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.machine.protocols import LogFollower
+from penstock.machine.protocols import LogFollower, LogUnreadable
 
 
 class FakeTime:
@@ -66,11 +66,16 @@ class FakeBatch:
 
 
 class FakeReader:
-    def __init__(self, batches: list[FakeBatch], per_slice: int) -> None:
+    def __init__(
+        self, batches: list[FakeBatch], per_slice: int, unreadable: LogUnreadable | None
+    ) -> None:
         self.batches = list(batches)
         self.per_slice = per_slice
+        self.unreadable = unreadable
 
     def next_slice(self) -> list[FakeBatch]:
+        if self.unreadable is not None:
+            raise self.unreadable
         found, self.batches = self.batches[: self.per_slice], self.batches[self.per_slice :]
         return found
 
@@ -83,6 +88,7 @@ class FakeLog:
     committed_offset: int = 0
     follower: LogFollower | None = None
     refuse: BaseException | None = None
+    unreadable: LogUnreadable | None = None
     per_slice: int = 3
 
     @property
@@ -98,7 +104,7 @@ class FakeLog:
         return batch
 
     def read(self) -> FakeReader:
-        return FakeReader(self.batches, self.per_slice)
+        return FakeReader(self.batches, self.per_slice, self.unreadable)
 
     def follow(self, follower: LogFollower) -> None:
         self.follower = follower

@@ -1,5 +1,6 @@
 """Those who are answered later: tickets, sends, and what a refused append does to them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +13,13 @@ from penstock.errors import (
     NotCoordinator,
     ThrottlingQuotaExceeded,
 )
+from penstock.machine.protocols import LogUnreadable
 from penstock.machine.runtime import Runtime, State
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    ticket: str
 
 
 class Doorman:
@@ -29,6 +36,10 @@ class Doorman:
             return Outcome(timers=[SetTimer("t", 10, "clock")])
         if event == "clock":
             return Outcome(records=[0])
+        if isinstance(event, TakeBack):
+            return Outcome(answers=[Answer(event.ticket, "come again")])
+        if event == "eve":  # whose record has somebody who can take it back
+            return Outcome(records=[1], parked="eve", if_refused=TakeBack("eve"))
         if self.waiting is None:
             self.waiting = event
             return Outcome(parked=event)
@@ -67,6 +78,7 @@ class House:
             when_lost=NotCoordinator,
             when_full=ThrottlingQuotaExceeded,
             send=lambda sent: self.heard.append(("sent", sent)),
+            unreadable=lambda problem: self.heard.append(("unreadable", str(problem))),
             parked_max=parked_max,
         )
         self.runtime.gained_now()
@@ -158,3 +170,21 @@ def test_a_load_whose_records_are_refused_keeps_its_timers(
     house.runtime.gained_now()
     house.time.advance(5)
     assert [batch.records for batch in house.log.batches] == [(0,)]
+
+
+def test_a_machine_that_can_take_a_refused_record_back_is_not_rebuilt(house: House) -> None:
+    house.comes("ann")
+    house.log.refuse = MessageTooLarge()
+    house.comes("eve")
+    assert house.heard == [("eve", "come again")]
+    assert house.runtime.machine.waiting == "ann"
+
+
+def test_a_log_that_cannot_be_read_leaves_its_machine_away_and_says_so() -> None:
+    house = House()
+    house.log.lose(keep=0)
+    house.log.unreadable = LogUnreadable("nobody knows this")
+    house.runtime.gained()
+    house.time.turn()
+    assert house.heard == [("unreadable", "nobody knows this")]
+    assert house.runtime.state is State.INACTIVE

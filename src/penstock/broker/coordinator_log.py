@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.coordinator.batches import decode, encode
 from penstock.coordinator.records import EndMarker
 from penstock.errors import KafkaError
-from penstock.machine.protocols import LogFollower
+from penstock.machine.protocols import LogFollower, LogUnreadable
 from penstock.wire.batch import (
     ABORT_MARKER,
+    BASE_OFFSET,
     COMMIT_MARKER,
     HEADER,
     LAST_OFFSET_DELTA,
@@ -17,8 +18,10 @@ from penstock.wire.batch import (
     LENGTH,
     LENGTH_OVERHEAD,
     MAX_TIMESTAMP,
+    Header,
     batch_headers,
 )
+from penstock.wire.primitives import Malformed
 from penstock.wire.records.coordinator import Family
 
 if TYPE_CHECKING:
@@ -103,6 +106,7 @@ class CoordinatorReader:
     """Everything in the partition, from its start to where it ended when the reading began."""
 
     def __init__(self, partition: "Partition", family: Family) -> None:
+        self._partition = partition
         self._log = partition.log
         self._family = family
         self._next = self._log.start_offset
@@ -118,10 +122,20 @@ class CoordinatorReader:
         loaded: list[LoadedBatch] = []
         for position, header in batch_headers(data):
             size = header[LENGTH] + LENGTH_OVERHEAD
-            end_offset = header[0] + header[LAST_OFFSET_DELTA] + 1
-            records = decode(self._family, data[position : position + size], header)
+            end_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
+            records = self._decode(data[position : position + size], header)
             loaded.append(
                 LoadedBatch(records, end_offset, header[LEADER_EPOCH], header[MAX_TIMESTAMP])
             )
             self._next = end_offset
         return loaded
+
+    def _decode(self, batch: memoryview, header: Header) -> Sequence[Any]:
+        try:
+            return decode(self._family, batch, header)
+        except (Malformed, KafkaError) as problem:
+            raise LogUnreadable(
+                f"{self._partition} cannot be loaded: its batch at offset {header[BASE_OFFSET]} is"
+                f" not understood ({problem}). What it coordinates is not served. Start the node"
+                " with a version that knows this record, or restore the partition from a copy."
+            ) from problem

@@ -109,6 +109,7 @@ class Coordinators:
             when_lost=lambda: NotCoordinator("this node does not coordinate it any more"),
             when_full=lambda: CoordinatorNotAvailable("too many requests wait for the disk"),
             send=lambda effect: self.markers.perform(effect, runtime),
+            unreadable=lambda problem: log.error("%s", problem),
         )
         return runtime
 
@@ -143,6 +144,7 @@ class Coordinators:
             self.view.brokers_changed()
         if delta.topics and self.groups:
             event = TopicsChanged(delta.topics, delta.deleted_topics)
+            # One that is loading refuses it, and looks for itself when it is done.
             for runtime in list(self.groups.values()):
                 runtime.submit(event)
 

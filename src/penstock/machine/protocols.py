@@ -10,15 +10,21 @@ from typing import Any, Protocol
 from penstock.effects import Outcome
 
 
+class LogUnreadable(Exception):
+    """A log holds what nobody here understands; the text says where and what to do."""
+
+
 class Machine(Protocol):
-    """State that is nothing but the sum of its records."""
+    """State that is the sum of its records, and a little beside it that dies with the machine: who
+    waits, who was heard of, what was said last."""
 
     def handle(self, event: Any, now_ms: int) -> Outcome:
-        """Decide, and change nothing. A KafkaError is an answer like any other."""
+        """Decide. Changes no durable state; if it changes the other kind and writes records, it
+        says so (see Outcome.volatile). A KafkaError is an answer like any other."""
         ...
 
     def replay(self, record: Any) -> None:
-        """Take in one record. The only thing that changes state."""
+        """Take in one record. The only thing that changes durable state."""
         ...
 
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
@@ -47,7 +53,8 @@ class LogReader(Protocol):
     """Reads everything a machine has to replay, in slices."""
 
     def next_slice(self) -> Sequence[Batch]:
-        """The next few batches, empty at the end. After Cold, warm the range and ask again."""
+        """The next few batches, empty at the end. After Cold, warm the range and ask again.
+        LogUnreadable: there is no way past it."""
         ...
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
-from penstock.effects import CancelTimer, Outcome, SetTimer, Ticket
+from penstock.effects import Answer, CancelTimer, Outcome, SetTimer, Ticket
 from penstock.errors import KafkaError, KafkaStorageError
-from penstock.machine.protocols import LogReader, Machine, ReplicatedLog
+from penstock.machine.protocols import LogReader, LogUnreadable, Machine, ReplicatedLog
 from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
 
 M = TypeVar("M", bound=Machine)
@@ -46,7 +46,8 @@ class Runtime(Generic[M]):
     """One machine, one log.
 
     `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
-    before the replies that waited for it leave; `send` performs what a machine sends.
+    before the replies that waited for it leave; `send` performs what a machine sends;
+    `unreadable` hears that a log cannot be loaded: its machine stays away.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Runtime(Generic[M]):
         when_full: Callable[[], KafkaError],
         before_release: Callable[[int], None] | None = None,
         send: Callable[[Any], None] | None = None,
+        unreadable: Callable[[LogUnreadable], None] = lambda _problem: None,
         parked_max: int = PARKED_MAX,
     ) -> None:
         self._make = make
@@ -72,6 +74,7 @@ class Runtime(Generic[M]):
         self._when_full = when_full
         self._before_release = before_release
         self._send = send
+        self._unreadable = unreadable
         self._parked_max = parked_max
         self._state = State.INACTIVE
         self._machine = make()
@@ -115,6 +118,9 @@ class Runtime(Generic[M]):
             try:
                 batch = self._log.append(outcome.records)
             except KafkaError as error:
+                if outcome.if_refused is not None:
+                    self._take_back(outcome, error, done)
+                    return
                 if outcome.volatile or outcome.answers or outcome.parked is not None:
                     self._rebuild(error, done)
                     return
@@ -143,6 +149,18 @@ class Runtime(Generic[M]):
             if (waiting := self._tickets.pop(answer.ticket, None)) is not None
         ]
         self._parked.append(_Parked(offset, outcome, self._clock.mono_ms(), done, answered))
+
+    def _take_back(self, outcome: Outcome, error: KafkaError, done: Reply | None) -> None:
+        """The log refused what the machine already counts on: it knows what to forget."""
+        refused = Outcome(
+            reply=error,
+            answers=[Answer(answer.ticket, error) for answer in outcome.answers],
+            parked=outcome.parked,
+        )
+        self._park(self._seen, refused, done)
+        undone = self._machine.handle(outcome.if_refused, self._clock.wall_ms())
+        assert not undone.records, "what takes a refused record back writes none"
+        self._perform(undone, None)
 
     def _rebuild(self, error: KafkaError, done: Reply | None) -> None:
         """The log refused what the machine already counts on: begin again from what it holds."""
@@ -258,6 +276,10 @@ class Runtime(Generic[M]):
                 self._load_slice()
             except Cold as cold:
                 cold.file.warm(cold.position, cold.size, warmed)
+                return
+            except LogUnreadable as problem:
+                self._unreadable(problem)
+                self._drop(self._when_lost())
                 return
             if self._state is State.LOADING:
                 self._timers.soon(load)

@@ -38,6 +38,13 @@ class SyncOver:
     group_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class RecordRefused:
+    """No timer, but told in the same way: the log did not take the group's record."""
+
+    group_id: str
+
+
 def session_timer(group_id: str, member_id: str) -> str:
     # Both may hold any character: quoted, no two pairs make one name.
     return f"classic session {group_id!r} {member_id!r}"

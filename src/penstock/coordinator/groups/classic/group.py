@@ -126,6 +126,7 @@ class ClassicGroup:
         self.join_alarm: InitialDelayOver | JoinOver | None = None
         self.sync_alarm: SyncOver | None = None
         self.written: Record | None = None  # what is in memory already when it is replayed
+        self.stored: Record | None = None  # what the log holds of it
 
     # What every group can be asked
 

@@ -5,6 +5,7 @@ from typing import Any
 from penstock.coordinator.groups.classic.alarms import (
     InitialDelayOver,
     JoinOver,
+    RecordRefused,
     SessionOver,
     SyncOver,
     join_timer,
@@ -52,6 +53,7 @@ class Turn:
         self._ticket = ticket
         self._parked: Ticket | None = None
         self._records: list[Record] = []
+        self._if_refused: RecordRefused | None = None
         self._timers: list[SetTimer | CancelTimer] = []
         self._answers: list[Answer] = []
 
@@ -63,12 +65,14 @@ class Turn:
             answers=self._answers,
             parked=self._parked,
             volatile=bool(self._records),
+            if_refused=self._if_refused,
         )
 
     def write(self, group: ClassicGroup, record: Record) -> None:
         """What the group in memory is already."""
         group.written = record
         self._records.append(record)
+        self._if_refused = RecordRefused(group.group_id)
 
     @property
     def writes(self) -> bool:
@@ -124,6 +128,9 @@ class Turn:
 
     def unwatch(self, group: ClassicGroup, member_id: str) -> None:
         self._timers.append(CancelTimer(session_timer(group.group_id, member_id)))
+
+    def cancel_all(self, group: ClassicGroup) -> None:
+        self._timers.extend(timers_of(group))
 
     def await_joins(self, group: ClassicGroup, after_ms: int) -> None:
         self._await_joins(group, after_ms, JoinOver(group.group_id))

@@ -9,6 +9,7 @@ from penstock.coordinator.groups.classic import rebalance
 from penstock.coordinator.groups.classic.alarms import (
     InitialDelayOver,
     JoinOver,
+    RecordRefused,
     SessionOver,
     SyncOver,
 )
@@ -22,7 +23,7 @@ from penstock.coordinator.groups.group import GroupState
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import Record
 from penstock.effects import Outcome
-from penstock.errors import NONE, RebalanceInProgress, UnknownMemberId
+from penstock.errors import NONE, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.records.group import GroupMetadataKey, GroupMetadataValue
 
@@ -81,6 +82,8 @@ class ClassicWork:
 
     def woken(self, event: Any, now_ms: int) -> Outcome | None:
         """None if this is no timer of a classic group."""
+        if isinstance(event, RecordRefused):
+            return self._take_back(event.group_id, now_ms)
         if not isinstance(event, SessionOver | InitialDelayOver | JoinOver | SyncOver):
             return None
         group = self._state.groups.get(event.group_id)
@@ -98,6 +101,25 @@ class ClassicWork:
                 rebalance.sync_over(group, turn, self._settings)
         return turn.outcome()
 
+    def _take_back(self, group_id: str, now_ms: int) -> Outcome:
+        """The group is again what the log holds of it; whoever waits asks again. Its neighbours
+        hear nothing of it."""
+        group = self._state.groups.pop(group_id)
+        assert isinstance(group, ClassicGroup), "only classic groups write so"
+        turn = self._turn(now_ms)
+        for member_id in list(group.joining):
+            turn.refuse_join(group, member_id, CoordinatorNotAvailable, member_id)
+        for member_id in list(group.syncing):
+            turn.refuse_sync(group, member_id, CoordinatorNotAvailable)
+        turn.cancel_all(group)
+        if group.stored is not None:
+            self.replay(group.stored)
+            restored = self._state.groups[group_id]
+            assert isinstance(restored, ClassicGroup), "of a record of its own kind"
+            for member in restored.members.values():
+                turn.watch(restored, member)
+        return turn.outcome()
+
     # Records
 
     def replay(self, record: Record) -> None:
@@ -106,8 +128,10 @@ class ClassicWork:
         known = self._state.groups.get(key.group)
         if isinstance(known, ClassicGroup) and known.written is record:
             known.written = None  # we said so ourselves, and members may have moved on already
+            known.stored = record
         elif isinstance(value, GroupMetadataValue):
-            self._state.groups[key.group] = group_of(key.group, value)
+            self._state.groups[key.group] = group = group_of(key.group, value)
+            group.stored = record
         elif isinstance(known, ClassicGroup):
             known.state = ClassicState.DEAD
             del self._state.groups[key.group]
