@@ -212,10 +212,14 @@ class Loop:
         return min(max(0.0, self._timers[0][0] - self.mono_ms()), TURN_WAIT_MS_MAX)
 
     def _run_due_timers(self) -> None:
+        """Those that are due now. One that such a call sets comes in a later turn, even if it is
+        due already: a timer that sets itself again must not keep the sockets waiting."""
         now_ms = self.mono_ms()
         timers = self._timers
+        due = []
         while timers and timers[0][0] <= now_ms:
-            timer = heapq.heappop(timers)[2]
+            due.append(heapq.heappop(timers)[2])
+        for timer in due:
             if timer.call is not None:
                 timer.call()
 
