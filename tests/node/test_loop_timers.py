@@ -22,8 +22,8 @@ def test_a_timer_that_another_one_cancels_in_the_same_turn_does_not_run() -> Non
     loop = Loop()
     ran: list[str] = []
     due = loop.mono_ms()
-    loop.at(due, lambda: second.cancel())
     second = loop.at(due, lambda: ran.append("second"))
+    loop.at(due - 1, second.cancel)
     loop.at(due, loop.stop)
     loop.run()
     loop.close()
