@@ -10,6 +10,16 @@ def test_a_topic_key_names_the_broker_keys_behind_it() -> None:
     assert row["from"] == "log.retention.ms, log.retention.minutes, log.retention.hours"
 
 
+def test_a_group_key_names_the_broker_keys_behind_it() -> None:
+    (row,) = run("config", "explain", "consumer.session.timeout.ms", "--format", "json").json
+    assert row["scope"] == "group"
+    assert row["default"] == "45000"
+    assert row["from"] == "group.consumer.session.timeout.ms"
+    assert row["allowed"] == (
+        "at least 1; group.consumer.min.session.timeout.ms to group.consumer.max.session.timeout.ms"
+    )
+
+
 def test_a_broker_key_says_how_to_set_it() -> None:
     ran = run("config", "explain", "log.retention.hours")
     assert ran.code == 0

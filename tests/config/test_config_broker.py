@@ -38,7 +38,6 @@ def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig.of({"broker.id": "4"}).node_id == 4
     assert BrokerConfig.of({"broker.id": "4"}).get("node.id") == 4
     assert BrokerConfig.of({"node.id": "4"}).source("broker.id") is Source.STATIC_BROKER
-    assert BrokerConfig.of({"broker.id": "-1"}).node_id == 1
     assert "two names of one number" in refusal(broker_id="4", node_id="5")
 
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config.table import BROKER_KEYS, TOPIC_KEYS
+from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.config.values import to_text
 
 with (Path(__file__).parent / "kafka_4_3_keys.tsv").open() as _file:
     ROWS = list(csv.DictReader(_file, delimiter="\t"))
+
+TABLES = {"broker": BROKER_KEYS, "topic": TOPIC_KEYS, "group": GROUP_KEYS}
 
 # Keys whose default differs, and why.
 OWN_DEFAULTS = {
@@ -33,7 +35,7 @@ OWN_KEYS = {
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['scope']}-{row['name']}")
 def test_a_key_has_kafkas_type_default_and_mode(row: dict[str, str]) -> None:
-    key = (BROKER_KEYS if row["scope"] == "broker" else TOPIC_KEYS)[row["name"]]
+    key = TABLES[row["scope"]][row["name"]]
     assert key.type.name == row["type"]
     if row["scope"] == "broker":
         assert key.mode.value == row["mode"]
@@ -43,6 +45,7 @@ def test_a_key_has_kafkas_type_default_and_mode(row: dict[str, str]) -> None:
 
 
 def test_there_are_no_other_keys_than_kafkas_and_the_named_ones() -> None:
-    theirs = {row["name"] for row in ROWS if row["scope"] == "broker"}
-    assert set(BROKER_KEYS) - theirs == OWN_KEYS
-    assert {row["name"] for row in ROWS if row["scope"] == "topic"} == set(TOPIC_KEYS)
+    theirs = {scope: {row["name"] for row in ROWS if row["scope"] == scope} for scope in TABLES}
+    assert set(BROKER_KEYS) - theirs["broker"] == OWN_KEYS
+    assert theirs["topic"] == set(TOPIC_KEYS)
+    assert theirs["group"] == set(GROUP_KEYS)

@@ -8,14 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config import keys_topic, table
+from penstock.config import keys_group, keys_topic, table
 from penstock.config.key import Effect, Key, ValueType
 from penstock.config.reference import reference
-from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, find_broker_key, nearest, retired
+from penstock.config.table import (
+    BROKER_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    find_broker_key,
+    nearest,
+    retired,
+)
 from penstock.config.values import parse, to_text
 from penstock.errors import InvalidConfig
 
-EVERY_KEY = [*BROKER_KEYS.values(), *TOPIC_KEYS.values()]
+EVERY_KEY = [*BROKER_KEYS.values(), *TOPIC_KEYS.values(), *GROUP_KEYS.values()]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 
@@ -42,7 +49,8 @@ def test_a_key_without_effect_says_so() -> None:
 
 def test_no_key_is_in_two_tables() -> None:
     modules = [m for name, m in vars(table).items() if name.startswith("keys_")]
-    names = [key.name for m in modules if m is not keys_topic for key in m.KEYS]
+    of_brokers = [m for m in modules if m not in (keys_topic, keys_group)]
+    names = [key.name for m in of_brokers for key in m.KEYS]
     assert len(names) == len(set(names)) == len(BROKER_KEYS)
 
 

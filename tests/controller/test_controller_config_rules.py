@@ -8,6 +8,7 @@ from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, Config
 from penstock.errors import InvalidConfig
 
 ORDERS = ConfigResource(TOPIC, "orders")
+READERS = ConfigResource(GROUP, "readers")
 
 
 @pytest.fixture
@@ -18,7 +19,8 @@ def rules() -> TableRules:
 def test_legal_values_pass(rules: TableRules) -> None:
     rules.validate(ORDERS, {"retention.ms": "1", "cleanup.policy": None}, {"retention.ms": "1"})
     rules.validate(EVERY_BROKER, {"log.cleaner.threads": "2"}, {"log.cleaner.threads": "2"})
-    rules.validate(ConfigResource(GROUP, "g"), {"anything": "1"}, {"anything": "1"})
+    rules.validate(READERS, {"consumer.session.timeout.ms": "50000"}, {"from.the.future": "x"})
+    rules.validate(READERS, {"from.the.future": None}, {})
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,10 @@ def test_legal_values_pass(rules: TableRules) -> None:
         (ORDERS, "no.such.key", "1"),
         (EVERY_BROKER, "no.such.key", "1"),
         (EVERY_BROKER, "log.dirs", "/elsewhere"),
+        (EVERY_BROKER, "group.consumer.assignment.interval.ms", "15001"),
+        (READERS, "no.such.key", "1"),
+        (READERS, "consumer.session.timeout.ms", "x"),
+        (READERS, "consumer.session.timeout.ms", "44999"),
     ],
 )
 def test_others_do_not(rules: TableRules, resource: ConfigResource, name: str, value: str) -> None:
@@ -41,6 +47,13 @@ def test_values_must_fit_together(rules: TableRules) -> None:
         rules.validate(ORDERS, {"max.compaction.lag.ms": "5"}, after)
 
 
+def test_a_groups_value_must_fit_to_what_is_set_already() -> None:
+    rules = TableRules(BrokerConfig.of({"group.consumer.min.session.timeout.ms": "10000"}))
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    with pytest.raises(InvalidConfig, match="must be above"):
+        rules.validate(READERS, {heartbeat: "12000"}, {session: "11000", heartbeat: "12000"})
+
+
 def test_what_another_release_has_set_forbids_nothing(rules: TableRules) -> None:
     rules.validate(ORDERS, {"retention.ms": "1"}, {"retention.ms": "1", "from.the.future": "x"})
 
@@ -49,6 +62,8 @@ def test_lists_and_their_defaults(rules: TableRules) -> None:
     assert rules.is_list(TOPIC, "cleanup.policy")
     assert not rules.is_list(TOPIC, "retention.ms")
     assert not rules.is_list(BROKER, "no.such.key")
+    assert not rules.is_list(GROUP, "group.consumer.assignors")
+    assert rules.default(GROUP, "consumer.session.timeout.ms") == "45000"
     assert rules.default(TOPIC, "cleanup.policy") == "delete"
 
 

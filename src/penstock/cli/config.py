@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from penstock.config.key import Key
 
 app = typer.Typer(
-    help="Show, change and explain the settings of topics and brokers.", no_args_is_help=True
+    help="Show, change and explain the settings of topics, groups and brokers.",
+    no_args_is_help=True,
 )
 
 SOURCES = {
@@ -38,24 +39,31 @@ SOURCES = {
     3: "dynamic, all brokers",
     4: "static broker",
     5: "default",
+    8: "group",
 }
 SOURCE_DEFAULT = 5
 
 TopicOption = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="A topic.")]
+GroupOption = Annotated[str | None, typer.Option("--group", metavar="NAME", help="A group.")]
 BrokerOption = Annotated[int | None, typer.Option("--broker", metavar="ID", help="One broker.")]
 AllBrokersOption = Annotated[bool, typer.Option("--all-brokers", help="All brokers at once.")]
 Keys = Annotated[list[str], typer.Argument(metavar="KEY")]
 
 
-def _resource(topic: str | None, broker: int | None, all_brokers: bool) -> "Resource":
+def _resource(
+    topic: str | None, group: str | None, broker: int | None, all_brokers: bool
+) -> "Resource":
     from penstock.client.values import Resource, ResourceType
 
-    if (topic is not None) + (broker is not None) + all_brokers != 1:
+    if (topic is not None) + (group is not None) + (broker is not None) + all_brokers != 1:
         raise CommandFailed(
-            "say whose settings: one of --topic NAME, --broker ID, --all-brokers", ExitCode.USAGE
+            "say whose settings: one of --topic NAME, --group NAME, --broker ID, --all-brokers",
+            ExitCode.USAGE,
         )
     if topic is not None:
         return Resource(ResourceType.TOPIC, topic)
+    if group is not None:
+        return Resource(ResourceType.GROUP, group)
     return Resource(ResourceType.BROKER, "" if broker is None else str(broker))
 
 
@@ -65,6 +73,7 @@ def describe(
     keys: Annotated[list[str], typer.Argument(metavar="KEY")] = [],  # noqa: B006
     *,
     topic: TopicOption = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
     everything: Annotated[
@@ -74,7 +83,7 @@ def describe(
     form: FormatOption = None,
 ) -> None:
     """Show settings: those that somebody set, unless keys are named or --all is given."""
-    resource = _resource(topic, broker, all_brokers)
+    resource = _resource(topic, group, broker, all_brokers)
     with connect(bootstrap_of(context, bootstrap)) as admin:
         values = admin.describe_configs([resource], keys=keys or None)[resource]
         unknown = unknown_keys(admin, resource, keys)
@@ -114,17 +123,18 @@ def set_keys(
     settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
     *,
     topic: TopicOption = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
     bootstrap: BootstrapOption = None,
     form: FormatOption = None,
 ) -> None:
-    """Set keys of a topic, of one broker, or of all brokers."""
+    """Set keys of a topic, of a group, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
     said = key_values(settings, "set")
     changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
-    resource = _resource(topic, broker, all_brokers)
+    resource = _resource(topic, group, broker, all_brokers)
     _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
     note_without_effect(resource, said)
 
@@ -135,6 +145,7 @@ def unset(
     keys: Keys,
     *,
     topic: TopicOption = None,
+    group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
     bootstrap: BootstrapOption = None,
@@ -144,7 +155,7 @@ def unset(
     from penstock.client.values import ConfigChange, Operation
 
     changes = [ConfigChange(key, Operation.DELETE) for key in keys]
-    resource = _resource(topic, broker, all_brokers)
+    resource = _resource(topic, group, broker, all_brokers)
     _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
 
 
@@ -181,12 +192,15 @@ def explain(context: typer.Context, keys: Keys, form: FormatOption = None) -> No
 
 def _explained(name: str) -> list[dict[str, Json]]:
     from penstock.config.environment import variable_of_key
-    from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, nearest, retired
+    from penstock.config.keys_group import allowed_text
+    from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS, nearest, retired
 
     rows: list[dict[str, Json]] = []
     if (key := TOPIC_KEYS.get(name)) is not None:
-        behind = ", ".join(each for each, _ in key.synonyms) or None
-        rows.append({**_explained_key(key, "topic"), "from": behind})
+        rows.append({**_explained_key(key, "topic"), "from": _behind(key)})
+    if (key := GROUP_KEYS.get(name)) is not None:
+        limited: dict[str, Json] = {"allowed": allowed_text(key) or None, "from": _behind(key)}
+        rows.append({**_explained_key(key, "group"), **limited})
     if (key := BROKER_KEYS.get(name)) is not None:
         more: dict[str, Json] = {"changes": key.mode.value, "environment": variable_of_key(name)}
         rows.append({**_explained_key(key, "broker"), **more})
@@ -194,9 +208,13 @@ def _explained(name: str) -> list[dict[str, Json]]:
         return rows
     if (gone := retired(name)) is not None:
         raise CommandFailed(f"{name}: {gone.way_out}")
-    near = nearest(name, {**BROKER_KEYS, **TOPIC_KEYS})
+    near = nearest(name, {**BROKER_KEYS, **TOPIC_KEYS, **GROUP_KEYS})
     hint = f"; did you mean {near}?" if near else ""
     raise CommandFailed(f"{name} is not a known key{hint}")
+
+
+def _behind(key: "Key") -> str | None:
+    return ", ".join(name for name, _ in key.synonyms) or None
 
 
 def _explained_key(key: "Key", scope: str) -> dict[str, Json]:

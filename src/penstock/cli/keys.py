@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 def _key(resource: "Resource", name: str) -> "Key | None":
     from penstock.client.values import ResourceType
-    from penstock.config.table import TOPIC_KEYS, find_broker_key
+    from penstock.config.table import GROUP_KEYS, TOPIC_KEYS, find_broker_key
 
-    return TOPIC_KEYS.get(name) if resource.type is ResourceType.TOPIC else find_broker_key(name)
+    match resource.type:
+        case ResourceType.TOPIC:
+            return TOPIC_KEYS.get(name)
+        case ResourceType.GROUP:
+            return GROUP_KEYS.get(name)
+        case ResourceType.BROKER:
+            return find_broker_key(name)
 
 
 def unknown_keys(
@@ -28,7 +34,7 @@ def unknown_keys(
     has mistyped one is helped by that.
     """
     from penstock.client.values import ResourceType
-    from penstock.config.check import unknown_broker_key, unknown_topic_key
+    from penstock.config.check import unknown_broker_key, unknown_group_key, unknown_topic_key
 
     strange = [name for name in names if _key(resource, name) is None]
     if not strange:
@@ -37,8 +43,12 @@ def unknown_keys(
     if isinstance(found, KafkaError):
         raise found
     told = {each.name for each in found}
-    refusal = unknown_topic_key if resource.type is ResourceType.TOPIC else unknown_broker_key
-    return {name: refusal(name) for name in strange if name not in told}
+    refusals = {
+        ResourceType.TOPIC: unknown_topic_key,
+        ResourceType.GROUP: unknown_group_key,
+        ResourceType.BROKER: unknown_broker_key,
+    }
+    return {name: refusals[resource.type](name) for name in strange if name not in told}
 
 
 def note_without_effect(resource: "Resource", settings: Mapping[str, str]) -> None:

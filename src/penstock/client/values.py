@@ -10,16 +10,18 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Resource(NamedTuple):
-    """A topic or a broker; a broker without a name stands for all of them."""
+    """A topic, a broker or a group; a broker without a name stands for all of them."""
 
     type: ResourceType
     name: str
 
     def __str__(self) -> str:
-        return f"{self.type.name.lower()} {self.name}" if self.name else "all brokers"
+        every_broker = self.type is ResourceType.BROKER and not self.name
+        return "all brokers" if every_broker else f"{self.type.name.lower()} {self.name}"
 
 
 class Broker(NamedTuple):

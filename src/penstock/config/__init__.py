@@ -9,6 +9,8 @@ from penstock.config.check import (
     check_dynamic,
     validate_broker_config,
     validate_dynamic_broker_config,
+    validate_group_default,
+    validate_group_overrides,
     validate_topic_config,
     validate_topic_overrides,
 )
@@ -16,16 +18,19 @@ from penstock.config.describe import (
     Described,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
 )
+from penstock.config.group import GroupConfig
 from penstock.config.key import Effect, Key, Mode, Value, ValueType
 from penstock.config.listeners import Address, Listener, Voter
 from penstock.config.load import ConfigRefused, ConfigText, Loaded, load
-from penstock.config.table import BROKER_KEYS, TOPIC_KEYS
+from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.config.topic import TopicConfig, topic_config
 
 __all__ = [
     "BROKER_KEYS",
+    "GROUP_KEYS",
     "TOPIC_KEYS",
     "Address",
     "BrokerConfig",
@@ -33,6 +38,7 @@ __all__ = [
     "ConfigText",
     "Described",
     "Effect",
+    "GroupConfig",
     "Key",
     "Listener",
     "Loaded",
@@ -48,11 +54,14 @@ __all__ = [
     "check_dynamic",
     "describe_broker",
     "describe_cluster_default",
+    "describe_group",
     "describe_topic",
     "load",
     "topic_config",
     "validate_broker_config",
     "validate_dynamic_broker_config",
+    "validate_group_default",
+    "validate_group_overrides",
     "validate_topic_config",
     "validate_topic_overrides",
 ]

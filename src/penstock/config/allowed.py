@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from penstock.config.key import Value
+from penstock.config.key import LONG_MAX, Value
 
 
 class Between(NamedTuple):
@@ -85,6 +85,42 @@ class ThrottledReplicas(NamedTuple):
 
     def text(self) -> str:
         return "'*' or a list of partition:broker pairs"
+
+
+class OffsetReset(NamedTuple):
+    """Where a reader without a place begins; a duration as Java reads them, not negative."""
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, str), "it is a word"
+        if value in ("earliest", "latest"):
+            return None
+        word, _, text = value.partition(":")
+        seconds = _java_seconds(text) if word == "by_duration" else None
+        if seconds is not None and 0 <= seconds <= LONG_MAX:
+            return None
+        return f"must be {self.text()}"
+
+    def text(self) -> str:
+        return "earliest, latest or by_duration:PnDTnHnMn.nS"
+
+
+_JAVA_DURATION = (
+    r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?"
+    r"(?:([-+]?\d+(?:\.\d{0,9})?)S)?)?"
+)
+
+
+def _java_seconds(text: str) -> float | None:
+    """The seconds of a duration such as P1DT2H3M4.5S; None if it is none."""
+    match = re.fullmatch(_JAVA_DURATION, text.replace(",", "."), re.ASCII | re.IGNORECASE)
+    if match is None:
+        return None
+    sign, days, hours, minutes, seconds = match.groups()
+    parts = (days, 86_400), (hours, 3_600), (minutes, 60), (seconds, 1)
+    if all(part is None for part, _ in parts):
+        return None
+    total = sum(float(part or 0) * factor for part, factor in parts)
+    return -total if sign == "-" else total
 
 
 def at_least(low: int) -> Between:

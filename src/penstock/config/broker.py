@@ -33,6 +33,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Setting(NamedTuple):
@@ -76,7 +77,7 @@ class BrokerConfig(ConfigView):
     def _mirror_node_id(self) -> None:
         """Whoever asks for either name of the node's number gets what was set as the other."""
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
-            if name in self._static and other not in self._static and self._values[name] != -1:
+            if name in self._static and other not in self._static:
                 self._static[other] = self._static[name]
                 self._values[other] = self._values[name]
 
@@ -211,7 +212,7 @@ class BrokerConfig(ConfigView):
     def node_id(self) -> int:
         for name in ("node.id", "broker.id"):
             value = self._values.get(name)
-            if isinstance(value, int) and value >= 0:
+            if isinstance(value, int):
                 return value
         return NODE_ID_DEFAULT
 

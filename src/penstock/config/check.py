@@ -1,17 +1,25 @@
 """Checks across keys: values that are fine alone and not together.
 
-Each check raises InvalidConfig; `broker_problems` runs them all, so that a start tells everything
-that is wrong at once.
+Each check raises WrongSetting; `broker_problems` runs them all, so that a start tells everything
+that is wrong at once, and where it stands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.config.broker import BrokerConfig
-from penstock.config.key import Mode
+from penstock.config.group import GroupConfig
+from penstock.config.key import Key, Mode, Value
+from penstock.config.keys_group import LIMITS, SESSIONS, Limits
 from penstock.config.listeners import EVERY_INTERFACE, check_served
-from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, find_broker_key, nearest
+from penstock.config.table import (
+    BROKER_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    find_broker_key,
+    nearest,
+)
 from penstock.config.topic import TopicConfig
-from penstock.config.values import parse
+from penstock.config.values import WrongSetting, parse, refused
 from penstock.errors import InvalidConfig
 
 
@@ -28,19 +36,30 @@ def broker_problems(config: BrokerConfig) -> list[str]:
     for check in _CHECKS:
         try:
             check(config)
-        except InvalidConfig as problem:
+        except WrongSetting as problem:
+            told = _place(config, problem) + problem.message
             # Several checks may stumble over the same bad text.
-            if problem.message not in problems:
-                problems.append(problem.message)
+            if told not in problems:
+                problems.append(told)
     return problems
+
+
+def _place(config: BrokerConfig, problem: WrongSetting) -> str:
+    for key in problem.keys:
+        for name in (key, *(weaker for weaker, _ in BROKER_KEYS[key].synonyms)):
+            if name in config.static:
+                return f"{config.static[name].where}: "
+    return ""
 
 
 def _check_node_id(config: BrokerConfig) -> None:
     node_id, broker_id = config.static.get("node.id"), config.static.get("broker.id")
-    if node_id is None or broker_id is None or int(broker_id.text) < 0:
+    if node_id is None or broker_id is None:
         return
+    if int(broker_id.text) < 0:  # the default is -1, which is no number for a node either
+        raise WrongSetting(f"broker.id = {broker_id.text!r}: must be at least 0", "broker.id")
     if int(node_id.text) != int(broker_id.text):
-        raise InvalidConfig(
+        raise WrongSetting(
             f"node.id is {node_id.text} ({node_id.where}) but broker.id is {broker_id.text} "
             f"({broker_id.where}): they are two names of one number; set only node.id"
         )
@@ -48,29 +67,32 @@ def _check_node_id(config: BrokerConfig) -> None:
 
 def _check_listeners(config: BrokerConfig) -> None:
     if not config.listeners:
-        raise InvalidConfig("listeners is empty; e.g. listeners=PLAINTEXT://:9092")
+        raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
     check_served(config.listeners)
 
 
 def _check_roles(config: BrokerConfig) -> None:
     if config.is_broker and not config.broker_listeners:
-        raise InvalidConfig(
+        raise WrongSetting(
             "process.roles has broker, but every one of listeners is in controller.listener.names;"
-            " add one for clients, e.g. PLAINTEXT://:9092"
+            " add one for clients, e.g. PLAINTEXT://:9092",
+            "listeners",
         )
     if config.is_controller:
         _check_controller_listeners(config)
         return
     if config.controller_listeners:
         names = ", ".join(each.name for each in config.controller_listeners)
-        raise InvalidConfig(
+        raise WrongSetting(
             f"process.roles has no controller, but listeners has {names}, which is in "
-            "controller.listener.names; remove it from listeners"
+            "controller.listener.names; remove it from listeners",
+            "listeners",
         )
     if not config.voters and not config.bootstrap_controllers:
-        raise InvalidConfig(
+        raise WrongSetting(
             "process.roles has no controller and nothing says where one is; set "
-            "controller.quorum.bootstrap.servers=host:port"
+            "controller.quorum.bootstrap.servers=host:port",
+            "process.roles",
         )
 
 
@@ -78,14 +100,19 @@ def _check_controller_listeners(config: BrokerConfig) -> None:
     if config.controller_listeners or (config.sole_voter and config.is_broker):
         return
     if not config.controller_listener_names:
-        raise InvalidConfig(
+        raise WrongSetting(
             "process.roles has controller and other nodes take part, but no listener is for them; "
-            "set controller.listener.names=CONTROLLER and add CONTROLLER://:9093 to listeners"
+            "set controller.listener.names=CONTROLLER and add CONTROLLER://:9093 to listeners",
+            "controller.quorum.voters",
+            "controller.quorum.bootstrap.servers",
+            "process.roles",
         )
     names = ", ".join(config.controller_listener_names)
-    raise InvalidConfig(
+    raise WrongSetting(
         f"controller.listener.names is {names}, but listeners has none of that name; add "
-        f"{config.controller_listener_names[0]}://:9093 to listeners"
+        f"{config.controller_listener_names[0]}://:9093 to listeners",
+        "listeners",
+        "controller.listener.names",
     )
 
 
@@ -94,21 +121,25 @@ def _check_advertised(config: BrokerConfig) -> None:
     said = bool(config.texts("advertised.listeners"))
     for listener in config.advertised_listeners:
         if listener.name not in names:
-            raise InvalidConfig(
-                f"advertised.listeners has {listener.name}, which is not one of listeners"
+            raise WrongSetting(
+                f"advertised.listeners has {listener.name}, which is not one of listeners",
+                "advertised.listeners",
             )
         if listener.host in EVERY_INTERFACE and (said or config.is_broker):
             if listener.name in config.controller_listener_names and not said:
                 continue
-            raise InvalidConfig(
+            raise WrongSetting(
                 f"clients cannot connect to {listener.host}; set advertised.listeners="
-                f"{listener.name}://<a name or address of this machine>:{listener.port}"
+                f"{listener.name}://<a name or address of this machine>:{listener.port}",
+                "advertised.listeners",
+                "listeners",
             )
     advertised = {listener.name for listener in config.advertised_listeners}
     for listener in config.broker_listeners:
         if listener.name not in advertised:
-            raise InvalidConfig(
-                f"advertised.listeners leaves out {listener.name}, which is one of listeners"
+            raise WrongSetting(
+                f"advertised.listeners leaves out {listener.name}, which is one of listeners",
+                "advertised.listeners",
             )
 
 
@@ -118,9 +149,10 @@ def _check_inter_broker_listener(config: BrokerConfig) -> None:
     if config.is_broker and config.inter_broker_listener_name not in {
         each.name for each in config.broker_listeners
     }:
-        raise InvalidConfig(
+        raise WrongSetting(
             f"inter.broker.listener.name is {config.inter_broker_listener_name}, which is not one "
-            "of the listeners for brokers"
+            "of the listeners for brokers",
+            "inter.broker.listener.name",
         )
 
 
@@ -129,14 +161,16 @@ def _check_voters(config: BrokerConfig) -> None:
     if not ids:
         return
     if config.is_controller and config.node_id not in ids:
-        raise InvalidConfig(
+        raise WrongSetting(
             f"process.roles has controller, but controller.quorum.voters has no node "
-            f"{config.node_id}; it has {', '.join(map(str, ids))}"
+            f"{config.node_id}; it has {', '.join(map(str, ids))}",
+            "controller.quorum.voters",
         )
     if not config.is_controller and config.node_id in ids:
-        raise InvalidConfig(
+        raise WrongSetting(
             f"controller.quorum.voters has node {config.node_id}, but process.roles has no "
-            "controller"
+            "controller",
+            "controller.quorum.voters",
         )
 
 
@@ -147,26 +181,32 @@ def _check_bootstrap(config: BrokerConfig) -> None:
 
 def _check_directories(config: BrokerConfig) -> None:
     if not config.log_dirs:
-        raise InvalidConfig("log.dirs names no directory; e.g. log.dirs=/var/lib/penstock")
+        raise WrongSetting(
+            "log.dirs names no directory; e.g. log.dirs=/var/lib/penstock", "log.dirs"
+        )
     if len(set(config.log_dirs)) != len(config.log_dirs):
-        raise InvalidConfig("log.dirs names a directory twice")
+        raise WrongSetting("log.dirs names a directory twice", "log.dirs")
 
 
 def _check_retention(config: BrokerConfig) -> None:
-    if config.integer("log.retention.ms") == 0:
-        raise InvalidConfig("log.retention.* is 0; it must be -1 (for ever) or at least 1")
+    key = "log.retention.ms"
+    if config.integer(key) == 0:
+        name = config.synonyms(key)[0].name
+        raise WrongSetting(f"{name} is 0; it must be -1 (for ever) or at least 1", key)
 
 
 def _check_not_served(config: BrokerConfig) -> None:
     # Accepting these without effect would promise a protection that is not there.
     if config.text("authorizer.class.name"):
-        raise InvalidConfig(
+        raise WrongSetting(
             "authorizer.class.name: access control is not served yet; remove the line only if "
-            "everyone who reaches the listeners may do everything"
+            "everyone who reaches the listeners may do everything",
+            "authorizer.class.name",
         )
     if config.boolean("remote.log.storage.system.enable"):
-        raise InvalidConfig(
-            "remote.log.storage.system.enable: tiered storage is not served yet; remove the line"
+        raise WrongSetting(
+            "remote.log.storage.system.enable: tiered storage is not served yet; remove the line",
+            "remote.log.storage.system.enable",
         )
 
 
@@ -233,12 +273,54 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
         raise InvalidConfig("remote.storage.enable: tiered storage is not served yet")
 
 
+def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """All that one group sets, alone, within the broker's limits, and together."""
+    for name, text in overrides.items():
+        key = GROUP_KEYS.get(name)
+        if key is None:
+            raise unknown_group_key(name)
+        _check_limits(key, parse(key, text), LIMITS.get(name), broker)
+    group = GroupConfig(overrides, broker)
+    for session, heartbeat in SESSIONS.items():
+        if session not in overrides and heartbeat not in overrides:
+            continue
+        session_ms, heartbeat_ms = group.integer(session), group.integer(heartbeat)
+        if session_ms <= heartbeat_ms:
+            raise InvalidConfig(
+                f"{session} ({session_ms}) must be above {heartbeat} ({heartbeat_ms}): a member "
+                "must be able to report before it is given up"
+            )
+
+
+def validate_group_default(name: str, text: str, broker: BrokerConfig) -> None:
+    """A broker key that gives groups a default keeps to what a group may set itself."""
+    for each in GROUP_KEYS.values():
+        if each.synonyms and each.synonyms[0][0] == name:
+            key = BROKER_KEYS[name]
+            _check_limits(key, parse(key, text), LIMITS.get(each.name), broker)
+
+
+def _check_limits(key: Key, value: Value, limits: Limits | None, broker: BrokerConfig) -> None:
+    if limits is None:
+        return
+    assert isinstance(value, int), "limits are on whole numbers"
+    low, high = limits
+    if low is not None and value < broker.integer(low):
+        raise refused(key, str(value), f"must be at least {broker.integer(low)} ({low})")
+    if value > broker.integer(high):
+        raise refused(key, str(value), f"must be at most {broker.integer(high)} ({high})")
+
+
 def unknown_broker_key(name: str) -> InvalidConfig:
     return _unknown("broker", name, nearest(name, BROKER_KEYS))
 
 
 def unknown_topic_key(name: str) -> InvalidConfig:
     return _unknown("topic", name, nearest(name, TOPIC_KEYS))
+
+
+def unknown_group_key(name: str) -> InvalidConfig:
+    return _unknown("group", name, nearest(name, GROUP_KEYS))
 
 
 def _unknown(kind: str, name: str, near: str | None) -> InvalidConfig:

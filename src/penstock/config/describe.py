@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Source, Synonym
+from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode
-from penstock.config.table import BROKER_KEYS, TOPIC_KEYS, find_broker_key
+from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS, find_broker_key
 from penstock.config.topic import TopicConfig
 from penstock.config.values import to_text
 
@@ -63,6 +64,17 @@ def describe_topic(
             continue
         value = to_text(config.get(name))
         yield _described(name, key, value, config.synonyms(name), Mode.CLUSTER_WIDE)
+
+
+def describe_group(
+    config: GroupConfig, names: Collection[str] | None = None
+) -> Iterator[Described]:
+    """The keys of one group; all of them unless `names` says which."""
+    for name in GROUP_KEYS if names is None else names:
+        key = GROUP_KEYS.get(name)
+        if key is not None:
+            value = to_text(config.get(name))
+            yield _described(name, key, value, config.synonyms(name), Mode.CLUSTER_WIDE)
 
 
 def _described(

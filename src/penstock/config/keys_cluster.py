@@ -285,7 +285,7 @@ KEYS: tuple[Key, ...] = (
         1_073_741_824,
         at_least(8_388_608),
         READ_ONLY,
-        LATER,
+        NOW,
         "The size at which a segment of the metadata log is closed.",
     ),
     Key(

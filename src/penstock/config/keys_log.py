@@ -267,7 +267,8 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         READ_ONLY,
         NOW,
-        "How often the start offsets of the partitions are written down.",
+        "How often the start offsets of the partitions are written down; 0 is at a clean stop and "
+        "after DeleteRecords only.",
     ),
     Key(
         "log.index.interval.bytes",
@@ -422,7 +423,7 @@ KEYS: tuple[Key, ...] = (
         "log.roll.jitter.ms",
         LONG,
         None,
-        None,
+        at_least(0),
         CLUSTER_WIDE,
         NOW,
         "A random part of up to this is taken off the age at which segments are closed, so "
@@ -433,7 +434,7 @@ KEYS: tuple[Key, ...] = (
         "log.roll.ms",
         LONG,
         None,
-        None,
+        at_least(1),
         CLUSTER_WIDE,
         NOW,
         "The age at which a segment is closed; comes before log.roll.hours.",

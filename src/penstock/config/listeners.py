@@ -1,15 +1,16 @@
 """Addresses in the configuration: listeners, advertised listeners, quorum voters.
 
-Every function here takes texts and returns values; InvalidConfig says what is wrong with a text.
+Every function here takes texts and returns values; WrongSetting says what is wrong with a text.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.errors import InvalidConfig
+from penstock.config.values import WrongSetting
 
 PORT_MAX = 65535
+PROTOCOL_MAP = "listener.security.protocol.map"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 EVERY_INTERFACE = ("0.0.0.0", "::")
@@ -60,12 +61,13 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in pair.partition(":"))
         if protocol not in PROTOCOLS:
-            raise InvalidConfig(
-                f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL with a protocol "
-                f"of {', '.join(PROTOCOLS)}"
+            raise WrongSetting(
+                f"{PROTOCOL_MAP}: {pair!r} is not NAME:PROTOCOL with a protocol "
+                f"of {', '.join(PROTOCOLS)}",
+                PROTOCOL_MAP,
             )
         if name in protocols:
-            raise InvalidConfig(f"listener.security.protocol.map names {name} twice")
+            raise WrongSetting(f"{PROTOCOL_MAP} names {name} twice", PROTOCOL_MAP)
         protocols[name] = protocol
     return protocols
 
@@ -78,18 +80,19 @@ def parse_listeners(
     for text in texts:
         match = _LISTENER.fullmatch(text)
         if match is None:
-            raise InvalidConfig(
-                f"{key}: {text!r} is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092"
+            raise WrongSetting(
+                f"{key}: {text!r} is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092", key
             )
         name = match[1].upper()
         port = _port(key, text, match[4])
         if name not in protocols:
-            raise InvalidConfig(
+            raise WrongSetting(
                 f"{key}: nothing says which protocol {name} speaks; add "
-                f"listener.security.protocol.map={name}:PLAINTEXT"
+                f"{PROTOCOL_MAP}={name}:PLAINTEXT",
+                key,
             )
         if any(name == other.name for other in found):
-            raise InvalidConfig(f"{key} names {name} twice")
+            raise WrongSetting(f"{key} names {name} twice", key)
         found.append(Listener(name, match[2] or match[3] or "", port, protocols[name]))
     return tuple(found)
 
@@ -98,15 +101,17 @@ def check_served(listeners: Sequence[Listener]) -> None:
     """Refuse what cannot be listened on: another protocol than ours, one port twice."""
     for listener in listeners:
         if listener.protocol not in SERVED_PROTOCOLS:
-            raise InvalidConfig(
+            raise WrongSetting(
                 f"listeners: {listener} speaks {listener.protocol}, which is not served yet; "
-                f"only {', '.join(SERVED_PROTOCOLS)} is"
+                f"only {', '.join(SERVED_PROTOCOLS)} is",
+                "listeners",
             )
     taken: dict[int, Listener] = {}
     for listener in listeners:
         other = taken.setdefault(listener.port, listener)
         if other is not listener and listener.port and _share_interface(other, listener):
-            raise InvalidConfig(f"listeners: {other} and {listener} use the same port")
+            reason = f"{other} and {listener} use the same port"
+            raise WrongSetting(f"listeners: {reason}", "listeners")
 
 
 def _share_interface(one: Listener, other: Listener) -> bool:
@@ -126,10 +131,10 @@ def parse_voters(texts: Sequence[str]) -> tuple[Voter, ...]:
     for text in texts:
         node, at, address = text.partition("@")
         if not at or not node.isdecimal():
-            raise InvalidConfig(f"{key}: {text!r} is not id@host:port, e.g. 1@localhost:9093")
+            raise WrongSetting(f"{key}: {text!r} is not id@host:port, e.g. 1@localhost:9093", key)
         voter = Voter(int(node), _address(key, text, address))
         if any(voter.node_id == other.node_id for other in voters):
-            raise InvalidConfig(f"{key} names node {voter.node_id} twice")
+            raise WrongSetting(f"{key} names node {voter.node_id} twice", key)
         voters.append(voter)
     return tuple(voters)
 
@@ -137,12 +142,12 @@ def parse_voters(texts: Sequence[str]) -> tuple[Voter, ...]:
 def _address(key: str, whole: str, text: str) -> Address:
     match = _ADDRESS.fullmatch(text)
     if match is None:
-        raise InvalidConfig(f"{key}: {whole!r} has no host:port, e.g. localhost:9093")
+        raise WrongSetting(f"{key}: {whole!r} has no host:port, e.g. localhost:9093", key)
     return Address(match[1] or match[2], _port(key, whole, match[3]))
 
 
 def _port(key: str, text: str, digits: str) -> int:
     port = int(digits)
     if port > PORT_MAX:
-        raise InvalidConfig(f"{key}: {text!r} has a port above {PORT_MAX}")
+        raise WrongSetting(f"{key}: {text!r} has a port above {PORT_MAX}", key)
     return port

@@ -25,11 +25,13 @@ from penstock.errors import InvalidConfig
 
 
 class ConfigRefused(Exception):
-    """The node cannot start with this; `problems` has one sentence per reason."""
+    """The node cannot start with this; `problems` has one sentence per reason. `warnings` are what
+    the user would be told of a configuration that is fine otherwise: the cause may be there."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], warnings: Sequence[str] = ()) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
 
 
 class ConfigText(NamedTuple):
@@ -75,10 +77,10 @@ def load(
     for each in settings.values():
         _check_value(each, problems)
     if problems:
-        raise ConfigRefused(problems)
+        raise ConfigRefused(problems, warnings)
     config = BrokerConfig({k: Setting(found.text, found.where) for k, found in settings.items()})
     if problems := broker_problems(config):
-        raise ConfigRefused(problems)
+        raise ConfigRefused(problems, warnings)
     return Loaded(config, tuple(warnings), tuple(_without_effect(config)))
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+BYTE_ORDER_MARK = "\ufeff"  # editors on Windows put it before everything else
+
 _BREAK = re.compile(r"\r\n|\r|\n")
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -35,7 +37,7 @@ def parse_properties(text: str) -> list[Entry]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without blanks and comments, continued ones joined; each with its first number."""
-    lines = _BREAK.split(text)
+    lines = _BREAK.split(text.removeprefix(BYTE_ORDER_MARK))
     at = 0
     while at < len(lines):
         first = at

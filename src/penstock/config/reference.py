@@ -3,10 +3,11 @@
 python -m penstock.config.reference > docs/reference/configuration.md
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.config import (
     keys_cluster,
+    keys_group,
     keys_groups,
     keys_log,
     keys_network,
@@ -31,11 +32,12 @@ environment variables (`KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`: `_`
 `__` for an underscore, `___` for a dash), or as `--set KEY=VALUE`. `--set` comes before the
 environment, the environment before files, files before defaults. Keys marked *cluster-wide* or
 *per-broker* can also change while a broker runs (`penstock config set`). Topic keys are set when a
-topic is created or later (`penstock config set --topic NAME KEY=VALUE`).
+topic is created or later (`penstock config set --topic NAME KEY=VALUE`). Group keys are set at any
+time, also before there is such a group (`penstock config set --group NAME KEY=VALUE`).
 
-Every key of Apache Kafka 4.3's brokers and topics is known. **In effect** says whether a key does
-something here: *yes*, *not yet* (accepted without effect for now), or *not needed* (accepted; there
-is nothing here that it could change).
+Every key of Apache Kafka 4.3's brokers, topics and groups is known. **In effect** says whether a
+key does something here: *yes*, *not yet* (accepted without effect for now), or *not needed*
+(accepted; there is nothing here that it could change).
 """
 
 _SECTIONS: Sequence[tuple[str, Sequence[Key]]] = (
@@ -60,7 +62,8 @@ _GREATEST: dict[Value, str] = {
 
 def reference() -> str:
     """The whole page."""
-    parts = [_HEAD, "## Topic keys\n", *_topic_table(keys_topic.KEYS)]
+    parts = [_HEAD, "## Topic keys\n", *_override_table(keys_topic.KEYS, _allowed)]
+    parts += ["\n## Group keys\n", *_override_table(keys_group.KEYS, keys_group.allowed_text)]
     parts.append("\n# Broker keys\n")
     for title, keys in _SECTIONS:
         parts.append(f"\n## {title}\n")
@@ -68,13 +71,14 @@ def reference() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _topic_table(keys: Iterable[Key]) -> Iterable[str]:
+def _override_table(keys: Iterable[Key], allowed: Callable[[Key], str]) -> Iterable[str]:
+    """Of a topic or a group, above what brokers say."""
     yield "| key | type | default | allowed | broker keys behind it | in effect | |"
     yield "|---|---|---|---|---|---|---|"
     for key in keys:
         if not key.internal:
             behind = "<br>".join(f"`{name}`" for name, _ in key.synonyms)
-            yield _row(key, behind)
+            yield _row(key, allowed(key), behind)
 
 
 def _broker_table(keys: Iterable[Key]) -> Iterable[str]:
@@ -82,11 +86,14 @@ def _broker_table(keys: Iterable[Key]) -> Iterable[str]:
     yield "|---|---|---|---|---|---|---|"
     for key in keys:
         if not key.internal:
-            yield _row(key, key.mode.value)
+            yield _row(key, _allowed(key), key.mode.value)
 
 
-def _row(key: Key, middle: str) -> str:
-    allowed = key.allowed.text() if key.allowed is not None else ""
+def _allowed(key: Key) -> str:
+    return key.allowed.text() if key.allowed is not None else ""
+
+
+def _row(key: Key, allowed: str, middle: str) -> str:
     cells = (
         f"`{key.name}`",
         key.type.name.lower(),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from penstock.config import (
     keys_cluster,
+    keys_group,
     keys_groups,
     keys_log,
     keys_network,
@@ -35,6 +36,7 @@ BROKER_KEYS: Mapping[str, Key] = {
     for key in keys
 }
 TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_topic.KEYS}
+GROUP_KEYS: Mapping[str, Key] = {key.name: key for key in keys_group.KEYS}
 
 # `listener.name.<listener>.<key>` narrows a key to one listener; the others belong to plug-ins.
 LISTENER_PREFIX = "listener.name."

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from penstock.config.broker import BrokerConfig, Source, Synonym
 from penstock.config.key import Value
 from penstock.config.table import TOPIC_KEYS
-from penstock.config.values import parse, to_text
+from penstock.config.values import parse_known, to_text
 from penstock.config.view import ConfigView
-from penstock.errors import InvalidConfig
 
 
 class TopicConfig(ConfigView):
@@ -18,19 +17,7 @@ class TopicConfig(ConfigView):
     def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
         self._broker = broker
         self._overrides = dict(overrides)
-        self._values: dict[str, Value] = {}
-        # Overrides were checked when they were set. One that this release does not know or
-        # allow must not stop the node that finds it in the metadata log: it is left out.
-        ignored: list[str] = []
-        for name, text in overrides.items():
-            key = TOPIC_KEYS.get(name)
-            try:
-                if key is None:
-                    raise InvalidConfig(f"{name} is no topic key")
-                self._values[name] = parse(key, text)
-            except InvalidConfig as problem:
-                ignored.append(str(problem))
-        self.ignored = tuple(ignored)
+        self._values, self.ignored = parse_known(overrides, TOPIC_KEYS)
 
     @property
     def overrides(self) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """From the text of a value to the value, and back; both as Kafka does it."""
 
 import re
+from collections.abc import Mapping
 
 from penstock.config.key import Key, Value, ValueType
 from penstock.errors import InvalidConfig
@@ -8,6 +9,14 @@ from penstock.errors import InvalidConfig
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
+
+
+class WrongSetting(InvalidConfig, code=InvalidConfig.code):
+    """A setting that is wrong beside others; `keys` are those to blame, the first that is set."""
+
+    def __init__(self, message: str, *keys: str) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 def parse(key: Key, text: str) -> Value:
@@ -21,6 +30,27 @@ def parse(key: Key, text: str) -> Value:
     if refusal is not None:
         raise refused(key, text, refusal)
     return value
+
+
+def parse_known(
+    texts: Mapping[str, str], keys: Mapping[str, Key]
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """The values of what can be taken over, and why the rest is left out, one sentence each.
+
+    Values were checked when they were set. One that this release does not know or allow must not
+    stop the node that finds it in the metadata log.
+    """
+    values: dict[str, Value] = {}
+    ignored: list[str] = []
+    for name, text in texts.items():
+        key = keys.get(name)
+        try:
+            if key is None:
+                raise InvalidConfig(f"{name} is no key of this release")
+            values[name] = parse(key, text)
+        except InvalidConfig as problem:
+            ignored.append(str(problem))
+    return values, tuple(ignored)
 
 
 def refused(key: Key, text: str, reason: str) -> InvalidConfig:

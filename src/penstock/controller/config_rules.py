@@ -4,17 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from penstock.config import (
     BROKER_KEYS,
+    GROUP_KEYS,
     TOPIC_KEYS,
     BrokerConfig,
+    GroupConfig,
     Key,
     ValueType,
     topic_config,
     validate_dynamic_broker_config,
+    validate_group_default,
+    validate_group_overrides,
     validate_topic_config,
     validate_topic_overrides,
 )
 from penstock.config.values import to_text
-from penstock.controller.image import BROKER, EVERY_BROKER, TOPIC, ConfigResource
+from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, ConfigResource
 from penstock.controller.settings import ConfigEntry
 
 
@@ -30,17 +34,22 @@ class TableRules:
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
-        """Groups and client metrics keep what they are given: those who serve them check it."""
-        for name, value in changes.items():
-            if resource.kind == TOPIC and value is not None:
-                validate_topic_config(name, value)
-            elif resource.kind == BROKER and value is not None:
-                cluster_wide = resource == EVERY_BROKER
-                validate_dynamic_broker_config(name, value, cluster_wide=cluster_wide)
+        """Client metrics keep what they are given: those who serve them check it."""
+        new = {name: value for name, value in changes.items() if value is not None}
         if resource.kind == TOPIC:
+            for name, value in new.items():
+                validate_topic_config(name, value)
             # What an older or newer release has set must not forbid other changes.
             known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
             validate_topic_overrides(known, self._broker)
+        elif resource.kind == BROKER:
+            for name, value in new.items():
+                cluster_wide = resource == EVERY_BROKER
+                validate_dynamic_broker_config(name, value, cluster_wide=cluster_wide)
+                validate_group_default(name, value, self._broker)
+        elif resource.kind == GROUP:
+            known = {name: value for name, value in after.items() if name in GROUP_KEYS}
+            validate_group_overrides({**known, **new}, self._broker)
 
     def is_list(self, kind: int, name: str) -> bool:
         key = _key(kind, name)
@@ -49,6 +58,8 @@ class TableRules:
     def default(self, kind: int, name: str) -> str | None:
         if kind == TOPIC and name in TOPIC_KEYS:
             return to_text(self._broker.topic_default(name))
+        if kind == GROUP and name in GROUP_KEYS:
+            return to_text(GroupConfig({}, self._broker).get(name))
         key = _key(kind, name)
         return None if key is None else to_text(key.default)
 
@@ -71,5 +82,5 @@ class TableRules:
 
 
 def _key(kind: int, name: str) -> Key | None:
-    table = TOPIC_KEYS if kind == TOPIC else BROKER_KEYS
-    return table.get(name)
+    tables = {TOPIC: TOPIC_KEYS, GROUP: GROUP_KEYS}
+    return tables.get(kind, BROKER_KEYS).get(name)

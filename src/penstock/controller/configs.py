@@ -190,7 +190,9 @@ class ConfigWork:
             if not name:
                 raise InvalidRequest(f"A {KINDS[kind]} resource needs a name.")
         elif kind == BROKER_LOGGER:
-            raise InvalidRequest("Log levels belong to one broker: send this to that broker.")
+            raise InvalidRequest(
+                "Log levels are changed by IncrementalAlterConfigs, sent to the broker itself."
+            )
         else:
             raise InvalidRequest(
                 f"Unknown resource type {kind}; "
