@@ -36,6 +36,7 @@ BEGINNING_MS = 1_700_000_000_000
 DELAY_MS = 3_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
+WAKES_MAX = 10_000
 NEWEST = {"join": 9, "sync": 5, "heartbeat": 4, "leave": 5}
 
 
@@ -81,6 +82,7 @@ class Story:
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
         self.new_records: list[Record] = []
+        self.wakes = 0
         self._seeds = count(1)
         self._order = count()
         self._begin()
@@ -184,6 +186,8 @@ class Story:
     # The runtime in small
 
     def _wake(self, event: Any) -> None:
+        self.wakes += 1
+        assert self.wakes < WAKES_MAX, "a timer that sets itself again and again"
         outcome = self.work.woken(event, self.now_ms)
         assert outcome is not None, f"nobody knows {event}"
         self._perform(outcome, None)

@@ -77,7 +77,7 @@ class Model:
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         interval_ms = self.chance.choice((0, 0, 1_000))
-        self.story = Story(consumer_assignment_interval_ms=interval_ms)
+        self.story = Story(assignment_interval_ms=interval_ms)
         self.clients = [
             Client(f"m{number}", f"i{number}" if self.chance.random() < 0.3 else None)
             for number in range(CLIENTS)

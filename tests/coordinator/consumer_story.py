@@ -58,6 +58,7 @@ class Cluster:
     def __init__(self) -> None:
         self.topics: dict[str, TopicView] = {}
         self.configs: dict[str, dict[str, str]] = {}
+        self.assignment_interval_ms = 0
         self._ids = count(1)
 
     def topic(self, name: str) -> TopicView | None:
@@ -68,6 +69,9 @@ class Cluster:
 
     def topic_names(self) -> Iterable[str]:
         return self.topics
+
+    def consumer_assignment_interval_ms(self) -> int:
+        return self.assignment_interval_ms
 
     def group_config(self, group_id: str) -> Mapping[str, str]:
         return self.configs.get(group_id, {})
@@ -86,11 +90,10 @@ class Cluster:
 class Story:
     """One partition of __consumer_offsets."""
 
-    def __init__(self, **settings: Any) -> None:
-        self.settings = GroupSettings(
-            **{"consumer_assignment_interval_ms": 0, "initial_rebalance_delay_ms": 0, **settings}
-        )
+    def __init__(self, *, assignment_interval_ms: int = 0, **settings: Any) -> None:
+        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.cluster = Cluster()
+        self.cluster.assignment_interval_ms = assignment_interval_ms
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
         self.new_records: list[Record] = []

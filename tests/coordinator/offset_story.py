@@ -73,6 +73,9 @@ class Topics:
     def make(self, name: str, topic_id: bytes) -> None:
         self._topics[name] = TopicView(name, topic_id, (frozenset(),))
 
+    def remove(self, name: str) -> None:
+        del self._topics[name]
+
     def topic(self, name: str) -> TopicView | None:
         return self._topics.get(name)
 
@@ -81,6 +84,9 @@ class Topics:
 
     def topic_names(self) -> Iterable[str]:
         return self._topics
+
+    def consumer_assignment_interval_ms(self) -> int:
+        return 0
 
     def group_config(self, group_id: str) -> Mapping[str, str]:  # noqa: ARG002
         return {}

@@ -121,6 +121,13 @@ def test_old_records_without_a_rebalance_timeout_use_the_session_timeout() -> No
     assert group.state_since_ms is None
 
 
+def test_a_timeout_below_zero_in_an_older_log_counts_as_none() -> None:
+    member = MemberMetadata(member_id="a", session_timeout=-2, rebalance_timeout=-(2**31))
+    group = group_of(GROUP, GroupMetadataValue(protocol="range", members=[member]))
+    assert group.members["a"].rebalance_timeout_ms == 0
+    assert group.members["a"].session_timeout_ms == 0
+
+
 @pytest.mark.parametrize("leader", [None, "gone"])
 def test_a_group_without_a_known_leader_takes_the_first_member(leader: str | None) -> None:
     members = [MemberMetadata(member_id="a"), MemberMetadata(member_id="b")]

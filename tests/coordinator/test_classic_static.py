@@ -14,6 +14,7 @@ from classic_story import (
     subscription,
 )
 
+from penstock.coordinator.groups.classic.rebalance import SILENT_JOIN_WAIT_MS_MIN
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
@@ -257,6 +258,26 @@ def test_if_only_silent_ones_are_left_the_rebalance_waits_for_their_sessions() -
     assert (story.group.state_name, story.members) == ("PreparingRebalance", [bob.member_id])
     bob.ask_to_join()
     finish_rebalance(bob)
+
+
+@pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_silent_ones_that_ask_for_no_time_to_rejoin_are_looked_after_now_and_then(
+    rebalance_ms: int, restarts: bool
+) -> None:
+    story = Story()
+    alice = Member(story, "alice")
+    bob = static(story, "bob", rebalance_ms=rebalance_ms)
+    stable(story, alice, bob)
+    if restarts:
+        story.restart()
+    alice.leave()
+    looks = story.wakes
+    story.pass_ms(SESSION_MS - 1)
+    assert (story.group.state_name, story.members) == ("PreparingRebalance", [bob.member_id])
+    assert story.wakes - looks <= SESSION_MS // SILENT_JOIN_WAIT_MS_MIN
+    story.pass_ms(1)
+    assert story.group.state_name == "Empty"
 
 
 def test_its_session_ends_like_any_other() -> None:

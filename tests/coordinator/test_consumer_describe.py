@@ -42,7 +42,7 @@ def test_what_has_not_been_given_back_is_described_as_still_there(story: Story) 
 
 
 def test_states_follow_each_other() -> None:
-    slow = Story(consumer_assignment_interval_ms=1_000)
+    slow = Story(assignment_interval_ms=1_000)
     slow.make_topic("t", 4)
     first = Consumer(slow, "a", "t").join()
     states = [slow.group_state]

@@ -140,7 +140,7 @@ def test_a_restart_alone_is_no_new_epoch(story: Story) -> None:
 
 @pytest.fixture
 def slow() -> Story:
-    story = Story(consumer_assignment_interval_ms=1_000)
+    story = Story(assignment_interval_ms=1_000)
     story.make_topic("t", 4)
     return story
 
@@ -181,6 +181,18 @@ def test_a_group_may_set_its_own_interval(slow: Story) -> None:
     slow.cluster.configs[GROUP] = {"consumer.assignment.interval.ms": "0"}
     Consumer(slow, "a", "t").join()
     Consumer(slow, "b", "t").join()
+    assert slow.group_state == "Reconciling"
+
+
+def test_an_interval_that_changes_for_all_groups_counts_at_the_next_heartbeat(slow: Story) -> None:
+    Consumer(slow, "a", "t").join()
+    newcomer = Consumer(slow, "b", "t").join()
+    slow.cluster.assignment_interval_ms = 10
+    slow.pass_ms(9)
+    newcomer.beat()
+    assert slow.group_state == "Assigning"
+    slow.pass_ms(1)
+    newcomer.beat()
     assert slow.group_state == "Reconciling"
 
 

@@ -333,7 +333,7 @@ def test_a_protocol_that_other_classic_members_do_not_know_is_refused(story: Sto
 
 
 def test_a_new_epoch_is_no_reason_to_rejoin_before_there_is_a_target_for_it() -> None:
-    story = story_with(consumer_assignment_interval_ms=1_000)
+    story = story_with(assignment_interval_ms=1_000)
     consumer = Consumer(story, "a", "t").join()
     classic = Classic(story, "c", "t")
     classic.join()

@@ -2,6 +2,7 @@
 
 import re
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from penstock.coordinator.patterns.automaton import (
     NODES_MAX,
     REMEMBERED_MAX,
 )
-from penstock.coordinator.patterns.syntax import LENGTH_MAX, NESTING_MAX
+from penstock.coordinator.patterns.syntax import LENGTH_MAX, NESTING_MAX, REPEAT_MAX
 from penstock.errors import InvalidRegularExpression
 
 # Each verdict is that of RE2/J, which Apache Kafka uses.
@@ -173,3 +174,21 @@ def test_what_it_remembers_is_bounded() -> None:
     for number in range(1 << 13):
         pattern.matches(f"{number:013b}".replace("0", "a").replace("1", "b"))
     assert len(pattern._states) <= REMEMBERED_MAX
+
+
+def test_the_longest_counted_repetition_fits() -> None:
+    pattern = NamePattern(f"a{{{REPEAT_MAX}}}")
+    assert pattern.matches("a" * REPEAT_MAX)
+    assert not pattern.matches("a" * (REPEAT_MAX - 1))
+
+
+def test_the_guide_names_the_limits() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "groups-and-transactions.md"
+    text = " ".join(guide.read_text().split())
+    for said in (
+        f"at most {LENGTH_MAX:,} characters",
+        f"{NESTING_MAX} groups inside each other",
+        f"counts up to {REPEAT_MAX:,}",
+        f"{NODES_MAX:,} steps",
+    ):
+        assert said in text

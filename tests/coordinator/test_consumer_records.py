@@ -33,15 +33,17 @@ def current(
     )
 
 
-def member(member_id: str) -> Record:
+def member(
+    member_id: str, instance_id: str | None = None, rebalance_timeout_ms: int = 60_000
+) -> Record:
     return Record(
         kept.ConsumerGroupMemberMetadataKey(group_id=GROUP, member_id=member_id),
         kept.ConsumerGroupMemberMetadataValue(
-            instance_id=None,
+            instance_id=instance_id,
             rack_id=None,
             subscribed_topic_names=["t"],
             subscribed_topic_regex=None,
-            rebalance_timeout_ms=60_000,
+            rebalance_timeout_ms=rebalance_timeout_ms,
             server_assignor=None,
             classic_member_metadata=None,
         ),
@@ -164,6 +166,20 @@ def test_the_later_record_says_who_has_a_partition(story: Story) -> None:
     assert story.group.owner(T, 0) == "b"
     story.machine.replay(current("a", 7))
     assert story.group.owner(T, 0) == "b"
+
+
+def test_a_timeout_below_zero_in_an_older_log_counts_as_none(story: Story) -> None:
+    load(story, member("a", rebalance_timeout_ms=-(2**31)), epoch(5))
+    assert story.group.members["a"].rebalance_timeout_ms == 0
+
+
+def test_a_member_with_another_instance_in_its_later_record_has_left_the_first(
+    story: Story,
+) -> None:
+    load(story, member("a", "i0"), member("a", "i1"), epoch(5))
+    assert story.group.static_ids == {"i1": "a"}
+    load(story, Record(member("a").key))
+    assert Consumer(story, "b", "t", instance_id="i0").join().error == "NONE"
 
 
 def test_tombstones_of_what_is_not_there_mean_nothing(story: Story) -> None:

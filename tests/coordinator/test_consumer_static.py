@@ -121,3 +121,54 @@ def test_leaving_for_good_frees_the_instance(story: Story) -> None:
     first, _ = two(story)
     first.leave()
     assert Consumer(story, "a2", "t", instance_id="i1").join().error == "NONE"
+
+
+# One member under another instance id: Kafka 4.3.1 lets it in, too, but never frees the first.
+
+
+def renamed(story: Story) -> Consumer:
+    member = Consumer(story, "a", "t", instance_id="i1").join()
+    member.instance_id = "i2"
+    return member.join()
+
+
+def test_a_member_may_come_with_another_instance_id(story: Story) -> None:
+    member = renamed(story)
+    assert (member.error, len(member.has)) == ("NONE", 4)
+    assert story.group.static_ids == {"i2": "a"}
+    assert member.beat().error == "NONE"
+
+
+def test_the_instance_that_it_had_is_free(story: Story) -> None:
+    renamed(story)
+    assert Consumer(story, "b", "t", instance_id="i1").join().error == "NONE"
+    assert story.group.static_ids == {"i2": "a", "i1": "b"}
+
+
+def test_it_is_unknown_under_the_instance_that_it_had(story: Story) -> None:
+    member = renamed(story)
+    member.instance_id = "i1"
+    assert member.beat().error == "UNKNOWN_MEMBER_ID"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_when_it_leaves_both_instances_are_free(story: Story, restarts: bool) -> None:
+    renamed(story).leave()
+    if restarts:
+        story.restart()
+    assert story.group.static_ids == {}
+    assert Consumer(story, "b", "t", instance_id="i1").join().error == "NONE"
+    assert Consumer(story, "c", "t", instance_id="i2").join().error == "NONE"
+
+
+def test_a_member_may_take_the_place_of_another_instance_that_has_left_for_a_while(
+    story: Story,
+) -> None:
+    first, second = two(story)
+    had = second.has
+    second.leave(-2)
+    first.instance_id = "i2"
+    assert first.join().error == "NONE"
+    assert story.group.static_ids == {"i2": "a"}
+    settle(story, first)
+    assert set(had) < set(first.has) and len(first.has) == 4

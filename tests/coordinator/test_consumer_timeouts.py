@@ -56,6 +56,12 @@ def test_a_heartbeat_interval_of_its_own_stays_within_the_limits_of_the_server(
     assert Consumer(story, "a", "t").join().answer.heartbeat_interval_ms == used
 
 
+def test_a_rebalance_timeout_below_zero_counts_as_none(story: Story) -> None:
+    member = Consumer(story, "a", "t").join()
+    assert member.beat(rebalance_timeout_ms=-5).error == "NONE"
+    assert story.group.members["a"].rebalance_timeout_ms == 0
+
+
 def test_who_does_not_give_back_in_its_rebalance_timeout_is_out(story: Story) -> None:
     first, newcomer = Consumer(story, "a", "t").join(), Consumer(story, "b", "t").join()
     first.beat()

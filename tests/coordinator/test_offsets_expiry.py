@@ -3,9 +3,10 @@
 import pytest
 from offset_story import DAY_MS, MINUTE_MS, Story
 
-from penstock.coordinator.groups import offset_expiry
+from penstock.coordinator.groups import offset_expiry, offset_store
 from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
 from penstock.coordinator.groups.settings import GroupSettings
+from penstock.wire.records.group import OffsetCommitValue
 
 ALICE = 77
 ORDERS, BILLS = ("orders", 0), ("bills", 0)
@@ -121,6 +122,8 @@ def test_an_empty_consumer_group_loses_its_offsets_by_their_commits(story: Story
 
 
 def test_a_commit_with_a_time_of_its_own_expires_then(story: Story) -> None:
+    story.topics.make("orders", b"orders" + bytes(10))
+    story.topics.make("bills", b"bills" + bytes(11))
     story.commit("g", {ORDERS: 5}, version=4, retention_ms=DAY_MS)
     story.commit("g", {BILLS: 6}, version=4, retention_ms=2 * WEEK_MS)
     story.restart()
@@ -220,3 +223,14 @@ def test_a_refusal_of_the_log_delays_the_rest_until_the_next_check(story: Story)
 
 def test_a_timer_that_is_not_ours_is_left_to_others(story: Story) -> None:
     assert story.work.woken("something else", story.now_ms) is None
+
+
+def test_names_and_ids_that_are_kept_once_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_store, "SHARED_MAX", 10)
+    store = offset_store.OffsetStore()
+    for number in range(100):
+        value = OffsetCommitValue(offset=number, topic_id=number.to_bytes(16, "big"))
+        store.put("g", f"t{number}", 0, store.stored(value))
+        store.remove("g", f"t{number}", 0)
+    assert len(store._names) <= 10
+    assert len(store._ids) <= 10

@@ -77,8 +77,7 @@ class Model:
             key
             for table in tables
             for key, kept in table.items()
-            for name, topic_id in self.deleted
-            if key[1] == name and kept.topic_id in (ZERO_ID, topic_id)
+            if (key[1], kept.topic_id) in self.deleted
         }
         if meant and refused:
             return  # until the next check
@@ -137,6 +136,7 @@ class Life:
             self.delete_topic,
             self.pass_time,
             self.restart,
+            self.miss_a_deletion,
         ]
         self.story.refuses = self.dice.random() < 0.1
         self.dice.choice(steps)()
@@ -205,7 +205,7 @@ class Life:
         self.make_topic(topic)
         self.story.delete_topic(topic, gone)
         self.story.pass_time(0)
-        self.model.deleted.add((topic, gone))
+        self.model.deleted |= {(topic, gone), (topic, ZERO_ID)}
         self.model.forget_topics(refused=not self.taken)
 
     def make_topic(self, topic: str) -> None:
@@ -220,8 +220,31 @@ class Life:
     def restart(self) -> None:
         self.story.restart()
         self.story.classic("members", TOPICS[0])
+        self.story.pass_time(0)
         self.model.next_check_ms = self.model.now_ms + CHECK_MS
-        self.model.deleted.clear()
+        self.model.deleted = {
+            (key[1], kept.topic_id)
+            for table in [self.model.committed, *self.model.pending.values()]
+            for key, kept in table.items()
+            if kept.topic_id not in self.present_ids(key[1])
+        }
+        self.model.forget_topics(refused=not self.taken)
+
+    def present_ids(self, topic: str) -> tuple[bytes, ...]:
+        """What offsets of a topic that is there may have for its id."""
+        found = self.story.topics.topic(topic)
+        return () if found is None else (ZERO_ID, found.topic_id)
+
+    def miss_a_deletion(self) -> None:
+        """The topic goes, or the next one of that name comes, while nobody coordinates."""
+        topic = self.dice.choice(TOPICS)
+        if self.dice.random() < 0.5:
+            self.make_topic(topic)
+            self.restart()
+        else:
+            self.story.topics.remove(topic)
+            self.restart()
+            self.make_topic(topic)
 
     def compare(self) -> None:
         for group_id in GROUPS:

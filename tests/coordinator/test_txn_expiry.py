@@ -1,9 +1,12 @@
 """Time: transactions end with their timeout, ids are forgotten when nobody uses them."""
 
+import pytest
 from txn_story import A0, B0, NAME, TIMEOUT_MS, Story, error_of, on
 
+from penstock.coordinator.transactions import expiry
 from penstock.coordinator.transactions.expiry import FORGOTTEN_AT_ONCE_MAX
 from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.timers import ForgetExpired, LookForExpired
 
 DAY_MS = 86_400_000
 
@@ -102,6 +105,16 @@ def test_a_timeout_survives_a_restart() -> None:
     assert story.status == "PrepareAbort"
 
 
+def test_a_clock_that_was_set_back_gives_a_transaction_no_more_than_its_timeout() -> None:
+    story = Story()
+    producer = story.begin()
+    story.add(producer, A0)
+    story.now_ms -= 10 * TIMEOUT_MS
+    story.restart()
+    story.wait(TIMEOUT_MS)
+    assert story.status == "PrepareAbort"
+
+
 def test_what_timed_out_while_nobody_was_there_is_aborted_at_once() -> None:
     story = Story()
     producer = story.begin()
@@ -183,6 +196,30 @@ def test_many_ids_are_forgotten_in_batches() -> None:
         story.begin(name=f"id-{number}")
     story.wait(DAY_MS + story.settings.expiration_interval_ms)
     assert list(story.machine.transactions) == []
+
+
+def test_a_look_goes_over_all_ids_once_and_looks_at_some_of_them_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each event must end within milliseconds, however many ids there are."""
+    monkeypatch.setattr(expiry, "LOOKED_AT_ONCE_MAX", 10)
+    story = Story(TransactionSettings(id_expiration_ms=DAY_MS))
+    for number in range(25):
+        story.begin(name=f"old-{number}")
+    story.now_ms += DAY_MS
+    for number in range(25):
+        story.begin(name=f"new-{number}")
+    story.tell(LookForExpired())
+    slices = 0
+    while story.timers.pop("forgetting", None) is not None:
+        slices += 1
+        assert slices <= 50 // 10 + 1, "it began at the first id again"
+        written = len(story.written)
+        story.tell(ForgetExpired())
+        assert len(story.written) - written <= 10
+    assert {each.transactional_id for each in story.machine.transactions} == {
+        f"new-{number}" for number in range(25)
+    }
 
 
 def test_an_id_that_was_forgotten_begins_with_a_new_producer_id() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from txn_story import A0, B0, TIMEOUT_MS, Story, error_of, on
 
-from penstock.coordinator.transactions.events import Producer
+from penstock.coordinator.transactions.events import Producer, TakeOver
 from penstock.coordinator.transactions.settings import TransactionSettings
 from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX, NO_TIMEOUT_MS
 
@@ -108,6 +108,14 @@ def test_the_producer_from_before_cannot_write_in_it() -> None:
     keep(story)
     assert error_of(story.add(producer, B0)) == "PRODUCER_FENCED"
     assert error_of(story.verify(producer, A0)) == "PRODUCER_FENCED"
+
+
+def test_its_partitions_are_told_before_the_new_owner_is() -> None:
+    """What a machine sends leaves before its answer does."""
+    story, producer = prepared()
+    story.add(producer, B0)
+    keep(story)
+    assert story.taken_over == [TakeOver(producer.producer_id, 0, (A0, B0))]
 
 
 def test_the_producer_from_before_cannot_abort_it_by_going_on() -> None:

@@ -17,6 +17,7 @@ from penstock.coordinator.transactions.events import (
     MarkersWritten,
     NeedsProducerId,
     Producer,
+    TakeOver,
     VerifyPartitions,
     WriteMarkers,
 )
@@ -45,6 +46,7 @@ class Story:
         self.machine = self._machine()
         self.written: list[Record] = []
         self.sent: list[WriteMarkers] = []
+        self.taken_over: list[TakeOver] = []
         self.timers: dict[str, tuple[int, Any]] = {}
         self.next_producer_id = 1000
         self.refuses = False  # the log takes nothing
@@ -74,7 +76,8 @@ class Story:
                 self.timers[timer.name] = (self.now_ms + int(timer.after_ms), timer.event)
             else:
                 assert isinstance(timer, CancelTimer)
-        self.sent += outcome.sends
+        self.sent += [each for each in outcome.sends if isinstance(each, WriteMarkers)]
+        self.taken_over += [each for each in outcome.sends if isinstance(each, TakeOver)]
         return outcome.reply
 
     def _through_bytes(self, records: Any) -> list[Record]:

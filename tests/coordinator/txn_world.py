@@ -16,6 +16,7 @@ from penstock.coordinator.transactions.events import (
     AddPartitions,
     MarkersWritten,
     NeedsProducerId,
+    TakeOver,
     VerifyPartitions,
     WriteMarkers,
 )
@@ -160,6 +161,7 @@ class ProducerAt:
     sequence: int = -1
     coordinator_epoch: int = -1
     open_at: int | None = None
+    vouched: int = -1  # the epoch that the coordinator vouches for
 
 
 @dataclass
@@ -181,6 +183,7 @@ class Asked:
 
     writes: list[Write] = field(default_factory=list)
     ended: bool = False
+    again: bool = False  # the answer that is on its way does not count any more
 
 
 class Place:
@@ -198,7 +201,11 @@ class Place:
         known = self.producers.get(write.producer_id)
         if key in self.asked:
             self.asked[key].writes.append(write)
-        elif known is not None and known.open_at is not None and known.epoch == write.epoch:
+        elif (
+            known is not None
+            and known.open_at is not None
+            and known.epoch == known.vouched == write.epoch
+        ):
             self._append(write)
         else:
             self.asked[key] = Asked([write])
@@ -215,7 +222,14 @@ class Place:
         def answered(result: Any) -> None:
             if isinstance(result, dict):
                 result = result[self.place]
-            asked = self.asked.pop(key, None)
+            asked = self.asked.get(key)
+            if asked is not None and asked.again:
+                asked.again = False
+                self._ask(write)
+                return
+            self.asked.pop(key, None)
+            if asked is not None and result is None:
+                self.producers.setdefault(write.producer_id, ProducerAt()).vouched = write.epoch
             for each in asked.writes if asked else ():
                 assert asked is not None
                 if result is not None:
@@ -233,6 +247,14 @@ class Place:
         for asked in list(self.asked.values()):
             self._ask(asked.writes[0])
 
+    def take_over(self, effect: TakeOver) -> None:
+        key = effect.producer_id, effect.producer_epoch
+        known = self.producers.get(effect.producer_id)
+        if known is not None and known.vouched == effect.producer_epoch:
+            known.vouched = -1
+        if key in self.asked:
+            self.asked[key].again = True
+
     def _append(self, write: Write) -> None:
         answer = self._stored(write)
         self.world.send(lambda: write.reply(answer))
@@ -245,6 +267,8 @@ class Place:
             return None  # again what is stored already
         if write.sequence != (known.sequence + 1 if write.epoch == known.epoch else 0):
             return OutOfOrderSequenceNumber()
+        identity = write.producer_id, write.epoch
+        assert identity not in self.world.taken_over, f"{identity} writes in what it has lost"
         known.epoch, known.sequence = write.epoch, write.sequence
         if known.open_at is None:
             known.open_at = len(self.entries)
@@ -265,7 +289,7 @@ class Place:
             known.sequence = -1
         known.epoch = marker.producer_epoch
         known.coordinator_epoch = marker.coordinator_epoch
-        known.open_at = None
+        known.open_at, known.vouched = None, -1
         for (producer_id, _), asked in self.asked.items():
             asked.ended = asked.ended or producer_id == marker.producer_id
         entry = Entry(marker.producer_id, marker.producer_epoch, None, marker.committed)
@@ -350,6 +374,7 @@ class World:
         self.fates: dict[Token, bool] = {}
         self.promised: dict[Token, bool] = {}
         self.granted: dict[tuple[int, int], int] = {}
+        self.taken_over: set[tuple[int, int]] = set()
         self.stable: dict[TopicPartition, list[Entry]] = {}
         self.runtime = self._start()
 
@@ -375,10 +400,18 @@ class World:
             while_loading=CoordinatorLoadInProgress,
             when_lost=NotCoordinator,
             when_full=CoordinatorNotAvailable,
-            send=lambda marker: Sender(self, marker).send(),
+            send=self._send,
         )
         runtime.gained_now()
         return runtime
+
+    def _send(self, effect: WriteMarkers | TakeOver) -> None:
+        if isinstance(effect, WriteMarkers):
+            Sender(self, effect).send()
+            return
+        self.taken_over.add((effect.producer_id, effect.producer_epoch))
+        for each in effect.partitions:
+            self.places[each].take_over(effect)
 
     def crash(self) -> None:
         """The coordinator dies; the next one has what was committed, and perhaps more."""

@@ -3,7 +3,8 @@
 Clients of transactions v2 (Produce 12, TxnOffsetCommit 5) leave it to the leader to add the
 partition. Older ones add it themselves, and the leader asks whether they did: a write that comes
 late must not open a transaction that nobody ends (KIP-890). Later batches of the same producer
-wait behind the first, in order. A transaction that is open in the partition needs no question.
+wait behind the first, in order. A transaction that is open in the partition needs no question
+while its coordinator vouches for the producer (admission.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +24,13 @@ from penstock.errors import (
     NotCoordinator,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    OutOfOrderSequenceNumber,
     ProducerFenced,
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
 )
 from penstock.model import TopicPartition
-from penstock.wire.batch import PRODUCER_EPOCH, PRODUCER_ID, Header
+from penstock.wire.batch import BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Header
 from penstock.world import Buffer, Timer
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Joins:
         for batch in batches:
             joining = batch.partition.joining.get(producer)
             if joining is not None:
+                _note(batch)
                 self._wait(joining, batch)
             elif batch.partition.has_open(*producer):
                 self._stage(batch)
@@ -123,6 +126,9 @@ class Joins:
                 first.setdefault(batch.partition, []).append(batch)
         if first and self.must_ask(version >= ADDED_BY_PRODUCE):
             joinings = {partition: Joining(waiting) for partition, waiting in first.items()}
+            for waiting in first.values():
+                for batch in waiting:
+                    _note(batch)
             self._join(joinings, transactional_id, producer, version)
         else:
             for waiting in first.values():
@@ -136,13 +142,22 @@ class Joins:
         producer: tuple[int, int],
         version: int,
     ) -> None:
+        adds = version >= ADDED_BY_PRODUCE
+
         def answered(errors: Errors) -> None:
             for partition, joining in joinings.items():
                 partition.joining.pop(producer, None)
-                self._settle(joining, errors[_place(partition)], version)
+                error = errors[_place(partition)]
+                if error is None and joining.ended and not adds:
+                    # With v2 the log sees it by the epoch.
+                    error = InvalidTxnState("the transaction was ended meanwhile")
+                self._waiting_bytes -= joining.copied_bytes
+                if error is None:
+                    self._let_in(partition, producer, joining.batches, adds)
+                else:
+                    _refuse(joining.batches, _for_produce(error, version))
 
         places = tuple(_place(partition) for partition in joinings)
-        adds = version >= ADDED_BY_PRODUCE
         if self.ask(Question(transactional_id, *producer, places, adds), answered):
             return
         for partition, joining in joinings.items():
@@ -161,17 +176,17 @@ class Joins:
         # The receive buffer is used again when the turn ends.
         joining.batches.append(batch._replace(records=memoryview(bytearray(batch.records))))
 
-    def _settle(self, joining: Joining, error: KafkaError | None, version: int) -> None:
-        self._waiting_bytes -= joining.copied_bytes
-        adds = version >= ADDED_BY_PRODUCE
-        if error is None and joining.ended and not adds:
-            # With v2 the log sees it by the epoch.
-            error = InvalidTxnState("the transaction was ended meanwhile")
-        if error is not None:
-            _refuse(joining.batches, _for_produce(error, version))
-            return
-        for batch in joining.batches:
-            self._stage(batch, start_at_zero=adds)
+    def _let_in(
+        self, partition: "Partition", producer: tuple[int, int], batches: list[Batch], adds: bool
+    ) -> None:
+        partition.admission.vouch(*producer)
+        for batch in batches:
+            try:
+                partition.admission.begin(*producer, batch.header[BASE_SEQUENCE])
+            except OutOfOrderSequenceNumber as error:
+                _refuse([batch], error)
+            else:
+                self._stage(batch, start_at_zero=adds)
 
     def _stage(self, batch: Batch, *, start_at_zero: bool = False) -> None:
         partition = batch.partition
@@ -233,6 +248,14 @@ class Joins:
 
 def _place(partition: "Partition") -> TopicPartition:
     return TopicPartition(partition.topic, partition.index)
+
+
+def _note(batch: Batch) -> None:
+    """It may be refused and come again. Where the log knows the producer, its sequences count."""
+    partition, header = batch.partition, batch.header
+    producer_id = header[PRODUCER_ID]
+    if not partition.knows(producer_id):
+        partition.admission.came(producer_id, header[PRODUCER_EPOCH], header[BASE_SEQUENCE])
 
 
 def _refuse(batches: Sequence[Batch], error: KafkaError) -> None:

@@ -8,11 +8,13 @@ that asked is not the one in charge: late, its marker could end the next transac
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.controller.image import NO_LEADER
 from penstock.coordinator.events import WriteMarker
-from penstock.coordinator.transactions.events import MarkersWritten, WriteMarkers
+from penstock.coordinator.partitions import partition_for
+from penstock.coordinator.transactions.events import MarkersWritten, TakeOver, WriteMarkers
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -22,8 +24,9 @@ from penstock.errors import (
     NotLeaderOrFollower,
     TransactionCoordinatorFenced,
 )
+from penstock.log.producers import COORDINATOR_EPOCH, UNKNOWN_STATE
 from penstock.machine.runtime import Runtime
-from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER
 from penstock.world import Timer
 
@@ -69,6 +72,19 @@ class Here:
             else:
                 self._end_records(marker, place, told)
 
+    def coordinator_epoch(self, place: TopicPartition, producer_id: int) -> int:
+        """The epoch of the coordinator whose marker was the producer's last here."""
+        partition = self._broker.find(place.topic, place.partition)
+        return partition.log.producers.states.get(producer_id, UNKNOWN_STATE)[COORDINATOR_EPOCH]
+
+    def take_over(self, effect: TakeOver) -> None:
+        """A leader that has not been told (it begins to lead) asks by itself."""
+        self._broker.append_now()  # what was let in belongs to what is taken over
+        for place in effect.partitions:
+            with suppress(KafkaError):  # not led here
+                partition = self._broker.find(place.topic, place.partition)
+                partition.admission.taken_over(effect.producer_id, effect.producer_epoch)
+
     def _end_records(self, marker: Marker, place: TopicPartition, told: Told) -> None:
         try:
             partition = self._broker.find(place.topic, place.partition)
@@ -110,7 +126,10 @@ class MarkerWriter:
         self.here = Here(broker)
         self._sending: dict[Sending, None] = {}
 
-    def perform(self, effect: WriteMarkers, runtime: Runtime[Any]) -> None:
+    def perform(self, effect: WriteMarkers | TakeOver, runtime: Runtime[Any]) -> None:
+        if isinstance(effect, TakeOver):
+            self.here.take_over(effect)
+            return
         sending = Sending(self, effect, runtime)
         self._sending[sending] = None
         sending.send()
@@ -141,6 +160,14 @@ class MarkerWriter:
         led_here = by_leader.get(self._broker.node_id)
         return [] if led_here is None else [(self.here, led_here)]
 
+    def is_sole_coordinator(self, transactional_id: str) -> bool:
+        """Whether no other node can coordinate the id, because none has its partition."""
+        topic = self._broker.image.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            return False
+        index = partition_for(transactional_id, len(topic.partitions))
+        return tuple(topic.partitions[index].replicas) == (self._broker.node_id,)
+
     def later(self, after_ms: int, call: Callable[[], None]) -> Timer:
         world = self._broker.world
         return world.timers.at(world.clock.mono_ms() + after_ms, call)
@@ -164,6 +191,7 @@ class Sending:
         self._left: dict[TopicPartition, None] = dict.fromkeys(effect.partitions)
         self._under_way: dict[TopicPartition, None] = {}
         self._complained: dict[TopicPartition, None] = {}
+        self._claimed: dict[TopicPartition, int] = {}  # a coordinator epoch that was believed
         self._writing = False
         self._timer: Timer | None = None
         self._retry_ms = RETRY_MS_MIN
@@ -180,9 +208,18 @@ class Sending:
         self._writing = True
         for destination, places in self._writer.destinations(due):
             self._under_way.update(dict.fromkeys(places))
-            destination.write(self._marker, places, self._told)
+            for epoch, claimed in self._by_epoch(places).items():
+                marker = self._marker._replace(coordinator_epoch=epoch)
+                destination.write(marker, claimed, self._told)
         self._writing = False
         self._go_on()
+
+    def _by_epoch(self, places: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        by_epoch: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            epoch = self._claimed.get(place, self._marker.coordinator_epoch)
+            by_epoch.setdefault(epoch, []).append(place)
+        return by_epoch
 
     def _told(self, place: TopicPartition, error: KafkaError | None) -> None:
         if not self._in_charge():
@@ -195,13 +232,33 @@ class Sending:
             log.warning("%s: the marker of %s is late: %s", place, self._name, error.message)
             self._left.pop(place, None)
         elif isinstance(error, TransactionCoordinatorFenced):
-            log.warning("%s: %s has another coordinator: %s", place, self._name, error.message)
-            self.stop()
+            self._fenced(place, error)
         elif place not in self._complained:
             self._complained[place] = None
             log.warning("%s: no marker for %s yet: %s", place, self._name, error.message)
         if not self._writing:
             self._go_on()
+
+    def _fenced(self, place: TopicPartition, error: KafkaError) -> None:
+        """Another coordinator has written here, or a tool that claimed to be a later one than
+        there is (WriteTxnMarkers believes everybody). Where there can be no other, the marker is
+        written under the epoch that was claimed: else the transaction would never end."""
+        if not self._writer.is_sole_coordinator(self._effect.transactional_id):
+            log.warning("%s: %s has another coordinator: %s", place, self._name, error.message)
+            self.stop()
+            return
+        try:
+            claimed = self._writer.here.coordinator_epoch(place, self._marker.producer_id)
+        except KafkaError:
+            return  # it has gone meanwhile, as the next turn will see
+        self._claimed[place] = claimed
+        log.error(
+            "%s: somebody wrote a marker as coordinator epoch %d, which there is not; that of %s "
+            "is written under it",
+            place,
+            claimed,
+            self._name,
+        )
 
     def _go_on(self) -> None:
         if self._stopped or self._timer is not None:

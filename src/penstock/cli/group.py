@@ -116,6 +116,11 @@ def describe(
     form: FormatOption = None,
 ) -> None:
     """Describe groups, all of them unless named: what they have committed, and what is left."""
+    if state and (members or offsets):
+        raise CommandFailed(
+            "--state is one line per group; it does not go with --members or --offsets",
+            ExitCode.USAGE,
+        )
     offsets = offsets or not (members or state)
     with connect(bootstrap_of(context, bootstrap)) as admin:
         wanted = names or _describable(admin)
@@ -130,7 +135,7 @@ def describe(
                 row["partitions"] = [*partitions]
     if format_of(context, form) is Format.JSON:
         print_json([*rows])
-    elif state and not (members or offsets):
+    elif state:
         print_rows(Format.TABLE, STATE_COLUMNS, rows)
     else:
         for row, group in zip(rows, described, strict=True):
@@ -228,7 +233,7 @@ def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
     if rows:
         note(f"nothing was deleted; --execute deletes {counted(len(rows), 'group')}")
     if failed:
-        raise typer.Exit(ExitCode.PARTIAL if rows else ExitCode.REFUSED)
+        raise typer.Exit(ExitCode.REFUSED)  # nothing was done, so no part of it either
 
 
 @app.command("delete-offsets")

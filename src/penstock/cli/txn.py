@@ -1,5 +1,6 @@
 """`penstock txn list|describe|find-hanging|abort`"""
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,7 @@ from penstock.cli.partitions import partitions_text
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, wall_ms
 from penstock.cli.txn_hanging import abort, find_hanging
 from penstock.client.coordinator_values import TransactionFilter
-from penstock.errors import KafkaError, TransactionalIdNotFound
+from penstock.errors import InvalidRegularExpression, KafkaError, TransactionalIdNotFound
 
 if TYPE_CHECKING:
     from penstock.client.coordinator_values import TransactionDescription
@@ -60,6 +61,14 @@ class TransactionState(StrEnum):
     DEAD = "Dead"
 
 
+OPEN = (
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.PREPARE_EPOCH_FENCE,
+)
+
+
 @app.command("list")
 def list_transactions(
     context: typer.Context,
@@ -80,7 +89,10 @@ def list_transactions(
     ] = [],  # noqa: B006
     longer_than: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help=f"Only transactions open so long. {DURATION_HELP}"),
+        typer.Option(
+            metavar="DURATION",
+            help=f"Only transactions that are open for longer. {DURATION_HELP}",
+        ),
     ] = None,
     pattern: Annotated[
         str | None,
@@ -90,10 +102,16 @@ def list_transactions(
     form: FormatOption = None,
 ) -> None:
     """List transactional ids and the state that each is in."""
-    open_ms = None if longer_than is None else duration_of("--longer-than", longer_than)
+    open_ms = None
+    if longer_than is not None:
+        open_ms = duration_of("--longer-than", longer_than)
+        states = _open_of(states)
     wanted = TransactionFilter(tuple(states), tuple(producer_ids), open_ms, pattern)
     with connect(bootstrap_of(context, bootstrap)) as admin:
-        found = admin.transactions.list_all(wanted)
+        try:
+            found = admin.transactions.list_all(wanted)
+        except InvalidRegularExpression:
+            raise InvalidRegularExpression(_wrong_pattern(pattern or "")) from None
     rows: list[dict[str, Json]] = [
         {
             "transactional_id": each.transactional_id,
@@ -105,6 +123,27 @@ def list_transactions(
     ]
     columns = ("transactional_id", "state", "producer_id", "coordinator")
     print_rows(format_of(context, form), columns, rows)
+
+
+def _open_of(states: list[TransactionState]) -> list[TransactionState]:
+    """Servers take an id that never had a transaction for one that is open since 1970."""
+    closed = [each for each in states if each not in OPEN]
+    if closed:
+        raise typer.BadParameter(
+            f"what is {closed[0]} is not open; --longer-than goes with {', '.join(OPEN)}",
+            param_hint="--state",
+        )
+    return states or [*OPEN]
+
+
+def _wrong_pattern(pattern: str) -> str:
+    """The server's answer has no place for a reason. What is wrong is mostly wrong here too."""
+    said = f"--pattern {pattern!r} is no regular expression (RE2), the server says"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"{said}: {error}"
+    return said
 
 
 @app.command()

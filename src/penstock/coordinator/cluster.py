@@ -1,4 +1,4 @@
-"""What a coordinator may know of the cluster: the topics, and the settings of a group."""
+"""What a coordinator may know of the cluster: the topics, and the settings of groups."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
@@ -23,6 +23,10 @@ class ClusterView(Protocol):
 
     def topic_names(self) -> Iterable[str]:
         """All of them, in a stable order."""
+        ...
+
+    def consumer_assignment_interval_ms(self) -> int:
+        """What holds for consumer groups that have not set it themselves."""
         ...
 
     def group_config(self, group_id: str) -> Mapping[str, str]:

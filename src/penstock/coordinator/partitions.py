@@ -1,15 +1,47 @@
 """Which partition of an internal topic is responsible for a group or a transactional id."""
 
-_SIGN = 0x80000000
+import struct
+from operator import mul
+from typing import Final
+
+_SIGN: Final = 0x80000000
+_BITS: Final = 0xFFFFFFFF
+# Names are as long as a request allows and anybody may ask, so long ones are taken in parts.
+_PART: Final = 2048
+_POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_PART + 1)]
+_POWERS_OF_FOURS: Final = _POWERS[::4]
+_EVERY_SECOND: Final = int.from_bytes(b"\x00\xff" * (_PART // 2), "big")
+_LAST_TWO_OF_FOUR: Final = int.from_bytes(b"\x00\x00\xff\xff" * (_PART // 4), "big")
 
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 units, with the overflow of a signed 32-bit number."""
+    result = _ascii_hash(text.encode()) if text.isascii() else _units_hash(text)
+    return result - _BITS - 1 if result & _SIGN else result
+
+
+def _ascii_hash(text: bytes) -> int:
+    """A part as one large number: all of its neighbours are added up at once, then all pairs."""
+    text = bytes(-len(text) % 4) + text  # zeros in front change nothing
     result = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (31 * result + (high << 8 | low)) & 0xFFFFFFFF
-    return result - 0x1_0000_0000 if result & _SIGN else result
+    for start in range(0, len(text), _PART):
+        part = text[start : start + _PART]
+        row = int.from_bytes(part, "big")
+        row = (row >> 8 & _EVERY_SECOND) * 31 + (row & _EVERY_SECOND)
+        row = (row >> 16 & _LAST_TWO_OF_FOUR) * 31**2 + (row & _LAST_TWO_OF_FOUR)
+        fours = struct.unpack(f"<{len(part) // 4}I", row.to_bytes(len(part), "little"))
+        result = result * _POWERS[len(part)] + sum(map(mul, fours, _POWERS_OF_FOURS)) & _BITS
+    return result
+
+
+def _units_hash(text: str) -> int:
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for start in range(0, len(encoded), 2 * _PART):
+        part = encoded[start : start + 2 * _PART]
+        units = struct.unpack(f">{len(part) // 2}H", part)
+        result = result * _POWERS[len(units)] + sum(map(mul, reversed(units), _POWERS)) & _BITS
+    return result
 
 
 def partition_for(name: str, partitions: int) -> int:

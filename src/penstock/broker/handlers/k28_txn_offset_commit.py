@@ -5,6 +5,7 @@ partition of __consumer_offsets joins the transaction by itself; before, AddOffs
 added it, and that is verified.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.coordinator_refusals import told_code
@@ -13,6 +14,7 @@ from penstock.broker.request import Request
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidGroupId,
     KafkaError,
     UnknownTopicOrPartition,
 )
@@ -40,6 +42,9 @@ def handle(
     known, unknown = _sorted_out(broker, message)
     if not known:
         return _response(unknown)
+    if not message.group_id:
+        code = InvalidGroupId.code
+        return _response({**_every_place(known, code), **unknown})
     message.topics = known
 
     def refuse(error: KafkaError) -> None:
@@ -64,8 +69,9 @@ def handle(
             runtime.submit(coordinators.call(request, message), committed)
 
     def joined(errors: Errors) -> None:
-        [error] = errors.values()
+        [(place, error)] = errors.items()
         if error is None:
+            _vouch(broker, place, message)
             commit()
         else:
             refuse(known_error(error, abortable=version >= ABORTABLE_FROM))
@@ -96,6 +102,12 @@ def _question(broker: "Broker", message: TxnOffsetCommitRequest, version: int) -
         return None
     place = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
     return Question(message.transactional_id, *producer, (place,), adds)
+
+
+def _vouch(broker: "Broker", place: TopicPartition, message: TxnOffsetCommitRequest) -> None:
+    with suppress(KafkaError):  # led elsewhere by now: that the commit itself will say
+        partition = broker.find(place.topic, place.partition)
+        partition.admission.vouch(message.producer_id, message.producer_epoch)
 
 
 def _sorted_out(

@@ -1,6 +1,12 @@
-"""DescribeTransactions, v0: the state of transactional ids that this node coordinates."""
+"""DescribeTransactions, v0: the state of transactional ids that this node coordinates.
 
+A request may name as many as fit into it: they are looked up in slices, one per turn of the loop.
+"""
+
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.request import Request
@@ -18,6 +24,8 @@ from penstock.wire.messages.k65_describe_transactions import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+NAMES_PER_TURN_MAX = 200
+
 
 def handle(broker: "Broker", request: Request, message: DescribeTransactionsRequest) -> None:
     states = [TransactionState(transactional_id=each) for each in message.transactional_ids]
@@ -33,10 +41,16 @@ def handle(broker: "Broker", request: Request, message: DescribeTransactionsRequ
         _fill(state, result)
         settle()
 
-    for state in states:
-        name = state.transactional_id
-        ask(broker, name, Describe(name), partial(answered, state))
-    settle()
+    def go_on(unasked: Iterator[TransactionState]) -> None:
+        for state in islice(unasked, NAMES_PER_TURN_MAX):
+            name = state.transactional_id
+            ask(broker, name, Describe(name), partial(answered, state))
+        if length_hint(unasked):
+            broker.world.timers.soon(partial(go_on, unasked))
+        else:
+            settle()
+
+    go_on(iter(states))
 
 
 def _fill(state: TransactionState, result: Transaction | KafkaError) -> None:

@@ -75,7 +75,7 @@ class Group(Protocol):
 
 @dataclass(slots=True)
 class GroupState:
-    """Everything of one partition of __consumer_offsets. What is durable in it changes by replay."""
+    """Everything of one partition of __consumer_offsets; what is durable in it, replay changes."""
 
     offsets: "OffsetStore"
     groups: dict[str, Group] = field(default_factory=dict)

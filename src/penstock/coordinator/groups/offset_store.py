@@ -8,9 +8,9 @@ Invariants: no dictionary in here is empty but the outermost ones, and a place i
 exactly those producers that hold an offset for it. Replay alone changes anything.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock.coordinator.records import Record
 from penstock.model import NO_LEADER_EPOCH, ZERO_ID
@@ -30,8 +30,11 @@ EXPIRES_MS: Final = 4
 TOPIC_ID: Final = 5
 
 NO_EXPIRY: Final = -1
+# Names and ids that are kept once; with more of them some offsets have copies of their own.
+SHARED_MAX: Final = 10_000
 _NEWEST: Final = 2**63
 
+T = TypeVar("T", str, bytes)
 Place = tuple[str, int]  # a topic and a partition of it
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
@@ -45,6 +48,14 @@ class _Held(NamedTuple):
     order: int
     stored: Stored
     overtaken: bool = False
+
+
+def _share(shared: dict[T, T], value: T) -> T:
+    # Topics come and go; nobody counts who still uses what, and forgetting costs little.
+    if len(shared) >= SHARED_MAX:
+        shared.clear()
+    shared[value] = value
+    return value
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> Record:
@@ -100,12 +111,11 @@ class OffsetStore:
         places = self._open.get(group_id)
         return places is not None and (topic, partition) in places
 
-    def held_of(self, topics: Container[str]) -> Iterator[tuple[str, str, int]]:
-        """Where open transactions hold offsets of these topics: group, topic and partition."""
+    def held(self) -> Iterator[tuple[str, str, int]]:
+        """Where open transactions hold offsets: group, topic and partition."""
         for group_id, places in self._open.items():
             for topic, partition in places:
-                if topic in topics:
-                    yield group_id, topic, partition
+                yield group_id, topic, partition
 
     def at(self, group_id: str, topic: str, partition: int) -> Iterator[Stored]:
         """The committed offset of a place, and those that open transactions hold for it."""
@@ -149,7 +159,7 @@ class OffsetStore:
             value.metadata,
             committed_ms,
             value.expire_timestamp,
-            self._ids.setdefault(topic_id, topic_id),
+            self._ids.get(topic_id) or _share(self._ids, topic_id),
         )
 
     def put(
@@ -161,7 +171,7 @@ class OffsetStore:
             topics = self._committed[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
-            partitions = topics[self._names.setdefault(topic, topic)] = {}
+            partitions = topics[self._names.get(topic) or _share(self._names, topic)] = {}
         partitions[partition] = stored
         if group_id in self._open:
             self._overtake(group_id, topic, partition, order)

@@ -19,7 +19,11 @@ from penstock.coordinator.groups.classic.group import (
 )
 from penstock.coordinator.groups.group import Group, GroupState
 from penstock.coordinator.groups.offset_answers import tell_group
-from penstock.coordinator.groups.offset_expiry import DeletionSweep, ExpirySweep
+from penstock.coordinator.groups.offset_expiry import (
+    DeletionSweep,
+    ExpirySweep,
+    LeftoverSearch,
+)
 from penstock.coordinator.groups.offset_store import NO_EXPIRY, OffsetStore, tombstone
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import EndMarker, Pending, Record
@@ -75,7 +79,8 @@ LAST_OF_ONE_UNIT: Final = "\uffff"
 # Whoever commits in another state is refused, or not waited for.
 LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
 
-CHECK_TIMER, EXPIRY_TIMER, DELETION_TIMER = "offset-check", "offset-expiry", "offset-deletion"
+CHECK_TIMER, EXPIRY_TIMER = "offset-check", "offset-expiry"
+SEARCH_TIMER, DELETION_TIMER = "offset-search", "offset-deletion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,11 @@ class CheckOffsets:
 @dataclass(frozen=True, slots=True)
 class ExpireMore:
     """The next slice of what expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMore:
+    """The next slice of what a load has brought, in search of what is left over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,7 @@ class OffsetWork:
         self._settings = settings
         self._cluster = cluster
         self._expiry: ExpirySweep | None = None
+        self._search = LeftoverSearch(state.offsets, cluster)
         self._deletion = DeletionSweep(state.offsets)
 
     # Commits
@@ -271,8 +282,19 @@ class OffsetWork:
         """Forget the offsets of deleted topics: the next topic of that name begins anew."""
         if not event.deleted:
             return Outcome()
-        self._deletion.begin(event.deleted)
+        # Offsets without an id are older than the next topic of that name, or as good as that.
+        without_id = [(name, ZERO_ID) for name, _ in event.deleted]
+        self._deletion.begin([*event.deleted, *without_id])
         return Outcome(timers=[SetTimer(DELETION_TIMER, 0, ForgetMore())])
+
+    def _search_more(self) -> list[SetTimer]:
+        """Topics may have been deleted while nobody could be told."""
+        if self._search.next_slice():
+            return [SetTimer(SEARCH_TIMER, 0, SearchMore())]
+        if not self._search.found:
+            return []
+        self._deletion.begin(self._search.found)
+        return [SetTimer(DELETION_TIMER, 0, ForgetMore())]
 
     def _forget_more(self) -> Outcome:
         records, more = self._deletion.next_slice()
@@ -281,7 +303,7 @@ class OffsetWork:
     # Timers
 
     def loaded(self, now_ms: int) -> Outcome:  # noqa: ARG002
-        return Outcome(timers=[self._check_later()])
+        return Outcome(timers=[self._check_later(), *self._search_more()])
 
     def woken(self, event: object, now_ms: int) -> Outcome | None:
         match event:
@@ -289,6 +311,8 @@ class OffsetWork:
                 return self._check()
             case ExpireMore():
                 return self._expire_more(now_ms)
+            case SearchMore():
+                return Outcome(timers=self._search_more())
             case ForgetMore():
                 return self._forget_more()
             case _:

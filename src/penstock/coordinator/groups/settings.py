@@ -1,4 +1,7 @@
-"""The settings of the group coordinator, read once."""
+"""The settings of the group coordinator that cannot change while a broker runs, read once.
+
+What can change is asked for each time: coordinator.cluster.ClusterView has it.
+"""
 
 from dataclasses import dataclass
 
@@ -29,7 +32,6 @@ class GroupSettings:
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_heartbeat_interval_ms_min: int = 5_000
     consumer_heartbeat_interval_ms_max: int = 15_000
-    consumer_assignment_interval_ms: int = 1_000
     consumer_assignment_interval_ms_min: int = 0
     consumer_assignment_interval_ms_max: int = 15_000
     regex_refresh_interval_ms: int = 600_000
@@ -55,7 +57,6 @@ class GroupSettings:
             consumer_heartbeat_interval_ms=whole("group.consumer.heartbeat.interval.ms"),
             consumer_heartbeat_interval_ms_min=whole("group.consumer.min.heartbeat.interval.ms"),
             consumer_heartbeat_interval_ms_max=whole("group.consumer.max.heartbeat.interval.ms"),
-            consumer_assignment_interval_ms=whole("group.consumer.assignment.interval.ms"),
             consumer_assignment_interval_ms_min=whole("group.consumer.min.assignment.interval.ms"),
             consumer_assignment_interval_ms_max=whole("group.consumer.max.assignment.interval.ms"),
             regex_refresh_interval_ms=whole("group.consumer.regex.refresh.interval.ms"),

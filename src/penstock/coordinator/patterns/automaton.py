@@ -13,6 +13,7 @@ from penstock.coordinator.patterns.alphabet import (
     WORD_CHARACTERS,
 )
 from penstock.coordinator.patterns.syntax import (
+    REPEAT_MAX,
     UNLIMITED,
     Characters,
     Choice,
@@ -24,7 +25,9 @@ from penstock.coordinator.patterns.syntax import (
 )
 from penstock.errors import InvalidRegularExpression
 
-NODES_MAX: Final = 1000
+# Any number of names is matched against what a client sends, and a name may cost a look at every
+# node for each of its characters. The longest counted repetition of one character fits.
+NODES_MAX: Final = REPEAT_MAX + 100
 REMEMBERED_MAX: Final = 1000
 
 _ACCEPT: Final = 0  # the node that every way through the expression ends in

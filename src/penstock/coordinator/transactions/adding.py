@@ -18,7 +18,6 @@ from penstock.coordinator.transactions.state import (
 from penstock.coordinator.transactions.timers import timeout
 from penstock.effects import Outcome
 from penstock.errors import (
-    ConcurrentTransactions,
     InvalidProducerIdMapping,
     InvalidTxnState,
     ProducerFenced,
@@ -36,7 +35,7 @@ class AddWork:
         known = self._find(event)
         if known.prepared:
             # Before anything else: the client may be known under its next id already.
-            raise _still_ending(known)
+            raise known.still_ending
         _check_producer(event, known)
         ongoing = known.status is Status.ONGOING
         if ongoing and known.partitions.issuperset(event.partitions):
@@ -51,7 +50,7 @@ class AddWork:
         known = self._find(event)
         _check_producer(event, known)
         if known.prepared:
-            raise _still_ending(known)
+            raise known.still_ending
         absent = TransactionAbortable("the partition was not added to the transaction")
         return Outcome(
             reply={each: None if each in known.partitions else absent for each in event.partitions}
@@ -78,7 +77,3 @@ def _check_producer(event: Asked, known: Transaction) -> None:
         )
     if known.kept:
         raise InvalidTxnState("a transaction that was kept can be ended, not gone on with")
-
-
-def _still_ending(known: Transaction) -> ConcurrentTransactions:
-    return ConcurrentTransactions(f"the transaction of {known.transactional_id!r} is ending")

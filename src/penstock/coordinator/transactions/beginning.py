@@ -9,7 +9,12 @@ the new owner may do nothing but end it.
 from dataclasses import replace
 
 from penstock.coordinator.transactions.ending import EndWork
-from penstock.coordinator.transactions.events import InitProducer, NeedsProducerId, Producer
+from penstock.coordinator.transactions.events import (
+    InitProducer,
+    NeedsProducerId,
+    Producer,
+    TakeOver,
+)
 from penstock.coordinator.transactions.settings import TransactionSettings
 from penstock.coordinator.transactions.state import (
     NO_TIMEOUT_MS,
@@ -45,7 +50,7 @@ class BeginWork:
         if known is None:
             return self._new(event, timeout_ms, now_ms)
         if known.prepared:
-            raise ConcurrentTransactions(f"the transaction of {known.transactional_id!r} is ending")
+            raise known.still_ending
         if expected is not None and not _may_be(expected, known):
             raise ProducerFenced(f"{event.transactional_id!r} has another producer by now")
         if known.status is not Status.ONGOING:
@@ -110,7 +115,8 @@ class BeginWork:
         return _begun(_emptied(moved, given, timeout_ms, now_ms))
 
     def _keep(self, event: InitProducer, known: Transaction, now_ms: int) -> Outcome:
-        """A new owner for what is open. Those before it are fenced: they cannot end it."""
+        """A new owner for what is open. Those before it are fenced: they neither end it nor
+        write in it."""
         client = known.client
         if client.exhausted:
             if event.drawn is None:
@@ -125,6 +131,7 @@ class BeginWork:
             records=[kept.record()],
             reply=Producer(*owner, *known.producer),
             timers=[timeout(kept, now_ms)],
+            sends=[TakeOver(*known.producer, tuple(sorted(known.partitions)))],
         )
 
 

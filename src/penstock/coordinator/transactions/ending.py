@@ -22,7 +22,6 @@ from penstock.coordinator.transactions.state import (
 from penstock.coordinator.transactions.timers import timeout
 from penstock.effects import Outcome
 from penstock.errors import (
-    ConcurrentTransactions,
     InvalidProducerIdMapping,
     InvalidTxnState,
     KafkaError,
@@ -55,7 +54,7 @@ class EndWork:
         if event.producer_epoch != client.epoch:
             raise _another_epoch(known, event.producer_epoch)
         if known.prepared:
-            raise _still_ending(known)
+            raise known.still_ending
         if known.status is Status.ONGOING:
             return self._decided(known.prepared_v1(_decision(event), now_ms), UNCHANGED, now_ms)
         if known.status is _completion(event):
@@ -66,7 +65,7 @@ class EndWork:
         asked = Identity(event.producer_id, event.producer_epoch)
         if known.prepared:
             # Before anything else: the client may be known under its next id already.
-            raise _still_ending(known)
+            raise known.still_ending
         again = _is_repeated(asked, known)
         if asked.producer_id != known.client.producer_id and not again:
             raise _another_id(known)
@@ -160,10 +159,6 @@ def _another_epoch(known: Transaction, epoch: int) -> KafkaError:
     return ProducerFenced(
         f"{known.transactional_id!r} came with epoch {epoch}, its producer has {known.client.epoch}"
     )
-
-
-def _still_ending(known: Transaction) -> KafkaError:
-    return ConcurrentTransactions(f"the markers of {known.transactional_id!r} are being written")
 
 
 def _cannot_end(event: EndTransaction, known: Transaction) -> KafkaError:

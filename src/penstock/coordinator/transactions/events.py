@@ -104,6 +104,16 @@ class NeedsProducerId:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOver:
+    """The producer has lost its open transaction to a new owner. Before that one hears of it,
+    these partitions take nothing more of the producer without asking."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteMarkers:
     """End a transaction in its partitions, then say MarkersWritten to the machine."""
 

@@ -1,5 +1,6 @@
 """What time ends: transactions beyond their timeout, and ids that nobody uses any more."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 from penstock.coordinator.transactions.ending import EndWork
@@ -23,7 +24,8 @@ from penstock.coordinator.transactions.timers import (
 from penstock.effects import Outcome, SetTimer
 
 # One batch must stay well below the largest message, and one event below a few milliseconds.
-FORGOTTEN_AT_ONCE_MAX = 500
+FORGOTTEN_AT_ONCE_MAX = 200
+LOOKED_AT_ONCE_MAX = 4_000
 
 
 class ExpiryWork:
@@ -33,6 +35,9 @@ class ExpiryWork:
         self._transactions = transactions
         self._settings = settings
         self._ends = ends
+        # The ids that this look has not come to. Soft: what is left over, because the log refused
+        # tombstones, is found by the next look.
+        self._unseen: Iterator[str] = iter(())
 
     def loaded(self) -> Outcome:
         return Outcome(timers=[self._look_later()])
@@ -71,26 +76,28 @@ class ExpiryWork:
 
     # ---- ids
 
-    def look_for_expired(self, now_ms: int) -> Outcome:
-        timers = [self._look_later()]
-        if self._expired(now_ms, 1):
-            timers.append(SetTimer(FORGETTING, 0, ForgetExpired()))
-        return Outcome(timers=timers)
+    def look_for_expired(self) -> Outcome:
+        """One look goes once over the ids that there are now, a slice at a time."""
+        self._unseen = iter(self._transactions.names())
+        return Outcome(timers=[self._look_later(), SetTimer(FORGETTING, 0, ForgetExpired())])
 
     def forget_expired(self, now_ms: int) -> Outcome:
-        expired = self._expired(now_ms, FORGOTTEN_AT_ONCE_MAX)
-        more = len(expired) == FORGOTTEN_AT_ONCE_MAX
+        latest_ms = now_ms - self._settings.id_expiration_ms
+        expired: list[str] = []
+        looked = 0
+        for name in islice(self._unseen, LOOKED_AT_ONCE_MAX):
+            looked += 1
+            if self._is_expired(name, latest_ms):
+                expired.append(name)
+                if len(expired) == FORGOTTEN_AT_ONCE_MAX:
+                    break
+        more = looked == LOOKED_AT_ONCE_MAX or len(expired) == FORGOTTEN_AT_ONCE_MAX
         return Outcome(
             records=[tombstone(name) for name in expired],
             timers=[SetTimer(FORGETTING, 0, ForgetExpired())] if more else [],
         )
 
-    def _expired(self, now_ms: int, count: int) -> list[str]:
+    def _is_expired(self, name: str, latest_ms: int) -> bool:
         """Nothing that is open or prepared is ever forgotten."""
-        latest_ms = now_ms - self._settings.id_expiration_ms
-        idle = (
-            each.transactional_id
-            for each in self._transactions
-            if each.expires and each.updated_ms <= latest_ms
-        )
-        return list(islice(idle, count))
+        known = self._transactions.find(name)
+        return known is not None and known.updated_ms <= latest_ms and known.expires

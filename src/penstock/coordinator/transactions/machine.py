@@ -53,7 +53,7 @@ class TransactionCoordinator:
             case timers.AbortTimedOut():
                 return self._expiry.abort(event, now_ms)
             case timers.LookForExpired():
-                return self._expiry.look_for_expired(now_ms)
+                return self._expiry.look_for_expired()
             case timers.ForgetExpired():
                 return self._expiry.forget_expired(now_ms)
             case _:

@@ -1,4 +1,4 @@
-"""The settings of the transaction coordinator, read once."""
+"""The settings of the transaction coordinator, read once: none changes while a broker runs."""
 
 from dataclasses import dataclass
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from penstock.coordinator.records import Record
 from penstock.coordinator.transactions.events import WriteMarkers
+from penstock.errors import ConcurrentTransactions
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.wire.records.transaction import (
     PartitionsSchema,
@@ -92,6 +93,11 @@ class Transaction:
     @property
     def prepared(self) -> bool:
         return self.status in PREPARED
+
+    @property
+    def still_ending(self) -> ConcurrentTransactions:
+        """What whoever comes meanwhile is told."""
+        return ConcurrentTransactions(f"the markers of {self.transactional_id!r} are being written")
 
     @property
     def timeless(self) -> bool:
@@ -244,6 +250,9 @@ class Transactions:
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._known.values())
+
+    def names(self) -> list[str]:
+        return list(self._known)
 
     def find(self, transactional_id: str) -> Transaction | None:
         return self._known.get(transactional_id)

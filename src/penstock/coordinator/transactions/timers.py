@@ -34,7 +34,7 @@ class LookForExpired:
 
 @dataclass(frozen=True, slots=True)
 class ForgetExpired:
-    """Some of them at least: one batch of tombstones."""
+    """Look at the next ids of this look, and forget those: one batch of tombstones at most."""
 
 
 def timeout_name(transactional_id: str) -> str:
@@ -50,7 +50,9 @@ def timeout(transaction: Transaction, now_ms: int) -> SetTimer | CancelTimer:
     name = timeout_name(transaction.transactional_id)
     if transaction.status is not Status.ONGOING or transaction.timeless:
         return CancelTimer(name)
-    left_ms = max(0, transaction.started_ms + transaction.timeout_ms - now_ms)
+    # A clock that was set back must not give it more time than it asked for.
+    lasted_ms = max(0, now_ms - transaction.started_ms)
+    left_ms = max(0, transaction.timeout_ms - lasted_ms)
     return SetTimer(
         name,
         left_ms,

@@ -142,7 +142,7 @@ class Joining:
             instance_id=message.group_instance_id,
             client_id=call.client_id,
             client_host=call.client_host,
-            rebalance_timeout_ms=_rebalance_timeout_ms(call),
+            rebalance_timeout_ms=rebalance_timeout_ms_of(call),
             session_timeout_ms=message.session_timeout_ms,
             protocols=_offered(message),
             is_new=True,
@@ -224,7 +224,7 @@ class Joining:
     def _update(self, group: ClassicGroup, member: ClassicMember, call: Call) -> None:
         message: JoinGroupRequest = call.message
         group.update(
-            member, _offered(message), _rebalance_timeout_ms(call), message.session_timeout_ms
+            member, _offered(message), rebalance_timeout_ms_of(call), message.session_timeout_ms
         )
 
 
@@ -250,8 +250,9 @@ def _offered(message: JoinGroupRequest) -> tuple[OfferedProtocol, ...]:
     return tuple(OfferedProtocol(each.name, each.metadata) for each in message.protocols)
 
 
-def _rebalance_timeout_ms(call: Call) -> int:
+def rebalance_timeout_ms_of(call: Call) -> int:
+    """What a member asks for; Kafka takes less than nothing too, as nothing."""
     message: JoinGroupRequest = call.message
     if call.version < REBALANCE_TIMEOUT_FROM:
         return message.session_timeout_ms
-    return message.rebalance_timeout_ms
+    return max(message.rebalance_timeout_ms, 0)

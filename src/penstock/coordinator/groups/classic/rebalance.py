@@ -13,6 +13,10 @@ from penstock.coordinator.groups.classic.turn import Turn
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.errors import RebalanceInProgress, UnknownMemberId
 
+# Static members that ask for no time to rejoin, and are silent: how often to look after them.
+# Without it the look would be repeated at once, until their sessions end.
+SILENT_JOIN_WAIT_MS_MIN = 1_000
+
 
 def prepare_or_complete(group: ClassicGroup, turn: Turn, settings: GroupSettings) -> None:
     """Something has changed: begin a rebalance, or see whether the running one can end."""
@@ -74,7 +78,7 @@ def complete(group: ClassicGroup, turn: Turn) -> None:
             group.remove(member.member_id)
     if not group.elect_among_joined() and group.members:
         # Only static members that are silent: their sessions will end, or they come back.
-        turn.await_joins(group, group.rebalance_timeout_ms)
+        turn.await_joins(group, max(group.rebalance_timeout_ms, SILENT_JOIN_WAIT_MS_MIN))
         return
     group.begin_generation(turn.now_ms)
     if group.is_empty:

@@ -70,8 +70,9 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
                 instance_id=stored.group_instance_id,
                 client_id=stored.client_id,
                 client_host=stored.client_host,
-                rebalance_timeout_ms=timeout_ms,
-                session_timeout_ms=stored.session_timeout,
+                # Older logs may hold what a client sent below zero.
+                rebalance_timeout_ms=max(timeout_ms, 0),
+                session_timeout_ms=max(stored.session_timeout, 0),
                 protocols=(protocol,),
                 assignment=stored.assignment,
             )

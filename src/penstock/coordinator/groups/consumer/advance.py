@@ -113,6 +113,7 @@ class Advance:
         """The epoch of the group from now on."""
         bump = word.names_changed or word.regex_changed
         bump = bump or _others_resolved(group.regexes, after.regexes)
+        bump = bump or _leaves_a_place(group, word)
         if not bump and not group.stale:
             return group.epoch
         topics = all_topics(after.membership.members.values(), after.regexes)
@@ -170,8 +171,7 @@ class Advance:
             metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
             turn.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
         elif not group.stale:
-            subscribed = frozenset(all_topics(group.members.values(), group.regexes))
-            group.stale = any(name in subscribed for name in names)
+            group.stale = any(group.is_subscribed_to(name) for name in names)
 
     def hash_of(self, members: Iterable[Member]) -> int:
         """Of members that know no expressions."""
@@ -217,6 +217,12 @@ def _others_use(group: ConsumerGroup, regex: str, away: set[str] | set[str | Non
     return any(
         member.regex == regex for member in group.members.values() if member.member_id not in away
     )
+
+
+def _leaves_a_place(group: ConsumerGroup, word: Word) -> bool:
+    """It was a member already, and takes the place of another: nobody has what it had."""
+    member_id = word.member.member_id
+    return word.replaced_id not in (None, member_id) and member_id in group.members
 
 
 def _others_resolved(

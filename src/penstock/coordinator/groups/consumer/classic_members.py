@@ -10,6 +10,7 @@ from dataclasses import replace
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import Call
 from penstock.coordinator.groups.classic.group import OfferedProtocol
+from penstock.coordinator.groups.classic.joining import rebalance_timeout_ms_of
 from penstock.coordinator.groups.classic.replies import join_refused
 from penstock.coordinator.groups.consumer.advance import Advance, Word
 from penstock.coordinator.groups.consumer.embedded import (
@@ -57,7 +58,6 @@ from penstock.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupRes
 from penstock.wire.primitives import Malformed
 from penstock.wire.records.consumer_protocol import ConsumerProtocolSubscription
 
-REBALANCE_TIMEOUT_FROM = 1
 MANY_LEAVE_FROM = 3
 MEMBER_ID_REQUIRED_FROM = 4
 
@@ -237,14 +237,11 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 def _as_requested(member: Member, call: Call, subscription: ConsumerProtocolSubscription) -> Member:
     request: JoinGroupRequest = call.message
-    timeout_ms = request.rebalance_timeout_ms
-    if call.version < REBALANCE_TIMEOUT_FROM:
-        timeout_ms = request.session_timeout_ms
     wanted = replace(
         member,
         instance_id=request.group_instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
-        rebalance_timeout_ms=timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms_of(call),
         topics=frozenset(subscription.topics),
         regex="",
         client_id=call.client_id,

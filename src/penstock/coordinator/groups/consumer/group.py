@@ -1,7 +1,8 @@
 """What a consumer group is: its epoch, its members, its target, and who has which partition.
 
 Changed by replay alone (`replay.py`), but for what no record holds. Invariants: the target's epoch
-never passes the group's; a partition has one owner at most.
+never passes the group's; a partition has one owner at most; an instance id stands for a member
+that is there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,6 +55,7 @@ class ConsumerGroup:
         self.target_timestamp_ms = 0
         self.target: dict[str, Assignment] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
+        self._subscribed: frozenset[str] | None = None  # None: to be found out
         # What no record holds.
         self.stale = False  # its topics may have changed since the epoch was last looked at
         self.regexes_stale = False  # other topics may match
@@ -124,9 +126,12 @@ class ConsumerGroup:
             raise NonEmptyGroup(f"the group {self.group_id!r} has members")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in member.topics for member in self.members.values()) or any(
-            topic in resolved.topics for resolved in self.regexes.values()
-        )
+        if self._subscribed is None:
+            self._subscribed = frozenset().union(
+                *(member.topics for member in self.members.values()),
+                *(resolved.topics for resolved in self.regexes.values()),
+            )
+        return topic in self._subscribed
 
     def tombstones(self) -> Sequence[Record]:
         by_member = [list(member_tombstones(self.group_id, each)) for each in self.members]
@@ -166,9 +171,12 @@ class ConsumerGroup:
     def put_member(self, member: Member) -> None:
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
+        if before is None or before.topics is not member.topics:
+            self._subscribed = None
         if before is not None:
             self._disown(before.member_id, before.assigned)
             self._disown(before.member_id, before.revoking)
+            self._leave_instance(before)
         self._own(member.member_id, member.assigned)
         self._own(member.member_id, member.revoking)
         if member.instance_id is not None:
@@ -178,11 +186,24 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        self._subscribed = None
         self._disown(member_id, member.assigned)
         self._disown(member_id, member.revoking)
+        self._leave_instance(member)
+
+    def _leave_instance(self, member: Member) -> None:
         # A member that was replaced has left its instance id to another.
-        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
-            del self.static_ids[member.instance_id]
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_ids.get(instance_id) == member.member_id:
+            del self.static_ids[instance_id]
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        self.regexes[regex] = resolved
+        self._subscribed = None
+
+    def remove_regex(self, regex: str) -> None:
+        self.regexes.pop(regex, None)
+        self._subscribed = None
 
     def _own(self, member_id: str, owned: Owned) -> None:
         for topic_id, partitions in owned.items():

@@ -154,7 +154,7 @@ def _as_requested(member: Member, call: Call) -> Member:
         instance_id=request.instance_id or member.instance_id,
         rack_id=request.rack_id or member.rack_id,
         rebalance_timeout_ms=(
-            member.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else timeout_ms
+            member.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else max(timeout_ms, 0)
         ),
         assignor=request.server_assignor or member.assignor,
         topics=topics,

@@ -70,7 +70,7 @@ def classic_side(stored: ClassicMemberMetadata | None) -> ClassicSide | None:
     if stored is None or not stored.supported_protocols:
         return None
     return ClassicSide(
-        stored.session_timeout_ms,
+        max(stored.session_timeout_ms, 0),
         tuple(OfferedProtocol(each.name, each.metadata) for each in stored.supported_protocols),
     )
 

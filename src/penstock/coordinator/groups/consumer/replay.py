@@ -66,7 +66,7 @@ def _member(group: ConsumerGroup, member_id: str, value: object) -> None:
             client_host=value.client_host,
             topics=frozenset(value.subscribed_topic_names),
             regex=value.subscribed_topic_regex or "",
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            rebalance_timeout_ms=max(value.rebalance_timeout_ms, 0),
             assignor=value.server_assignor,
             classic=classic_side(value.classic_member_metadata),
         )
@@ -109,6 +109,6 @@ def _target_epoch(group: ConsumerGroup, value: object) -> None:
 
 def _regex(group: ConsumerGroup, regex: str, value: object) -> None:
     if isinstance(value, kept.ConsumerGroupRegularExpressionValue):
-        group.regexes[regex] = ResolvedRegex(frozenset(value.topics), value.timestamp)
+        group.put_regex(regex, ResolvedRegex(frozenset(value.topics), value.timestamp))
     else:
-        group.regexes.pop(regex, None)
+        group.remove_regex(regex)

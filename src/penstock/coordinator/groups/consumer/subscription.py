@@ -20,13 +20,18 @@ def topics_of(member: Member, regexes: Mapping[str, ResolvedRegex]) -> frozenset
     return member.topics if resolved is None else member.topics | resolved.topics
 
 
-def all_topics(members: Iterable[Member], regexes: Mapping[str, ResolvedRegex]) -> list[str]:
-    """Of the whole group, in order."""
+def all_topics(members: Iterable[Member], regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """Of the whole group."""
     # Members of a group are mostly alike: each subscription is looked at once.
     subscriptions = {(member.topics, member.regex): member for member in members}
-    return sorted(
-        frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
-    )
+    return frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
+
+
+def existing_topics(names: Iterable[str], cluster: ClusterView) -> list[TopicView]:
+    """In the order of their names. Clients may name any number of topics that do not exist, and
+    those are not worth being put in order."""
+    found = [view for name in names if (view := cluster.topic(name)) is not None]
+    return sorted(found, key=lambda view: view.name)
 
 
 class MetadataHash:
@@ -38,7 +43,7 @@ class MetadataHash:
         self._by_topic: dict[str, tuple[TopicView, bytes]] = {}
 
     def of(self, names: Iterable[str]) -> int:
-        parts = [self._of_topic(view) for name in names if (view := self._cluster.topic(name))]
+        parts = [self._of_topic(view) for view in existing_topics(names, self._cluster)]
         if not parts:
             return NO_TOPICS_HASH
         digest = blake2b(b"".join(parts), digest_size=_HASH_BYTES).digest()

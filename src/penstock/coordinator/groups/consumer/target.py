@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.coordinator.cluster import ClusterView
+from penstock.coordinator.cluster import ClusterView, TopicView
 from penstock.coordinator.groups.consumer.assignors import ASSIGNORS
 from penstock.coordinator.groups.consumer.assignors.spec import (
     Assignment,
@@ -13,7 +13,7 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
 from penstock.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from penstock.coordinator.groups.consumer.member import Member
 from penstock.coordinator.groups.consumer.records import target_epoch_record, target_record
-from penstock.coordinator.groups.consumer.subscription import topics_of
+from penstock.coordinator.groups.consumer.subscription import existing_topics, topics_of
 from penstock.coordinator.records import Record
 
 DEFAULT_ASSIGNOR: Final = "uniform"
@@ -55,8 +55,11 @@ def compute_target(
     for member_id in sorted(after.members):  # however they came, the result is the same
         member = after.members[member_id]
         so_far = group.target_of(after.replaced.get(member_id, member_id))
-        members.append(Subscriber(member_id, member.instance_id, topics.ids(member), so_far))
-    return ASSIGNORS[assignor](Subscribers(members, topics.partitions))
+        wanted = topics.ids(member)
+        members.append(Subscriber(member_id, member.instance_id, wanted, so_far, member.rack_id))
+    partitions = {topic_id: view.partitions for topic_id, view in topics.views.items()}
+    racks = {topic_id: view.racks for topic_id, view in topics.views.items() if any(view.racks)}
+    return ASSIGNORS[assignor](Subscribers(members, partitions, racks))
 
 
 def target_records(
@@ -73,7 +76,7 @@ class _Topics:
     """Names to ids, once for each subscription: members of a group are mostly alike."""
 
     def __init__(self, cluster: ClusterView, regexes: Mapping[str, ResolvedRegex]) -> None:
-        self.partitions: dict[bytes, int] = {}
+        self.views: dict[bytes, TopicView] = {}
         self._cluster = cluster
         self._regexes = regexes
         self._known: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
@@ -82,7 +85,7 @@ class _Topics:
         subscription = member.topics, member.regex
         known = self._known.get(subscription)
         if known is None:
-            known = topic_ids(member, self._regexes, self._cluster, self.partitions)
+            known = topic_ids(member, self._regexes, self._cluster, self.views)
             self._known[subscription] = known
         return known
 
@@ -91,11 +94,10 @@ def topic_ids(
     member: Member,
     regexes: Mapping[str, ResolvedRegex],
     cluster: ClusterView,
-    partitions: dict[bytes, int] | None = None,
+    seen: dict[bytes, TopicView] | None = None,
 ) -> frozenset[bytes]:
     """The topics that a member is subscribed to, as far as they exist."""
-    found = [cluster.topic(name) for name in sorted(topics_of(member, regexes))]
-    views = [view for view in found if view is not None]
-    if partitions is not None:
-        partitions.update((view.topic_id, view.partitions) for view in views)
+    views = existing_topics(topics_of(member, regexes), cluster)
+    if seen is not None:
+        seen.update((view.topic_id, view) for view in views)
     return frozenset(view.topic_id for view in views)

@@ -41,7 +41,7 @@ class Timeouts:
         return self._setting(
             group_id,
             "consumer.assignment.interval.ms",
-            limits.consumer_assignment_interval_ms,
+            self._cluster.consumer_assignment_interval_ms(),
             limits.consumer_assignment_interval_ms_min,
             limits.consumer_assignment_interval_ms_max,
         )

@@ -2,9 +2,15 @@
 
 Topics with as many partitions and the same subscribers are cut alike, so that a member gets the
 same partitions of each: what joins of streams need. Static members come first and are ordered
-by their instance ids, so that a restart moves nothing.
+by their instance ids, so that a restart moves nothing. Members may change places with others that
+get as many, if that brings them nearer to the replicas (racks.py).
 """
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from penstock.coordinator.groups.consumer.assignors.racks import prefer_local
 from penstock.coordinator.groups.consumer.assignors.spec import (
     Assignment,
     Subscriber,
@@ -12,26 +18,78 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
 )
 
 
-def assign(group: Subscribers) -> dict[str, Assignment]:
+class _Cut(NamedTuple):
+    """Topics that are cut alike: as many partitions, the same subscribers."""
+
+    partitions: int
+    subscribers: tuple[int, ...]  # by their places among the members
+
+    def piece(self, number: int) -> range:
+        share, extra = divmod(self.partitions, len(self.subscribers))
+        first = number * share + min(number, extra)
+        return range(first, first + share + (1 if number < extra else 0))
+
+    def larger(self) -> int:
+        """How many pieces have one more than the others; they are the first."""
+        return self.partitions % len(self.subscribers)
+
+
+def _assign_plain(group: Subscribers) -> dict[str, Assignment]:
+    return _assign(group, local=False)
+
+
+def _assign_local(group: Subscribers) -> dict[str, Assignment]:
+    return _assign(group, local=True)
+
+
+assign: Final = prefer_local(_assign_plain, _assign_local)
+
+
+def _assign(group: Subscribers, *, local: bool) -> dict[str, Assignment]:
     members = sorted(group.members, key=_rank)
-    subscribers: dict[bytes, int] = {}
-    for member in members:
+    subscribers: dict[bytes, list[int]] = {}
+    for place, member in enumerate(members):
         for topic in member.topics:
-            subscribers[topic] = subscribers.get(topic, 0) + 1
-    turn = dict.fromkeys(subscribers, 0)
-    result: dict[str, Assignment] = {}
-    for member in members:
-        given: dict[bytes, frozenset[int]] = {}
-        for topic in sorted(member.topics):
-            share, extra = divmod(group.partitions[topic], subscribers[topic])
-            place = turn[topic]
-            turn[topic] = place + 1
-            first = place * share + min(place, extra)
-            after = first + share + (1 if place < extra else 0)
-            if first < after:
-                given[topic] = frozenset(range(first, after))
-        result[member.member_id] = given
-    return result
+            subscribers.setdefault(topic, []).append(place)
+    cuts: dict[_Cut, list[bytes]] = {}
+    for topic in sorted(subscribers):
+        cut = _Cut(group.partitions[topic], tuple(subscribers[topic]))
+        cuts.setdefault(cut, []).append(topic)
+    given: list[dict[bytes, frozenset[int]]] = [{} for _ in members]
+    for cut, topics in cuts.items():
+        places = _nearest(group, members, cut, topics) if local else cut.subscribers
+        for number, place in enumerate(places):
+            piece = frozenset(cut.piece(number))
+            if piece:
+                given[place].update((topic, piece) for topic in topics)
+    return {
+        member.member_id: {topic: given[place][topic] for topic in sorted(given[place])}
+        for place, member in enumerate(members)
+    }
+
+
+def _nearest(
+    group: Subscribers, members: Sequence[Subscriber], cut: _Cut, topics: list[bytes]
+) -> list[int]:
+    """The subscribers in the order of their pieces. Each piece goes to the rack that has most of
+    it; larger pieces stay with those who had larger ones."""
+    larger = cut.larger()
+    order: list[int] = []
+    for first, after in ((0, larger), (larger, len(cut.subscribers))):
+        waiting: dict[str | None, list[int]] = {}
+        for place in reversed(cut.subscribers[first:after]):
+            waiting.setdefault(members[place].rack_id, []).append(place)
+        for number in range(first, after):
+            near: Counter[str | None] = Counter()
+            for topic in topics:
+                for partition in cut.piece(number):
+                    near.update(group.racks_of(topic, partition))
+            # Of racks that are as near, the one of whom it would be the turn.
+            rack = max(waiting, key=lambda each: (near[each], -waiting[each][-1]))
+            order.append(waiting[rack].pop())
+            if not waiting[rack]:
+                del waiting[rack]
+    return order
 
 
 def _rank(member: Subscriber) -> tuple[bool, str]:

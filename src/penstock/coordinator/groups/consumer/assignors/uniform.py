@@ -2,12 +2,18 @@
 
 With equal subscriptions the result is exact: sizes differ by one at most, and no assignment of
 such sizes moves fewer partitions. With different subscriptions topic after topic is evened out
-among its own subscribers, until nothing gets better or enough rounds have been made.
+among its own subscribers, until nothing gets better or enough rounds have been made. Where that
+leaves a choice, members get partitions with a replica in their rack (racks.py).
 """
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from penstock.coordinator.groups.consumer.assignors.racks import (
+    hand_out,
+    prefer_local,
+    remote_last,
+)
 from penstock.coordinator.groups.consumer.assignors.spec import (
     Assignment,
     Subscriber,
@@ -16,12 +22,21 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
 
 # Subscriptions that overlap in a chain need many rounds; each about halves what is uneven.
 ROUNDS_MAX: Final = 16
+# So many partitions of a member are looked at for the one that is best given away.
+LOOKS_MAX: Final = 64
 
 
-def assign(group: Subscribers) -> dict[str, Assignment]:
+def _assign_plain(group: Subscribers) -> dict[str, Assignment]:
     if not group.members:
         return {}
     return _assign_alike(group) if group.alike else _Mixed(group).assign()
+
+
+def _assign_local(group: Subscribers) -> dict[str, Assignment]:
+    return _assign_alike_local(group) if group.alike else _MixedLocal(group).assign()
+
+
+assign: Final = prefer_local(_assign_plain, _assign_local)
 
 
 def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
@@ -51,6 +66,57 @@ def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
         member.member_id: _frozen(member, given)
         for member, given in zip(members, kept, strict=True)
     }
+
+
+def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
+    """Members of the same sizes that keep as much, with what is near them as far as that goes."""
+    members = group.members
+    topics = sorted(members[0].topics)
+    free = {topic: set(range(group.partitions[topic])) for topic in topics}
+    kept = [_keep(member, free) for member in members]
+    sizes = [sum(len(each) for each in given.values()) for given in kept]
+    share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
+    # Whoever has more than the share keeps one more; for the rest of the larger shares there is
+    # a choice, whoever gets one.
+    larger = [place for place, size in enumerate(sizes) if size > share]
+    larger = sorted(larger, key=lambda each: -sizes[each])[:extra]
+    rooms = [share - size for size in sizes]
+    for place in larger:
+        rooms[place] += 1
+    for place, room in enumerate(rooms):
+        if room < 0:
+            for topic, partition in remote_last(group, members[place], kept[place])[room:]:
+                _take(kept[place], topic, partition)
+                free[topic].add(partition)
+            rooms[place] = 0
+    extra -= len(larger)
+    extras = [int(extra > 0 and size <= share) for size in sizes]
+
+    def give(place: int, each: tuple[bytes, int]) -> None:
+        kept[place].setdefault(each[0], set()).add(each[1])
+
+    spare = [(topic, partition) for topic in topics for partition in sorted(free[topic])]
+    spare = hand_out(group, spare, rooms, give)
+    more = len(spare) - sum(rooms)  # that many of the larger shares are still to be given
+    left = hand_out(group, spare, extras, give, limit=more)
+    more -= len(spare) - len(left)
+    for place in range(len(members)):
+        room = rooms[place] + min(extras[place], more)
+        more -= min(extras[place], more)
+        for each in left[:room]:
+            give(place, each)
+        del left[:room]
+    assert not left and not more, "shares add up to all partitions"
+    return {
+        member.member_id: _frozen(member, given)
+        for member, given in zip(members, kept, strict=True)
+    }
+
+
+def _take(given: dict[bytes, set[int]], topic: bytes, partition: int) -> None:
+    given[topic].remove(partition)
+    if not given[topic]:
+        del given[topic]
 
 
 def _keep(member: Subscriber, free: dict[bytes, set[int]]) -> dict[bytes, set[int]]:
@@ -89,6 +155,7 @@ class _Mixed:
     """Members that are subscribed to different topics."""
 
     def __init__(self, group: Subscribers) -> None:
+        self._group = group
         self._members = group.members
         self._partitions = group.partitions
         self._subscribers: dict[bytes, list[int]] = {}
@@ -124,12 +191,19 @@ class _Mixed:
             return
         least = [(self._sizes[place], place) for place in self._subscribers[topic]]
         heapify(least)
-        for partition in sorted(free):
+        takers: list[int] = []
+        for _ in free:
             size, place = heappop(least)
-            self._given[place].setdefault(topic, set()).add(partition)
+            takers.append(place)
             self._sizes[place] = size + 1
             heappush(least, (size + 1, place))
+        self._hand_over(topic, takers)
         free.clear()
+
+    def _hand_over(self, topic: bytes, takers: list[int]) -> None:
+        """Those partitions to these members, each as often as it is named."""
+        for partition, place in zip(sorted(self._free[topic]), takers, strict=True):
+            self._given[place].setdefault(topic, set()).add(partition)
 
     def _even_out(self, topic: bytes) -> int:
         """Move partitions of this topic from those with the most to those with the least."""
@@ -150,7 +224,7 @@ class _Mixed:
             taker = least[0][1]
             if sizes[giver] - sizes[taker] <= 1:
                 break
-            self._move(topic, stocks[giver].pop(), giver, taker)
+            self._move(topic, self._choose(topic, stocks[giver], giver, taker), giver, taker)
             moved += 1
             heappush(least, (sizes[giver], giver))
             heappush(least, (sizes[taker], taker))
@@ -158,10 +232,42 @@ class _Mixed:
                 heappush(most, (-sizes[giver], giver))
         return moved
 
+    def _choose(self, topic: bytes, stock: list[int], giver: int, taker: int) -> int:  # noqa: ARG002
+        """Which of its partitions somebody gives away."""
+        return stock.pop()
+
     def _move(self, topic: bytes, partition: int, giver: int, taker: int) -> None:
-        self._given[giver][topic].remove(partition)
-        if not self._given[giver][topic]:
-            del self._given[giver][topic]
+        _take(self._given[giver], topic, partition)
         self._given[taker].setdefault(topic, set()).add(partition)
         self._sizes[giver] -= 1
         self._sizes[taker] += 1
+
+
+class _MixedLocal(_Mixed):
+    """Everybody gets as many of each topic; which ones, racks have a say in."""
+
+    def _hand_over(self, topic: bytes, takers: list[int]) -> None:
+        rooms = [0] * len(self._members)
+        for place in takers:
+            rooms[place] += 1
+
+        def give(place: int, each: tuple[bytes, int]) -> None:
+            self._given[place].setdefault(topic, set()).add(each[1])
+
+        loose = [(topic, partition) for partition in sorted(self._free[topic])]
+        left = hand_out(self._group, loose, rooms, give)
+        for place in self._subscribers[topic]:
+            for each in left[: rooms[place]]:
+                give(place, each)
+            del left[: rooms[place]]
+
+    def _choose(self, topic: bytes, stock: list[int], giver: int, taker: int) -> int:
+        had = self._members[giver].assigned.get(topic, frozenset())
+        from_rack, to_rack = self._members[giver].rack_id, self._members[taker].rack_id
+
+        def worth(at: int) -> tuple[bool, int]:
+            racks = self._group.racks_of(topic, stock[at])
+            return stock[at] not in had, (to_rack in racks) - (from_rack in racks)
+
+        looks = range(len(stock) - 1, max(len(stock) - 1 - LOOKS_MAX, -1), -1)
+        return stock.pop(max(looks, key=worth))
