@@ -320,3 +320,10 @@ def test_some_ids_described_and_some_not_ends_with_4() -> None:
     assert ran.code == 4
     assert ran.out.splitlines()[1].split()[:2] == ["pay", "Empty"]
     assert "there is no transactional id nobody" in ran.err
+
+
+@pytest.mark.parametrize("other", ["--members", "--offsets"])
+def test_one_line_per_group_and_more_of_it_at_once_is_refused(other: str) -> None:
+    ran = run("group", "describe", "g", "--state", other)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--state is one line per group" in ran.err

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cli_running import run
 
+from penstock import __version__
 from penstock.cli.output import Format, print_rows
 
 NOBODY = "127.0.0.1:1"
@@ -102,6 +103,7 @@ def test_help_loads_neither_the_protocol_nor_a_client_library() -> None:
         ["txn", "abort", "--topic", "a", "--partition", "0"],
         ["txn", "abort", "--topic", "a", "--partition", "0", "--producer-id", "1"],
         ["txn", "abort", "--partition", "0", "--start-offset", "1"],
+        ["consume", "a", "--from", "@99999999999999999999999"],
         ["--format", "xml", "version"],
         ["--bootstrap", "no-port:x", "topic", "list"],
     ],
@@ -162,6 +164,10 @@ def test_the_address_comes_from_the_environment_or_the_command(
 def test_version_says_what_is_running() -> None:
     assert run("version").out.startswith("penstock ")
     assert set(run("--format", "json", "version").json) == {"penstock", "python", "librdkafka"}
+
+
+def test_the_version_can_be_asked_for_as_of_other_programs() -> None:
+    assert run("--version") == (0, f"penstock {__version__}\n", "")
 
 
 def test_a_table_lines_up_its_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -268,3 +268,36 @@ def test_a_check_starts_nothing(node: FakeNode) -> None:
     assert run("start", "--check").code == 0
     assert run("start", "--check", "--set", "num.partitions=0").code == 1
     assert node.config is None
+
+
+def test_a_check_can_be_read_by_programs(node: FakeNode) -> None:
+    fine = run("start", "--check", "--format", "json", "--set", "num.partition=3")
+    assert fine.code == 0
+    assert fine.json["fine"] is True
+    assert fine.json["problems"] == []
+    assert "num.partition is not a known key" in fine.json["warnings"][0]
+    bad = run("--format", "json", "start", "--check", "--set", "num.partitions=0")
+    assert bad.code == 1
+    assert bad.json["fine"] is False
+    assert "num.partitions" in bad.json["problems"][0]
+    assert node.config is None
+
+
+def test_a_bad_value_does_not_hide_the_warnings(tmp_path: Path, node: FakeNode) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partition=3\nlisteners=x\n")
+    lines = run("start", "--config", str(file)).err.splitlines()
+    assert lines[0].startswith(f"warning: {file} line 1: num.partition is not a known key")
+    assert lines[1].startswith("error: the node cannot start with this configuration:")
+    assert lines[2].startswith(f"  {file} line 2: listeners: 'x' is not NAME://host:port")
+    assert node.config is None
+
+
+@pytest.mark.parametrize("more", [b"", b"broker.rack=caf\xe9\n"], ids=["utf-8", "latin-1"])
+def test_a_byte_order_mark_before_the_first_key_is_skipped(
+    tmp_path: Path, node: FakeNode, more: bytes
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"\xef\xbb\xbfnum.partitions=3\n" + more)
+    assert run("start", "--config", str(file)).err == ""
+    assert started(node).get("num.partitions") == 3

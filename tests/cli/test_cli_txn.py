@@ -80,6 +80,26 @@ def test_transactions_are_listed_by_what_is_asked(cluster: Cluster, name: str) -
 
 
 @pytest.mark.usefixtures("opened")
+def test_what_is_open_for_long_is_open(cluster: Cluster, name: str) -> None:
+    """An id without a transaction began at -1 for the server, which is long ago."""
+    idle = f"idle-{name}"
+    transactional(cluster.bootstrap, idle, transaction_timeout_ms=60_000)
+    rows = as_json(cluster, "list", "--longer-than", "0ms")
+    names = {row["transactional_id"] for row in rows}
+    assert name in names
+    assert idle not in names
+    ran = at(cluster, "list", "--longer-than", "0ms", "--state", "Empty")
+    assert ran.code == 2
+    assert "what is Empty is not open" in ran.err
+
+
+def test_a_pattern_that_is_none_is_named_with_what_is_wrong(cluster: Cluster) -> None:
+    ran = at(cluster, "list", "--pattern", "(")
+    assert ran.code == 1
+    assert "--pattern '(' is no regular expression (RE2), the server says: missing )" in ran.err
+
+
+@pytest.mark.usefixtures("opened")
 def test_a_transaction_is_described(cluster: Cluster, topic: str, name: str) -> None:
     (row,) = as_json(cluster, "describe", name)
     assert (row["state"], row["timeout_ms"]) == ("Ongoing", 60_000)

@@ -87,14 +87,47 @@ def test_settings_are_set_shown_and_unset(cluster: Cluster, topic: str) -> None:
     assert "INVALID_CONFIG" in bad.err
 
 
+def test_a_groups_settings_are_set_shown_and_unset(cluster: Cluster) -> None:
+    mine = ("--group", "readers")
+    session = "consumer.session.timeout.ms"
+    assert at(cluster, "config", "set", *mine, f"{session}=46000").out == "group readers: changed\n"
+    rows = at(cluster, "config", "describe", *mine, "--format", "json").json
+    assert [(row["name"], row["value"], row["source"]) for row in rows] == [
+        (session, "46000", "group")
+    ]
+    assert at(cluster, "config", "unset", *mine, session).code == 0
+    (row,) = at(cluster, "config", "describe", *mine, session, "--format", "json").json
+    assert (row["value"], row["source"]) == ("45000", "default")
+    bad = at(cluster, "config", "set", *mine, f"{session}=1000")
+    assert bad.code == 1
+    assert "group.consumer.min.session.timeout.ms" in bad.err
+
+
+def test_a_groups_setting_that_does_nothing_yet_is_told(cluster: Cluster) -> None:
+    ran = at(cluster, "config", "set", "--group", "readers", "share.isolation.level=read_committed")
+    said = "note: share.isolation.level=read_committed is kept but has no effect yet\n"
+    assert (ran.code, ran.err) == (0, said)
+    at(cluster, "config", "unset", "--group", "readers", "share.isolation.level")
+
+
+@pytest.mark.parametrize("whose", [(), ("--topic", "t", "--group", "g")])
+def test_settings_belong_to_one_owner(cluster: Cluster, whose: tuple[str, ...]) -> None:
+    ran = at(cluster, "config", "describe", *whose)
+    assert ran.code == 2
+    assert "one of --topic NAME, --group NAME, --broker ID, --all-brokers" in ran.err
+
+
 @pytest.mark.parametrize("command", ["describe", "set", "unset"])
-@pytest.mark.parametrize("owner", ["topic", "broker", "all-brokers"])
+@pytest.mark.parametrize("owner", ["topic", "group", "broker", "all-brokers"])
 def test_a_key_that_does_not_exist_is_refused_with_the_nearest(
     cluster: Cluster, topic: str, owner: str, command: str
 ) -> None:
     name, near = ("retention.mss", "retention.ms")
     whose = ["--topic", topic]
-    if owner != "topic":
+    if owner == "group":
+        name, near = ("consumer.session.timeout", "consumer.session.timeout.ms")
+        whose = ["--group", "readers"]
+    elif owner != "topic":
         name, near = ("message.max.byte", "message.max.bytes")
         whose = ["--broker", "1"] if owner == "broker" else ["--all-brokers"]
     ran = at(cluster, "config", command, *whose, f"{name}=1" if command == "set" else name)
@@ -157,6 +190,11 @@ def test_lines_become_records_and_come_back(cluster: Cluster, topic: str) -> Non
     read = at(cluster, "consume", topic, "--keys", "--headers", "--offsets")
     assert read.code == 0
     assert read.out == "1:0\th=1\ta\t1\n1:1\th=1\tb\tnull\n1:2\th=1\tc\t3:4\n"
+
+
+def test_a_header_that_is_said_twice_is_sent_twice(cluster: Cluster, topic: str) -> None:
+    at(cluster, "produce", topic, "--header", "h=1", "--header", "h=2", stdin=b"x\n")
+    assert at(cluster, "consume", topic, "--headers").out == "h=1,h=2\tx\n"
 
 
 def test_only_the_newline_ends_a_record(cluster: Cluster, topic: str) -> None:

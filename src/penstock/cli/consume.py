@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.client.admin import Admin
 
 POLL_S = 0.2
+TIMESTAMP_MAX = 2**63 - 1
 
 
 class Isolation(StrEnum):
@@ -140,7 +141,7 @@ def _parse_place(text: str) -> Place:
         return Place(None, At.END)
     if text.isdecimal():
         return Place(int(text), None)
-    if text.startswith("@") and text[1:].isdecimal():
+    if text.startswith("@") and text[1:].isdecimal() and int(text[1:]) <= TIMESTAMP_MAX:
         return Place(None, int(text[1:]))
     try:
         return Place(None, parse_time(text))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from penstock import __version__
 from penstock.cli import config, consume, group, log, produce, start, topic, txn, version
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -42,6 +43,12 @@ app.add_typer(log.app, name="log")
 app.command("version")(version.version)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -56,6 +63,10 @@ def options(
     format: Annotated[
         Format, typer.Option(help="How results are printed; json is the stable form for programs.")
     ] = Format.TABLE,
+    version: Annotated[  # noqa: ARG001 - it acts as soon as it is read
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+    ] = False,
 ) -> None:
     context.obj = Options(bootstrap, format)
 

@@ -156,11 +156,16 @@ def report(form: Format, done: Sequence[str], failed: dict[str, KafkaError], ver
 
 
 def key_values(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`KEY=VALUE` texts as a dict."""
-    pairs: dict[str, str] = {}
+    """`KEY=VALUE` texts as a dict; of a key that is said twice the last one counts."""
+    return dict(key_value_pairs(texts, option))
+
+
+def key_value_pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:
+    """`KEY=VALUE` texts in their order, where a key may come again."""
+    pairs: list[tuple[str, str]] = []
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise CommandFailed(f"{option} {text}: must be KEY=VALUE", ExitCode.USAGE)
-        pairs[key] = value
+        pairs.append((key, value))
     return pairs

@@ -16,6 +16,7 @@ from penstock.cli.output import (
     FormatOption,
     bootstrap_of,
     format_of,
+    key_value_pairs,
     key_values,
     note,
     print_json,
@@ -138,7 +139,7 @@ def produce(
     tally = Tally()
     lines = _lines(key_separator, null_marker, tally)
     target = Target(
-        topic, -1 if partition is None else partition, [*key_values(headers, "--header").items()]
+        topic, -1 if partition is None else partition, [*key_value_pairs(headers, "--header")]
     )
     _send(settings, target, lines, tally)
     why = None

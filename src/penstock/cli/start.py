@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from penstock import __version__
+from penstock.cli.logs import logging_to
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -22,9 +24,11 @@ from penstock.cli.output import (
     format_of,
     key_values,
     note,
+    print_json,
     print_json_line,
     reason_of,
 )
+from penstock.log_levels import LogLevel
 
 if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
@@ -75,16 +79,30 @@ def start(
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether a node could start with this.")
     ] = False,
+    log_level: Annotated[
+        LogLevel,
+        typer.Option(
+            "--log-level",
+            envvar="PENSTOCK_LOG_LEVEL",
+            case_sensitive=False,
+            help="How much the node says on stderr.",
+        ),
+    ] = LogLevel.INFO,
     form: FormatOption = None,
 ) -> None:
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
     said = [f"log.dirs={data}", *sets] if data is not None else sets
+    if check and format_of(context, form) is Format.JSON:
+        _check_as_json(config, said)
+        return
     loaded = _load(config, said)
     _warn(loaded.warnings)
     if check:
         print("The configuration is fine.")
         return
-    raise typer.Exit(_run(loaded, cluster_id, format_of(context, form)))
+    with logging_to(sys.stderr, log_level):
+        code = _run(loaded, cluster_id, format_of(context, form))
+    raise typer.Exit(code)
 
 
 def _warn(warnings: Sequence[str]) -> None:
@@ -94,15 +112,36 @@ def _warn(warnings: Sequence[str]) -> None:
         note(f"... and {len(warnings) - WARNINGS_MAX} more")
 
 
-def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
-    from penstock.config.load import ConfigRefused, ConfigText, load
+def _check_as_json(path: Path | None, sets: Sequence[str]) -> None:
+    from penstock.config.load import ConfigRefused
+
+    problems: list[Json] = []
+    try:
+        warnings = _load_texts(path, sets).warnings
+    except ConfigRefused as refused:
+        problems += map(str, refused.problems)
+        warnings = refused.warnings
+    print_json({"fine": not problems, "problems": problems, "warnings": [*warnings]})
+    if problems:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
+    from penstock.config.load import ConfigText, load
     from penstock.config.single_node import SINGLE_NODE
 
     key_values(sets, "--set")
     file = SINGLE_NODE if path is None else ConfigText(str(path), _read(path))
+    return load([file], os.environ, sets)
+
+
+def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
+    from penstock.config.load import ConfigRefused
+
     try:
-        return load([file], os.environ, sets)
+        return _load_texts(path, sets)
     except ConfigRefused as refused:
+        _warn(refused.warnings)
         listed = "\n".join(f"  {problem}" for problem in refused.problems)
         raise CommandFailed(
             f"the node cannot start with this configuration:\n{listed}\n"
@@ -125,7 +164,7 @@ def _read(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         # Java reads properties files as Latin-1 unless told otherwise.
-        return data.decode("latin-1")
+        return data.removeprefix(BOM_UTF8).decode("latin-1")
 
 
 def _unreadable(path: Path, reason: str) -> CommandFailed:

@@ -66,7 +66,8 @@ def reason(
         if each.leader < 0:
             brokers = ", ".join(map(str, each.replicas))
             return f"{where} has no leader; it is held by broker {brokers}: is it running?"
-        if min_insync is not None and len(each.in_sync) < min_insync:
+        # A server asks for no more replicas than the partition has.
+        if min_insync is not None and len(each.in_sync) < min(min_insync, len(each.replicas)):
             replicas = counted(len(each.in_sync), "in-sync replica")
             return (
                 f"{where} has {replicas}, fewer than its {MIN_INSYNC}={min_insync}, and so the "

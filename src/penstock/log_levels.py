@@ -1,0 +1,38 @@
+"""Log levels by Kafka's names, and the numbers that Python's logging has for them."""
+
+import logging
+from enum import StrEnum
+
+
+class LogLevel(StrEnum):
+    """From the most that can be said to the least."""
+
+    TRACE = "TRACE"
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+    FATAL = "FATAL"
+
+    @property
+    def number(self) -> int:
+        return _NUMBERS[self]
+
+
+_NUMBERS = {
+    LogLevel.TRACE: 5,  # Python has no name for anything below DEBUG
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARN: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+    LogLevel.FATAL: logging.CRITICAL,
+}
+
+
+def level_of(number: int) -> LogLevel:
+    """The highest level that is not above the number; one that is below all is the lowest."""
+    found = LogLevel.TRACE
+    for level, start in _NUMBERS.items():
+        if start <= number:
+            found = level
+    return found
