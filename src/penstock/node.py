@@ -7,6 +7,7 @@ shutdown.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker
@@ -23,6 +24,7 @@ from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
 from penstock.controller.storage import MetaProperties, StorageError, open_directories_now
 from penstock.errors import KafkaError
+from penstock.log.recovery import LogCorrupted
 from penstock.raft.errors import QuorumError
 from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
 from penstock.raft.stored_log import open_stored_log
@@ -30,14 +32,14 @@ from penstock.raft.voters import Voter, VoterEndpoint
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k70_controller_registration as k70
-from penstock.world import Disk, DiskFailed, World
+from penstock.world import Disk, DiskFailed, Done, World
 
 log = logging.getLogger("penstock.node")
 
 LOCK_FILE = ".lock"
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 PROTOCOL_VERSION = 4  # of BrokerRegistration; the others below are 0-2
-STOP_MS_MAX = 4_000
+STOP_MS_MAX = 3_000  # for peers and disks; writing out comes on top
 LAST_WORDS_MS = 200
 DRAIN_STEP_MS = 5
 FINISH_MS_MAX = 500
@@ -64,6 +66,7 @@ class Node:
         self._on_ready: Callable[[], None] = lambda: None
         self._on_stopped: Callable[[], None] = lambda: None
         self._stopping = False
+        self._ended = False
         self._broker_epoch = -1
 
     # -- starting
@@ -74,7 +77,7 @@ class Node:
         self._on_stopped = on_stopped
         try:
             self._open()
-        except (StorageError, QuorumError, MetadataCorrupt, NewerMetadata) as error:
+        except (StorageError, QuorumError, MetadataCorrupt, NewerMetadata, LogCorrupted) as error:
             self._let_go()
             raise StartRefused(str(error)) from error
         except DiskFailed as error:
@@ -89,7 +92,8 @@ class Node:
 
     def _open(self) -> None:
         config = self.config
-        self._doors = [self._open_door(wanted) for wanted in config.listeners]
+        for wanted in config.listeners:
+            self._doors.append(self._open_door(wanted))
         data_disks: list[Disk] = []
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
             disk = self.world.disk(root)
@@ -101,6 +105,7 @@ class Node:
                     " this node another directory (--data DIR, or log.dirs)."
                 )
             self._disks.append(disk)
+            disk.remove_leftovers_now()
         sole = config.sole_voter
         properties = open_directories_now(
             self._disks,
@@ -130,7 +135,7 @@ class Node:
             for disk, each in zip(self._disks, properties, strict=True)
             if disk in data_disks
         ]
-        broker.use_directories(directories)
+        broker.use_directories(directories, self._disks[0])
         self._listen(broker)
         self._register(broker, metadata)
 
@@ -357,6 +362,8 @@ class Node:
 
     def _drain(self, broker: Broker, until: float) -> None:
         """Wait, for a bounded time, until nobody waits for an answer and no disk work runs."""
+        if self._ended:
+            return
         now = self.world.clock.mono_ms()
         unanswered = any(
             connection.replies or connection.peer.unsent_bytes
@@ -376,6 +383,8 @@ class Node:
 
     def _part(self, broker: Broker, until: float) -> None:
         """Let the peers read what they were sent, for a moment; then write everything out."""
+        if self._ended:
+            return
         now = self.world.clock.mono_ms()
         if any(listener.connections for listener in broker.listeners) and now < until:
             self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._part(broker, until))
@@ -384,24 +393,65 @@ class Node:
             listener.close_all()
         broker.stop_coordinators()
         self._close_logs(broker)
-        self._end()
 
     def _close_logs(self, broker: Broker) -> None:
-        for directory in broker.hosting.directories:
-            if directory.failed:
-                continue
+        """Every directory by itself; the slowest one ends the stop."""
+        closing = {each: None for each in broker.hosting.directories if not each.failed}
+
+        def closed(directory: Directory, failure: DiskFailed | None) -> None:
+            if failure is not None:
+                self._stopped_badly(directory.disk, failure)
+            closing.pop(directory)
+            if not closing:
+                self._end()
+
+        for directory in list(closing):
+            self._close_directory(broker, directory, partial(closed, directory))
+        if not closing:
+            self._end()
+
+    def _close_directory(self, broker: Broker, directory: Directory, done: Done) -> None:
+        """Files first, then one sync for all of them, then the word that the stop was clean."""
+        disk = directory.disk
+
+        def closed(failure: DiskFailed | None) -> None:
+            if failure is None:
+                disk.offload_all([disk.sync_everything_now], synced)
+            else:
+                done(failure)
+
+        def synced(failure: DiskFailed | None) -> None:
             try:
-                for partition in directory.partitions:
-                    partition.log.close()
-                directory.disk.sync_everything_now()
-                broker.hosting.checkpoint_now(directory)
-                write_clean_marker(directory.disk, self._broker_epoch)
-            except DiskFailed as failure:
-                log.error("%s was not stopped cleanly: %s", directory.disk.root, failure)
+                if failure is None:
+                    broker.hosting.checkpoint_now(directory)
+                    write_clean_marker(directory, self._broker_epoch)
+                done(failure)
+            except DiskFailed as refused:
+                done(refused)
+
+        # Nobody asks these logs for anything any more.
+        disk.offload_all([partition.log.close for partition in directory.partitions], closed)
+
+    def _stopped_badly(self, disk: Disk, failure: DiskFailed) -> None:
+        """What a clean stop leaves beside the records cannot be written: a start makes it anew."""
+        try:
+            disk.sync_everything_now()
+            kept = "Nothing that was acknowledged is lost: the next start recovers the logs."
+        except DiskFailed as worse:
+            kept = f"What was written last may not be durable: {worse}."
+        self.failure = f"{disk.root} was not stopped cleanly: {failure}. {kept}"
+        log.error("%s", self.failure)
 
     def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
         if self.metadata is not None:
-            self.metadata.stop()
+            try:
+                self.metadata.stop()
+            except DiskFailed as failure:
+                if self.failure is None:  # else the reason is said, and it is the same
+                    self._stopped_badly(self._disks[0], failure)
             self.metadata = None
         if self.broker is not None:
             for listener in self.broker.listeners:

@@ -25,6 +25,11 @@ class TooManyFiles(DiskFailed):
     """This process may open no more files (ulimit -n). The disk itself is fine."""
 
 
+class FileLost(DiskFailed):
+    """A file or its directory was removed or cut by somebody else. The disk itself is fine: what
+    else is on it can be used."""
+
+
 class Cold(Exception):
     """The bytes are not in memory: call `file.warm(position, size, done)`, then ask again."""
 
@@ -111,20 +116,31 @@ class Disk(Protocol):
         ...
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file; FileNotFoundError if it is not there and `create` was not said."""
+        """Open a file. FileNotFoundError if it is not there and `create` was not said; FileLost
+        if its directory is not there."""
         ...
 
     def list(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted; FileNotFoundError if there is none."""
+        """Names in a directory, sorted; FileLost if there is none."""
         ...
 
     def exists(self, path: str) -> bool: ...
     def is_directory(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int:
+        """Bytes of a file that need not be open; FileLost if it is not there."""
+        ...
+
     def free_bytes(self) -> int: ...
     def total_bytes(self) -> int: ...
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
         """Make what was appended to all of these durable; a few threads share the work."""
+        ...
+
+    def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
+        """Run pieces of work that wait for this disk; a few threads share them. What they touch
+        is theirs alone until `done`, which hears of the first failure."""
         ...
 
     def make_directory(self, path: str) -> None:
@@ -139,6 +155,10 @@ class Disk(Protocol):
 
     def put_now(self, path: str, data: bytes) -> None:
         """Write a small file atomically, but durable only after `sync_everything_now`."""
+        ...
+
+    def remove_leftovers_now(self) -> None:
+        """Remove what a killed process left half written in the root, before anything is."""
         ...
 
     def sync_everything_now(self) -> None:

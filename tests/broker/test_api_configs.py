@@ -190,7 +190,7 @@ def test_secrets_are_not_told(asker: Asker) -> None:
 
 def test_loggers_have_levels(asker: Asker) -> None:
     told = {each.name: each.value for each in _describe(asker, BROKER_LOGGER, "1").configs}
-    assert told["root"] in {"DEBUG", "INFO", "WARNING", "ERROR"}
+    assert told["root"] in {"DEBUG", "INFO", "WARN", "ERROR"}
 
 
 # -- IncrementalAlterConfigs

@@ -64,3 +64,13 @@ def test_a_fenced_producer_commits_no_offsets(asker: Asker, other: Asker, topic:
     Txn(other, name=old.name).begun()
     code = old.commit_offset(group, topic, 17, version=5)
     assert code == errors.InvalidProducerEpoch.code
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 5])
+def test_offsets_of_a_group_without_a_name_are_refused(
+    asker: Asker, topic: str, version: int
+) -> None:
+    txn = Txn(asker).begun()
+    found_group(asker)
+    assert txn.commit_offset("", topic, 17, version=version) == errors.InvalidGroupId.code
+    assert txn.describe().topics == [], "nothing takes part in the transaction"

@@ -7,8 +7,10 @@ from api_asking import Asker
 from txn_asking import Txn, committed_values, producers, stable_end
 
 from penstock import errors
+from penstock.broker.handlers.k65_describe_transactions import NAMES_PER_TURN_MAX
 from penstock.wire.messages import k27_write_txn_markers as k27
 from penstock.wire.messages import k61_describe_producers as k61
+from penstock.wire.messages import k65_describe_transactions as k65
 from penstock.wire.messages import k66_list_transactions as k66
 
 pytest_plugins = ["api_fixtures"]
@@ -16,6 +18,22 @@ pytest_plugins = ["api_fixtures"]
 
 def test_an_id_that_nobody_knows_is_not_found(asker: Asker) -> None:
     assert Txn(asker).describe().error_code == errors.TransactionalIdNotFound.code
+
+
+def test_many_ids_are_described_in_their_order(asker: Asker, topic: str) -> None:
+    """In slices: between them the node does other work."""
+    txn = Txn(asker).begun()
+    txn.write(topic, b"a")
+    names = [f"nobody-{number}" for number in range(3 * NAMES_PER_TURN_MAX)]
+    request = k65.DescribeTransactionsRequest(transactional_ids=[*names, txn.name])
+    states = asker.ask(request, 0).transaction_states
+    assert [each.transactional_id for each in states] == [*names, txn.name]
+    assert {each.error_code for each in states[:-1]} == {errors.TransactionalIdNotFound.code}
+    assert states[-1].transaction_state == "Ongoing"
+
+
+def test_no_ids_are_described_as_none(asker: Asker) -> None:
+    assert asker.ask(k65.DescribeTransactionsRequest(), 0).transaction_states == []
 
 
 def test_ids_are_listed_by_state_and_pattern(asker: Asker, topic: str) -> None:
@@ -112,6 +130,21 @@ def test_a_marker_of_an_old_epoch_or_coordinator_is_refused(asker: Asker, topic:
     assert code(epoch - 1, 0) == errors.InvalidProducerEpoch.code
     assert code(epoch, -1) == errors.TransactionCoordinatorFenced.code
     assert stable_end(asker, topic) == before
+
+
+@pytest.mark.parametrize("v2", [True, False])
+def test_a_marker_of_a_coordinator_that_there_is_not_stops_nobody_for_ever(
+    asker: Asker, topic: str, v2: bool
+) -> None:
+    txn = Txn(asker, v2=v2).begun()
+    txn.write(topic, b"a")
+    txn.ended(committed=True)
+    request = markers(txn, topic, coordinator_epoch=2**31 - 1)
+    [answer] = asker.ask(request, 1).markers
+    assert answer.topics[0].partitions[0].error_code == 0
+    txn.write(topic, b"b")
+    txn.ended(committed=True)
+    assert committed_values(asker, topic) == [b"a", b"b"]
 
 
 def test_a_marker_for_a_partition_that_is_not_here_is_refused(asker: Asker) -> None:

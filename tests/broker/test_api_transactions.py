@@ -291,6 +291,17 @@ def test_an_older_client_must_have_added_the_partition(
     assert stable_end(asker, topic) == 0
 
 
+def test_a_later_batch_does_not_overtake_one_that_was_refused(asker: Asker, topic: str) -> None:
+    """The refused one comes again, and would be out of order for ever (KIP-890)."""
+    txn = Txn(asker, v2=False).begun()
+    first, second = txn.records(topic, b"a"), txn.records(topic, b"b")
+    assert txn.send(topic, first, version=11) == errors.TransactionAbortable.code
+    assert txn.add(topic, 0) == [0]
+    assert txn.send(topic, second, version=11) == errors.OutOfOrderSequenceNumber.code
+    assert txn.send(topic, first, version=11) == 0
+    assert txn.send(topic, second, version=11) == 0
+
+
 def test_an_older_client_cannot_write_after_the_end(asker: Asker, topic: str) -> None:
     txn = Txn(asker, v2=False).begun()
     txn.write(topic, b"a")
@@ -378,6 +389,61 @@ def test_a_prepared_transaction_is_ended_by_its_new_owner(
     assert old.end(committed=False).error_code == errors.ProducerFenced.code
     new.ended(committed=True)
     assert committed_values(asker, topic) == [b"a"]
+
+
+def kept(asker: Asker, other: Asker, topic: str, group: str) -> tuple[Txn, Txn]:
+    """A producer that wrote a record and an offset, and the owner that took both over."""
+    old = Txn(asker).begun(version=6, enable_2pc=True)
+    old.write(topic, b"a")
+    assert old.commit_offset(group, topic, 7, version=5) == 0
+    new = Txn(other, name=old.name)
+    assert new.init(version=6, enable_2pc=True, keep_prepared_txn=True).error_code == 0
+    return old, new
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_former_owner_writes_nothing_into_what_was_kept(
+    asker: Asker, other: Asker, topic: str, version: int
+) -> None:
+    old, new = kept(asker, other, topic, found_group(asker))
+    code = old.send(topic, old.records(topic, b"zombie"), version=version)
+    assert code == errors.InvalidProducerEpoch.code
+    new.ended(committed=True)
+    assert committed_values(asker, topic) == [b"a"]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_former_owner_commits_no_offset_into_what_was_kept(
+    asker: Asker, other: Asker, topic: str, version: int
+) -> None:
+    group = found_group(asker)
+    old, new = kept(asker, other, topic, group)
+    code = old.commit_offset(group, topic, 999, version=version)
+    assert code == errors.InvalidProducerEpoch.code
+    new.ended(committed=True)
+    assert committed_offset(asker, group, topic) == 7
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_what_was_kept_is_closed_to_its_former_owner_after_a_restart_too(how: str) -> None:
+    """From the first request that the node takes: an answer may only be "not yet" before."""
+    refusals = (errors.InvalidProducerEpoch.code, errors.NotEnoughReplicas.code)
+    with Cluster() as cluster:
+        topic = new_topic(cluster)
+        with asking(cluster) as asker, asking(cluster) as other:
+            group = found_group(asker)
+            old, new = kept(asker, other, topic, group)
+        getattr(cluster, how)()
+        cluster.start()
+        with asking(cluster) as asker:
+            old.asker = new.asker = asker
+            assert old.send(topic, old.records(topic, b"zombie")) in refusals
+            assert old.commit_offset(group, topic, 999, version=5) != 0
+            new.wait_for("Ongoing")
+            assert old.send(topic, old.records(topic, b"zombie")) == refusals[0]
+            new.ended(committed=True)
+            assert committed_values(asker, topic) == [b"a"]
+            assert committed_offset(asker, group, topic) == 7
 
 
 def test_an_ordinary_producer_speaks_the_version_of_two_phase_commit(

@@ -1,7 +1,7 @@
 """One connection: order, limits, and what a bad or slow peer costs."""
 
 import pytest
-from broker_bench import (
+from simulated_node import (
     API_VERSIONS,
     FETCH,
     PRODUCE,
@@ -104,6 +104,7 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
         bench.receive(connection, request * 100)
     peer.unsent_bytes = 0
     connection.sent()
+    bench.settle(1)
     assert not peer.paused
 
 
@@ -189,3 +190,27 @@ def test_a_refused_connection_is_closed_for_its_peer_too() -> None:
         bench.settle()
     assert [caller.ended for caller in callers] == [False, True]
     assert len(bench.listener.connections) == 1
+
+
+def test_a_frame_that_takes_long_to_come_is_no_idleness() -> None:
+    bench = Bench({"connections.max.idle.ms": "1000"})
+    bench.create_topic("t")
+    connection, peer = bench.connect()
+    frame = bench.frame(PRODUCE, produce("t", bytes(100_000)))
+    for start in range(0, len(frame), 20_000):
+        bench.receive(connection, frame[start : start + 20_000])
+        bench.settle(700)
+        assert not peer.closed
+    assert len(replies(peer, [PRODUCE])) == 1
+
+
+def test_a_peer_that_reads_slowly_is_not_idle() -> None:
+    bench = Bench({"connections.max.idle.ms": "1000"})
+    connection, peer = bench.connect(FakePeer(reads=False))
+    bench.receive(connection, bench.frame(API_VERSIONS, api_versions()))
+    for _ in range(6):
+        bench.settle(700)
+        peer.unsent_bytes -= 10
+        assert not peer.closed
+    bench.settle(1_700)  # it has stopped reading
+    assert peer.closed

@@ -1,22 +1,20 @@
 """A coordinator whose log has something wrong: its neighbours go on."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from api_asking import Asker, asking, new_topic
 from delivery_cases import commit, group_with_coordinator, sync
 
+from penstock.coordinator import batches
 from penstock.coordinator.partitions import partition_for
 from penstock.errors import NotCoordinator, UnknownServerError
-from penstock.log.config import LogConfig
-from penstock.log.log import Log
-from penstock.real.world import RealWorld
 from penstock.testing.cluster import Cluster
-from penstock.wire.batch import HEADER, Record, build_batch
 from penstock.wire.messages import k11_join_group as k11
 from penstock.wire.messages import k14_sync_group as k14
+from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.records.coordinator import write_coordinator_key
-from penstock.wire.records.group import OffsetCommitKey
 
 pytest_plugins = ["api_fixtures"]
 
@@ -24,36 +22,35 @@ PARTITIONS = 50
 FROM_THE_FUTURE = b"\x00\x63" + bytes(20)  # a value of version 99
 
 
-def _spoil(data: Path, partition: int) -> None:
-    """One whole batch more, with a record that nobody knows."""
-    world = RealWorld()
-    try:
-        directory = f"__consumer_offsets-{partition}"
-        log = Log.open(world.disk(str(data)), directory, LogConfig(), now_ms=0, clean=True)
-        key = write_coordinator_key(OffsetCommitKey(group="g", topic="t"))
-        batch = build_batch([Record(0, 0, key, FROM_THE_FUTURE)])
-        log.append([(batch, HEADER.unpack_from(batch))], 0, 0)
-        log.close()
-    finally:
-        world.close()
+@pytest.fixture
+def from_the_future(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From the call on a coordinator writes its values in a version that nobody knows."""
+
+    def spoil() -> None:
+        monkeypatch.setattr(batches, "write_record", spoilt)
+
+    def spoilt(key: object, _value: object) -> tuple[bytes, bytes]:
+        return write_coordinator_key(key), FROM_THE_FUTURE
+
+    return spoil
 
 
 def test_a_record_that_nobody_knows_costs_one_coordinator_partition_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, from_the_future: Callable[[], None]
 ) -> None:
-    data = tmp_path / "data"
-    cluster = Cluster(data=data)
+    cluster = Cluster(data=tmp_path / "data")
     with cluster, asking(cluster) as asker:
         topic = new_topic(cluster)
         spoilt = group_with_coordinator(asker)
         index = partition_for(spoilt, PARTITIONS)
+        from_the_future()
         commit(asker, spoilt, topic)
-    _spoil(data, index)
     with cluster, asking(cluster) as asker:
         other = group_with_coordinator(asker)
         while partition_for(other, PARTITIONS) == index:
             other = group_with_coordinator(asker)
-        assert commit(asker, other, topic) == 0
+        [described] = asker.ask(DescribeGroupsRequest(groups=[other]), 0).groups
+        assert described.error_code == 0
         assert commit(asker, spoilt, topic) == NotCoordinator.code
     assert f"__consumer_offsets-{index} cannot be loaded" in caplog.text
 

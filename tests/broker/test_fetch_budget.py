@@ -45,7 +45,11 @@ def fill(connection: Connection) -> None:
 
 
 def fetch(
-    connection: Connection, session: tuple[int, int], offsets: dict[int, int]
+    connection: Connection,
+    session: tuple[int, int],
+    offsets: dict[int, int],
+    *,
+    bytes_max: int = ROOM_FOR_ONE,
 ) -> FetchResponse:
     partitions = [
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=ROOM_FOR_ONE)
@@ -55,7 +59,7 @@ def fetch(
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
-        max_bytes=ROOM_FOR_ONE,
+        max_bytes=bytes_max,
         session_id=session[0],
         session_epoch=session[1],
         topics=topics,
@@ -93,3 +97,35 @@ def test_what_was_not_acknowledged_by_a_new_offset_is_sent_again(connection: Con
     first = fetch(connection, (0, 0), {0: 0})
     again = fetch(connection, (first.session_id, 1), {})
     assert with_records(first) == with_records(again) == [0]
+
+
+def test_partitions_that_always_have_more_take_turns(connection: Connection) -> None:
+    """Each has three batches, and one fits an answer: nobody gets a second before all had one."""
+    fill(connection)
+    fill(connection)
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    answer = fetch(connection, (0, 0), offsets)
+    turns = []
+    for epoch in range(1, 2 * PARTITIONS + 1):
+        [last] = with_records(answer)
+        offsets[last] += 1
+        answer = fetch(connection, (answer.session_id, epoch), {last: offsets[last]})
+        turns += with_records(answer)
+    assert sorted(turns[:PARTITIONS]) == list(range(PARTITIONS))
+    assert turns[:PARTITIONS] == turns[PARTITIONS:]
+
+
+def test_a_broker_gives_no_more_than_fetch_max_bytes_whatever_is_asked_for() -> None:
+    with Cluster({"fetch.max.bytes": ROOM_FOR_ONE}) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        with Connection(*cluster.address) as connection:
+            fill(connection)
+            offsets = dict.fromkeys(range(PARTITIONS), 0)
+            answer = fetch(connection, (0, -1), offsets, bytes_max=1 << 30)
+    assert len(with_records(answer)) == 1
+
+
+def test_without_that_limit_a_larger_answer_comes(connection: Connection) -> None:
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    answer = fetch(connection, (0, -1), offsets, bytes_max=1 << 30)
+    assert len(with_records(answer)) == PARTITIONS

@@ -1,6 +1,6 @@
 """Memory for frames under way: claimed, grown, bounded, given back."""
 
-from broker_bench import (
+from simulated_node import (
     API_VERSIONS,
     PRODUCE,
     Bench,

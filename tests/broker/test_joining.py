@@ -7,7 +7,7 @@ import pytest
 from txn_fakes import FakePartition, FakeTarget, fake_broker, transactional
 
 from penstock import errors
-from penstock.broker import joining
+from penstock.broker import admission, joining
 from penstock.broker.joining import Joins
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 
@@ -229,6 +229,76 @@ def test_a_marker_that_comes_meanwhile_refuses_what_an_older_client_sent() -> No
     bench.partitions[0].joining[PRODUCER].ended = True
     bench.answer({bench.partitions[0].place: None})
     assert bench.refused == ["INVALID_TXN_STATE"]
+
+
+# ---- what was refused comes again
+
+
+def test_a_later_batch_does_not_overtake_what_was_refused() -> None:
+    bench = Bench()
+    bench.produce(0, version=V1)
+    bench.answer(errors.CoordinatorLoadInProgress())
+    bench.produce(7, version=V1)
+    bench.answer({bench.partitions[0].place: None})
+    assert bench.refused == ["NOT_ENOUGH_REPLICAS", "OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert bench.partitions[0].sequences == []
+
+
+def test_what_was_refused_begins_and_the_others_follow() -> None:
+    bench = Bench()
+    bench.produce(0, version=V1)
+    bench.answer(errors.CoordinatorLoadInProgress())
+    for sequence in (1, 0, 1):
+        bench.produce(sequence, version=V1)
+    bench.answer({bench.partitions[0].place: None})
+    assert bench.partitions[0].sequences == [0, 1]
+    bench.produce(2, version=V1)  # the log does not know the producer before the turn ends
+    bench.answer({bench.partitions[0].place: None})
+    assert bench.partitions[0].sequences == [0, 1, 2]
+
+
+def test_where_the_log_knows_the_producer_its_sequences_count() -> None:
+    bench = Bench()
+    bench.partitions[0].known.add(PRODUCER[0])
+    bench.produce(0, version=V1)
+    bench.answer(errors.CoordinatorLoadInProgress())
+    bench.produce(7, version=V1)
+    bench.answer({bench.partitions[0].place: None})
+    assert bench.partitions[0].sequences == [7]
+
+
+def test_another_epoch_begins_anew() -> None:
+    bench = Bench()
+    bench.produce(0, version=V1)
+    bench.answer(errors.CoordinatorLoadInProgress())
+    bench.produce(7, version=V1, epoch=4)
+    bench.answer({bench.partitions[0].place: None})
+    assert bench.partitions[0].sequences == [7]
+
+
+def test_the_producers_that_were_refused_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "REFUSED_MAX", 2)
+    known = admission.Admission()
+    for producer_id in range(5):
+        known.came(producer_id, 0, 0)
+    assert list(known.lowest) == [3, 4]
+
+
+# ---- whom the coordinator vouches for
+
+
+def test_a_producer_that_was_let_in_is_vouched_for() -> None:
+    bench = Bench()
+    bench.produce(0)
+    bench.answer()
+    assert bench.partitions[0].admission.vouched == {PRODUCER[0]: PRODUCER[1]}
+
+
+def test_a_producer_that_was_refused_is_not() -> None:
+    bench = Bench()
+    bench.produce(0)
+    bench.answer(errors.ProducerFenced())
+    assert bench.partitions[0].admission.vouched == {}
 
 
 def test_what_waits_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

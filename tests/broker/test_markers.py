@@ -9,11 +9,12 @@ from txn_fakes import FakeRuntime, FakeWorld
 
 from penstock import errors
 from penstock.broker.markers import RETRY_MS_MAX, Marker, MarkerWriter, Told
-from penstock.coordinator.transactions.events import MarkersWritten, WriteMarkers
-from penstock.model import TopicPartition
+from penstock.coordinator.transactions.events import MarkersWritten, TakeOver, WriteMarkers
+from penstock.model import TRANSACTION_STATE_TOPIC, TopicPartition
 
 HERE, ELSEWHERE, NOBODY = 1, 2, -1
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+CLAIMED = 1_000  # the epoch of a coordinator that there is not
 DONE = MarkersWritten("name", 7, 4)
 
 
@@ -23,11 +24,18 @@ class FakeHere:
     def __init__(self) -> None:
         self.written: list[tuple[Marker, TopicPartition]] = []
         self.waiting: list[tuple[TopicPartition, Told]] = []
+        self.taken_over: list[TakeOver] = []
 
     def write(self, marker: Marker, places: Iterable[TopicPartition], told: Told) -> None:
         for place in places:
             self.written.append((marker, place))
             self.waiting.append((place, told))
+
+    def take_over(self, effect: TakeOver) -> None:
+        self.taken_over.append(effect)
+
+    def coordinator_epoch(self, _place: TopicPartition, _producer_id: int) -> int:
+        return CLAIMED
 
     def tell(self, error: errors.KafkaError | None = None) -> None:
         place, told = self.waiting.pop(0)
@@ -52,6 +60,12 @@ class Bench:
     def lead(self, leader: int) -> None:
         partitions = {index: SimpleNamespace(leader=leader) for index in (0, 1)}
         self.broker.image.topics = {"t": SimpleNamespace(partitions=partitions)}
+
+    def has_coordinator_log(self, *, replicas: tuple[int, ...]) -> None:
+        partition = SimpleNamespace(leader=HERE, replicas=replicas)
+        self.broker.image.topics[TRANSACTION_STATE_TOPIC] = SimpleNamespace(
+            partitions={0: partition}
+        )
 
     @property
     def reported(self) -> list[Any]:
@@ -136,6 +150,34 @@ def test_a_coordinator_that_was_replaced_sends_nothing_more() -> None:
     bench.here.tell()
     bench.world.advance(RETRY_MS_MAX)
     assert (len(bench.here.written), bench.reported) == (2, [])
+
+
+def test_where_no_other_coordinator_can_be_an_epoch_that_was_made_up_ends_nothing() -> None:
+    """WriteTxnMarkers believes everybody: without this the id would be stuck for ever."""
+    bench = Bench(A, B)
+    bench.has_coordinator_log(replicas=(HERE,))
+    bench.here.tell(errors.TransactionCoordinatorFenced())
+    bench.here.tell()
+    bench.world.advance(RETRY_MS_MAX)
+    assert bench.here.written[2:] == [(Marker(7, 4, CLAIMED, True, True), A)]
+    bench.here.tell()
+    assert bench.reported == [DONE]
+
+
+def test_where_there_can_be_one_it_is_believed() -> None:
+    bench = Bench(A, B)
+    bench.has_coordinator_log(replicas=(HERE, ELSEWHERE))
+    bench.here.tell(errors.TransactionCoordinatorFenced())
+    bench.here.tell()
+    bench.world.advance(RETRY_MS_MAX)
+    assert (len(bench.here.written), bench.reported) == (2, [])
+
+
+def test_what_was_taken_over_is_told_to_its_partitions_at_once() -> None:
+    bench = Bench()
+    effect = TakeOver(7, 4, (A, B))
+    bench.writer.perform(effect, bench.runtime)  # type: ignore[arg-type]
+    assert bench.here.taken_over == [effect]
 
 
 def test_a_machine_that_was_rebuilt_sends_its_markers_itself() -> None:

@@ -1,7 +1,7 @@
 """Fetch sessions cost what changed."""
 
 import pytest
-from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
+from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.broker.handlers.k01_fetch import Fetching
 from penstock.broker.sessions import FetchSet, Sessions

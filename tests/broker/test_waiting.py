@@ -1,6 +1,11 @@
 """Requests that wait: long polls, acknowledgements, and their deadlines."""
 
-from broker_bench import FETCH, PRODUCE, Bench, fetch, produce, replies
+from typing import Any
+
+import pytest
+from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, produce_batch, replies
+
+from penstock.wire.batch import Record, build_batch
 
 REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR = 7, 56
 
@@ -149,3 +154,53 @@ def test_batches_that_come_again_after_a_clean_restart_are_known() -> None:
     sent = send_in_sequence(bench, range(3))
     again = Bench(disks=bench.stop())
     assert send_in_sequence(again, range(3)) == sent
+
+
+def test_a_fetch_sees_what_was_produced_before_it_on_the_same_connection() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    connection, heard = bench.connect()
+    record = build_batch([Record(0, 1_750_000_000_000, None, b"hello")])
+    for offset in range(3):
+        write = bench.frame(PRODUCE, produce_batch("t", record, acks=1))
+        bench.receive(connection, write + bench.frame(FETCH, fetch("t", [0], offset=offset)))
+        answer = replies(heard, [PRODUCE, FETCH])[1].responses[0].partitions[0]
+        assert answer.high_watermark == offset + 1
+        assert b"hello" in answer.records
+
+
+def test_an_incremental_fetch_sees_it_too() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    connection, heard = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, fetch("t", [0], session=(0, 0))))
+    (first,) = replies(heard, [FETCH])
+    write = bench.frame(PRODUCE, produce("t", b"hello"))
+    read = bench.frame(FETCH, fetch("t", [], session=(first.session_id, 1)))
+    bench.receive(connection, write + read)
+    answer = replies(heard, [PRODUCE, FETCH])[1]
+    assert b"hello" in answer.responses[0].partitions[0].records
+
+
+def test_a_fetch_of_other_partitions_leaves_what_was_produced_to_the_end_of_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    bench.create_topic("t", 2)
+    connection, heard = bench.connect()
+    written: list[int] = []
+    log = bench.broker.find("t", 0).log
+    append = log.append
+
+    def counted(batches: Any, *more: Any) -> Any:
+        written.append(len(batches))
+        return append(batches, *more)
+
+    monkeypatch.setattr(log, "append", counted)
+    data = b""
+    for _ in range(5):
+        data += bench.frame(PRODUCE, produce("t", b"x"))
+        data += bench.frame(FETCH, fetch("t", [1]))
+    bench.receive(connection, data)
+    assert written == [5]
+    assert len(replies(heard, [PRODUCE, FETCH] * 5)) == 10

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from penstock.broker.admission import Admission
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.batch import HEADER, Record, build_batch
@@ -79,6 +80,11 @@ class FakePartition:
         self.open: set[tuple[int, int]] = set()
         self.touched = self.gone = False
         self.leading = True
+        self.admission = Admission()
+        self.known: set[int] = set()  # producer ids
+
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self.known
 
     def has_open(self, producer_id: int, epoch: int) -> bool:
         return (producer_id, epoch) in self.open

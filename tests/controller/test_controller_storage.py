@@ -6,6 +6,7 @@ from metadata_world import ENDPOINT, MetadataWorld, Ticking
 from penstock.controller.storage import (
     BOOTSTRAP,
     META_PROPERTIES,
+    MetadataMissing,
     MetaProperties,
     MetaPropertiesCorrupt,
     NotFormatted,
@@ -112,6 +113,69 @@ def test_a_lost_metadata_directory_is_not_silently_replaced() -> None:
     open_them(first, second)
     with pytest.raises(NotFormatted, match="would start an empty cluster"):
         open_them(SimDisk(3), second)
+
+
+def used_node(*more: SimDisk) -> SimDisk:
+    """The first directory of a node that has served."""
+    disk = SimDisk(1)
+    open_them(disk, *more)
+    world = MetadataWorld(disk)
+    world.run()
+    world.metadata.stop()
+    disk.put("recovery-point-offset-checkpoint", b"0\n0\n")
+    return disk
+
+
+def test_directories_in_another_order_do_not_make_a_new_cluster() -> None:
+    second = SimDisk(2, root="second")
+    first = used_node(second)
+    first.root = "first"
+    before = second.files()
+    with pytest.raises(MetadataMissing, match="Name first first, or set metadata"):
+        open_them(second, first)
+    assert second.files() == before
+
+
+def test_metadata_in_two_directories_is_refused() -> None:
+    second = SimDisk(2, root="second")
+    first = used_node(second)
+    second.make_directory(METADATA_DIRECTORY)
+    with pytest.raises(MetadataMissing, match="is in second"):
+        open_them(first, second)
+
+
+def test_a_used_directory_without_its_metadata_is_refused() -> None:
+    disk = used_node()
+    disk.remove_now(METADATA_DIRECTORY)
+    with pytest.raises(MetadataMissing, match=r"there is memory/recovery-point-offset-checkpoint"):
+        open_them(disk)
+
+
+def test_partitions_are_a_trace_of_use() -> None:
+    disk = SimDisk(1)
+    open_them(disk)
+    disk.remove_now(METADATA_DIRECTORY)
+    disk.put("orders-0/00000000000000000000.log", b"")
+    with pytest.raises(MetadataMissing, match=r"there is memory/orders-0\."):
+        open_them(disk)
+
+
+def test_a_metadata_directory_without_its_log_is_refused() -> None:
+    disk = used_node()
+    for path in disk.files():
+        if path.startswith(METADATA_DIRECTORY) and path.endswith(".log"):
+            disk.remove_now(path)
+    disk.remove_now("recovery-point-offset-checkpoint")
+    with pytest.raises(MetadataMissing, match=r"there is memory/__cluster_metadata-0/quorum-state"):
+        open_them(disk)
+
+
+def test_what_kafka_formatted_and_nobody_used_is_opened() -> None:
+    """Without --standalone kafka-storage writes no metadata at all."""
+    disk = SimDisk(1)
+    (before,) = open_them(disk)
+    disk.remove_now(METADATA_DIRECTORY)
+    assert open_them(disk) == [before]
 
 
 def test_one_of_several_voters_is_never_formatted_on_start() -> None:

@@ -189,7 +189,7 @@ def test_truncation_forgets_producers_transactions_epochs_and_timestamps() -> No
     assert log.last_stable_offset == 1
     assert log.aborted_transactions(0, 100) == []
     assert log.epochs.entries() == [(0, 0)]
-    assert log.max_timestamp() == (NOW_MS, 0, 0)
+    assert log.search_largest_time().run() == (NOW_MS, 0, 0)
     assert append(log, batch(b"b", producer=(1, 0, 1)), epoch=3) == [keep]
 
 
@@ -255,14 +255,14 @@ def test_offsets_for_leader_epochs_follow_the_appends() -> None:
 
 def test_the_largest_timestamp_is_found_inside_its_batch() -> None:
     log = new_log()
-    assert log.max_timestamp() is None
+    assert log.search_largest_time().run() is None
     records = [Record(0, NOW_MS, None, b"a"), Record(1, NOW_MS + 50, None, b"b")]
     records.append(Record(2, NOW_MS + 20, None, b"c"))
     for compression in range(5):
         append(log, build_batch(records, compression=compression))
-    assert log.max_timestamp() == (NOW_MS + 50, 1, 0)
-    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 50, 1, 0)
-    assert log.offset_for_timestamp(NOW_MS + 51) is None
+    assert log.search_largest_time().run() == (NOW_MS + 50, 1, 0)
+    assert log.search_time(NOW_MS + 1).run() == (NOW_MS + 50, 1, 0)
+    assert log.search_time(NOW_MS + 51).run() is None
 
 
 def test_on_a_full_disk_old_segments_can_still_go_and_the_log_recovers_by_itself() -> None:

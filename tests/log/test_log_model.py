@@ -77,7 +77,7 @@ def check_reads(log: Log, model: Model, dice: random.Random) -> None:
 def by_time(log: Log, timestamp: int) -> Found | None:
     while True:
         try:
-            return log.offset_for_timestamp(timestamp)
+            return log.search_time(timestamp).run()
         except Cold as cold:
             cold.file.warm(cold.position, cold.size, ignore)
             settle(log)

@@ -1,5 +1,6 @@
 """A node process: how it starts, how it ends, and what is there when it starts again."""
 
+import contextlib
 import resource
 import socket
 import threading
@@ -21,6 +22,7 @@ CLEAN_MARKER = ".kafka_cleanshutdown"
 IDLE_CONNECTIONS = 5_000
 IDLE_BYTES_MAX = 200 * 1024 * 1024
 KILLS = 3
+FIRST_ANSWER_CPU_SECONDS_MAX = 0.9
 API_VERSIONS = request_frame(
     18, 3, 1, "test", ApiVersionsRequest(client_software_name="t", client_software_version="1")
 )
@@ -37,17 +39,15 @@ def ask(connection: socket.socket, frame: bytes) -> bytes:
     return connection.recv(65_536)
 
 
-def test_the_first_answer_comes_within_a_second_of_the_start(tmp_path: Path) -> None:
-    took = []
-    for attempt in range(3):  # other work on this machine may slow down one of them
-        began = time.monotonic()
-        with (
-            NodeProcess(tmp_path / f"data-{attempt}") as node,
-            socket.create_connection(node.address) as connection,
-        ):
-            assert ask(connection, API_VERSIONS)
-            took.append(time.monotonic() - began)
-    assert min(took) < 1.0
+def test_the_first_answer_comes_after_less_than_a_second_of_work(tmp_path: Path) -> None:
+    """Counted in processor time, which other work on this machine hardly changes; that a start
+    waits for nothing else is in tests/broker/test_starting.py."""
+    with (
+        NodeProcess(tmp_path / "data") as node,
+        socket.create_connection(node.address) as connection,
+    ):
+        assert ask(connection, API_VERSIONS)
+        assert node.cpu_seconds < FIRST_ANSWER_CPU_SECONDS_MAX
 
 
 def test_sigterm_ends_a_node_in_time_though_somebody_waits_in_a_long_poll(tmp_path: Path) -> None:
@@ -61,6 +61,26 @@ def test_sigterm_ends_a_node_in_time_though_somebody_waits_in_a_long_poll(tmp_pa
                 assert ask(other, API_VERSIONS)  # so the fetch, sent before, is parked by now
             code, seconds = node.terminate()
             assert connection.recv(65_536), "the one who waits is answered"
+    assert code == 0
+    assert seconds < 5.0
+    assert (tmp_path / "data" / CLEAN_MARKER).exists()
+
+
+def test_sigterm_ends_a_node_in_time_though_a_peer_does_not_read(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        create_topic(node, "t")
+        assert produce_all(node.bootstrap, "t", [bytes(500_000)] * 10, apart=True) == [None] * 10
+        wanted = FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1 << 30)])
+        fetch = request_frame(1, 11, 1, "test", FetchRequest(max_bytes=1 << 30, topics=[wanted]))
+        with contextlib.ExitStack() as held:
+            for _ in range(5):
+                deaf = held.enter_context(socket.socket())
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                deaf.connect(node.address)
+                deaf.sendall(fetch)
+            with socket.create_connection(node.address) as other:
+                assert ask(other, API_VERSIONS)  # so the fetches, sent before, are answered by now
+            code, seconds = node.terminate()
     assert code == 0
     assert seconds < 5.0
     assert (tmp_path / "data" / CLEAN_MARKER).exists()

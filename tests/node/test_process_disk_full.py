@@ -7,6 +7,9 @@ from confluent_kafka import KafkaError, Producer
 from node_process import NodeProcess, own_disk, produce_all, read_all
 from test_process import create_topic
 
+from penstock.client.admin import Admin
+from penstock.client.values import NewTopic
+
 DISK_BYTES = 24 * 1024 * 1024
 BALLAST_BYTES = 8 * 1024 * 1024
 
@@ -18,6 +21,62 @@ def send_one(bootstrap: str, value: bytes) -> KafkaError | None:
     producer.produce("t", value, on_delivery=lambda error, _message: said.append(error))
     producer.flush(20)
     return said[0]
+
+
+def fill(node: NodeProcess) -> list[bytes]:
+    """Write until the disk takes no more, not even small records; what was acknowledged."""
+    stored = []
+    for size in (200_000, 10_000, 100):
+        for number in range(1_000):
+            value = b"%d" % number + bytes(size)
+            if (error := send_one(node.bootstrap, value)) is not None:
+                assert error.code() == KafkaError.KAFKA_STORAGE_ERROR
+                break
+            stored.append(value)
+        else:
+            raise AssertionError("the disk did not fill up")
+    return stored
+
+
+def test_a_stop_on_a_full_disk_says_what_it_could_not_write(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with NodeProcess(disk / "data", before=own_disk(disk, f"size={DISK_BYTES}")) as node:
+        create_topic(node, "t")
+        fill(node)
+        code, seconds = node.terminate()
+        said = node.stderr
+    assert code == 1
+    assert seconds < 5.0
+    assert str(disk / "data") in said
+    assert "was not stopped cleanly" in said
+    assert "Nothing that was acknowledged is lost" in said
+    assert "fault of penstock" not in said
+    assert "Traceback" not in said
+
+
+def test_a_topic_that_is_made_on_a_full_disk_can_be_used_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    checkpoints = {"log.flush.offset.checkpoint.interval.ms": "100"}
+    before = own_disk(disk, f"size={DISK_BYTES}")
+    with NodeProcess(disk / "data", checkpoints, before=before) as node:
+        inside = Path(f"/proc/{node.process.pid}/root{disk}")
+        ballast = inside / "ballast"
+        ballast.write_bytes(bytes(BALLAST_BYTES))
+        create_topic(node, "t")
+        stored = fill(node)
+        with Admin(node.bootstrap) as admin:
+            admin.create_topics([NewTopic("new", partitions=30)])
+        assert read_all(node.bootstrap, "t") == stored
+        assert "offline" not in node.stderr
+        assert list(inside.rglob("*.tmp")) == []
+        ballast.unlink()
+        assert send_one(node.bootstrap, b"after") is None
+        assert produce_all(node.bootstrap, "new", [b"x"] * 30) == [None] * 30
+        assert node.terminate()[0] == 0
 
 
 def test_a_full_disk_refuses_writes_keeps_reads_and_recovers_when_there_is_room(

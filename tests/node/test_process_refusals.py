@@ -8,6 +8,11 @@ import pytest
 from node_process import START_SECONDS_MAX, NodeProcess, own_disk, produce_all, read_all, refused
 from test_process import API_VERSIONS, ask, create_topic
 
+from penstock.config.broker import BrokerConfig
+from penstock.config.single_node import SINGLE_NODE_SETTINGS
+from penstock.node import Node, StartRefused
+from penstock.real.world import RealWorld
+
 
 @pytest.fixture
 def used(tmp_path: Path) -> Path:
@@ -38,6 +43,29 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         said = refused(tmp_path / "data", {"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
     assert f"127.0.0.1:{port}" in said
     assert "--set listeners=" in said
+
+
+def test_a_port_that_was_taken_before_another_was_not_to_be_had_is_free_again(
+    tmp_path: Path,
+) -> None:
+    world = RealWorld()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        first = probe.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listeners = f"A://127.0.0.1:{first},B://127.0.0.1:{taken.getsockname()[1]}"
+        settings = {
+            **SINGLE_NODE_SETTINGS,
+            "listeners": listeners,
+            "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+            "inter.broker.listener.name": "A",
+            "log.dirs": str(tmp_path / "data"),
+        }
+        node = Node(world, BrokerConfig.of(settings))
+        with pytest.raises(StartRefused, match="Cannot listen"):
+            node.start(lambda: None, lambda: None)
+    with socket.create_server(("127.0.0.1", first)):
+        pass
+    world.close()
 
 
 def test_two_nodes_do_not_share_a_directory(tmp_path: Path) -> None:
@@ -114,6 +142,17 @@ def test_a_metadata_log_with_a_broken_middle_is_refused(used: Path) -> None:
     _spoil(segment, 150)
     said = refused(used)
     assert "__cluster_metadata-0" in said
+
+
+def test_a_metadata_log_that_was_cut_short_is_refused_with_advice_for_that_alone(
+    used: Path,
+) -> None:
+    segment = next((used / "__cluster_metadata-0").glob("*.log"))
+    with segment.open("r+b") as file:
+        file.truncate(200)
+    said = refused(used)
+    assert "__cluster_metadata-0" in said
+    assert "Check that the directory exists" not in said
 
 
 def test_a_log_that_is_broken_in_the_middle_is_not_cut(tmp_path: Path) -> None:

@@ -120,7 +120,18 @@ def behind_the_end(history: History, value: bytes, send: Send) -> History:
         if each.process == AUDITOR and each.records[0].partition == send.partition
     ]
     [poll] = polls
-    record = Polled(send.partition, poll.records[-1].offset + 5, value)
+    used = [
+        each.offset
+        for other in of_kind(history, Poll)
+        for each in other.records
+        if each.partition == send.partition
+    ]
+    used += [
+        each.offset
+        for each in of_kind(history, Send)
+        if each.partition == send.partition and each.offset is not None
+    ]
+    record = Polled(send.partition, max(used) + 5, value)
     return changed(history, replace(poll, records=(*poll.records, record)))
 
 

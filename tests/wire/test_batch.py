@@ -26,13 +26,16 @@ from penstock.wire.batch import (
     batch_headers,
     build_batch,
     build_marker,
-    check_keys,
+    check_header_time,
     check_produced,
-    check_timestamps,
+    check_record_keys,
+    check_record_times,
     increment_sequence,
     read_marker,
     read_records,
+    skim_records,
     stamp_append_time,
+    unpack_batch,
 )
 from penstock.wire.primitives import Malformed
 
@@ -241,7 +244,9 @@ def test_markers_name_their_kind_and_coordinator() -> None:
 
 
 def check(data: bytes, before: int = 2**63 - 1, after: int = 1_000) -> None:
-    check_timestamps(data, header_of(data), NOW_MS, before_ms_max=before, after_ms_max=after)
+    header = header_of(data)
+    if check_header_time(header, NOW_MS, before_ms_max=before, after_ms_max=after):
+        check_record_times(skim_records(*unpack_batch(data)), NOW_MS - before, NOW_MS + after)
 
 
 def test_timestamps_from_the_far_future_or_past_are_refused() -> None:
@@ -262,9 +267,10 @@ def test_timestamps_from_the_far_future_or_past_are_refused() -> None:
 
 
 def test_a_record_without_a_key_is_refused_where_keys_matter() -> None:
-    check_keys(build_batch([Record(0, 0, b"", b"v")], compression=4))
+    sound = build_batch([Record(0, 0, b"", b"v")], compression=4)
+    check_record_keys(skim_records(*unpack_batch(sound)))
     with pytest.raises(InvalidRecord):
-        check_keys(good())
+        check_record_keys(skim_records(*unpack_batch(good())))
 
 
 def test_sequence_numbers_wrap() -> None:
@@ -277,3 +283,36 @@ def test_a_record_says_what_it_holds() -> None:
     assert repr(record) == "Record(offset=1, timestamp=2, key=b'k', value=None, headers=())"
     assert record != "something else"
     assert hash(record) == hash(Record(1, 2, b"k", None))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**40), st.none() | st.binary(max_size=20), st.binary()),
+        max_size=20,
+    ),
+    st.sampled_from(range(5)),
+)
+def test_skimmed_records_are_the_records(
+    wanted: list[tuple[int, bytes | None, bytes]], codec: int
+) -> None:
+    records = [
+        Record(7 + place, timestamp, key, value, [("h", b"x")])
+        for place, (timestamp, key, value) in enumerate(wanted)
+    ]
+    data = build_batch(records, base_offset=7, compression=codec)
+    skimmed = list(skim_records(*unpack_batch(data)))
+    assert skimmed == [(each.offset, each.timestamp, each.key is not None) for each in records]
+    assert list(read_records(data)) == records
+
+
+@given(st.binary(max_size=60), st.integers(1, 5))
+def test_skimming_garbage_ends_in_malformed_or_in_records_of_the_batch(
+    body: bytes, count: int
+) -> None:
+    header = header_of(build_batch(Record(place, NOW_MS, None, b"") for place in range(count)))
+    try:
+        skimmed = list(skim_records(header, body))
+    except Malformed:
+        return
+    assert len(skimmed) == count
+    assert all(0 <= offset < count for offset, _timestamp, _keyed in skimmed)

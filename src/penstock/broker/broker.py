@@ -16,15 +16,17 @@ from penstock.broker.partition import Partition
 from penstock.broker.produce_memo import ProduceMemo
 from penstock.broker.producer_ids import ProducerIdSource
 from penstock.broker.request import Request
-from penstock.broker.sessions import Sessions
+from penstock.broker.room import Room
+from penstock.broker.sessions import FetchSet, Sessions
 from penstock.broker.settings import Settings
+from penstock.broker.unpacking import Unpacking, complaint
 from penstock.config.broker import BrokerConfig
 from penstock.controller.delta import Delta
 from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResource, Image
-from penstock.errors import KafkaError, KafkaStorageError
+from penstock.errors import CorruptMessage, KafkaError, KafkaStorageError, RequestTimedOut
 from penstock.model import INTERNAL_TOPICS
 from penstock.raft.quorum import QuorumView
-from penstock.world import Cold, DiskFailed, World
+from penstock.world import Cold, Disk, DiskFailed, Timer, World
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators import Coordinators
@@ -63,6 +65,8 @@ class Broker:
         self.metadata = metadata
         self.image = metadata.image
         self.frames = FramePool()
+        self.unpacking = Unpacking(world)
+        self.room = Room(world)
         self.observe = Observer()
         self.produce_memo = ProduceMemo()
         self.metadata_memo = MetadataMemo()
@@ -71,7 +75,7 @@ class Broker:
             self.settings.session_eviction_ms,
             lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
         )
-        self.hosting = Hosting(self, [])
+        self.hosting = Hosting(self)
         self.producer_ids = ProducerIdSource(self)
         self.listeners: list[Listener] = []
         self.wall_ms = world.clock.wall_ms()
@@ -110,8 +114,8 @@ class Broker:
         if self._coordinators is not None:
             self._coordinators.stop()
 
-    def use_directories(self, directories: list[Directory]) -> None:
-        self.hosting.directories.extend(directories)
+    def use_directories(self, directories: list[Directory], metadata_disk: Disk) -> None:
+        self.hosting.use(directories, metadata_disk)
 
     # -- a turn
 
@@ -144,8 +148,25 @@ class Broker:
         of logs, since a client that pipelines expects to see what it wrote before."""
         if not self._partitions:
             return
-        mono_ms = self.world.clock.mono_ms()
         partitions, self._partitions = self._partitions, []
+        self._append(partitions)
+
+    def append_watched(self, fetch_set: FetchSet) -> None:
+        """The same for what a fetch asks for, and for no other partition."""
+        if not self._partitions:
+            return
+        watched, uses_ids = fetch_set.watched, fetch_set.uses_ids
+        asked: list[Partition] = []
+        others: list[Partition] = []
+        for each in self._partitions:
+            place = (each.topic_id if uses_ids else each.topic, each.index)
+            (asked if place in watched else others).append(each)
+        if asked:
+            self._partitions = others
+            self._append(asked)
+
+    def _append(self, partitions: list[Partition]) -> None:
+        mono_ms = self.world.clock.mono_ms()
         for partition in partitions:
             partition.append_turn(self.wall_ms, mono_ms)
         if not self._expiry_due and any(each.awaiting for each in partitions):
@@ -211,14 +232,33 @@ class Broker:
             listener.frame_bytes_max = self.settings.socket_request_bytes_max
 
     def ask_controller(
-        self, request: Request, message: Any, on_error: Callable[[KafkaError], Any]
+        self,
+        request: Request,
+        message: Any,
+        on_error: Callable[[KafkaError], Any],
+        on_answer: Callable[[Any], Any] = lambda response: response,
+        timeout_ms: int | None = None,
     ) -> None:
-        """Let the controller answer; not before this node has taken its decision over."""
+        """Let the controller answer; not before this node has taken its decision over. The
+        controller has `timeout_ms` for it, and may decide all the same after that."""
+        timer: Timer | None = None
+
+        def late() -> None:
+            request.reply(on_error(RequestTimedOut("the controller did not answer in time")))
 
         def done(result: Any) -> None:
+            if timer is not None:
+                timer.cancel()
             response = on_error(result) if isinstance(result, KafkaError) else result
-            self.hosting.when_settled(lambda: request.reply(response))
+            self.hosting.when_settled(lambda: settled(response))
 
+        def settled(response: Any) -> None:
+            answer = on_answer(response)
+            if not request.answered:
+                request.reply(answer)
+
+        if timeout_ms is not None:
+            timer = self.world.timers.at(self.world.clock.mono_ms() + timeout_ms, late)
         self.metadata.submit(message, request.api_version, done)
 
     # -- the disk, without waiting for it
@@ -238,7 +278,7 @@ class Broker:
                     failed(KafkaStorageError(str(failure)))
 
             cold.file.warm(cold.position, cold.size, warmed)
-        except KafkaError as error:
-            failed(error)
+        except Exception as error:  # it comes from a callback: nobody above could answer it
+            failed(complaint(error, CorruptMessage))
         else:
             done(result)

@@ -34,6 +34,9 @@ class ImageView:
     def topic_names(self) -> Iterable[str]:
         return self._broker.image.topics
 
+    def consumer_assignment_interval_ms(self) -> int:
+        return self._broker.config.integer("group.consumer.assignment.interval.ms")
+
     def group_config(self, group_id: str) -> Mapping[str, str]:
         return self._broker.image.config(ConfigResource(GROUP, group_id))
 

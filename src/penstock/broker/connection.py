@@ -3,6 +3,10 @@
 A reply slot is taken for each request when it arrives and filled whenever its answer is ready;
 only the filled slots at the front leave. Slots are plain lists of one element: this is the hot
 path, and an object per request costs more than the request.
+
+A peer that sends ahead without reading is halted: the rest of what it sent is kept, at most one
+chunk, and handled when it has read enough. Produce is not counted for that, since its answers are
+smaller than its requests.
 """
 
 from collections import deque
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
     from penstock.broker.listener import Listener
 
 REPLIES_WAITING_MAX = 1_024  # requests of one connection that may be unanswered
-UNSENT_BYTES_MAX = 8 * 1024 * 1024  # beyond this the peer is not read from until it reads
+UNSENT_BYTES_MAX = 2 * 1024 * 1024  # beyond this the peer is not listened to until it reads
+UNANSWERED_MAX = 8  # requests, other than Produce, of one connection that may be under way
 PRODUCE = 0
 HEAD_BYTES = 12  # size, key, version, correlation id
 _SIZE = Struct(">i")
@@ -36,7 +41,12 @@ class Connection:
         "_buffer",
         "_filled",
         "_frame_bytes",
+        "_going_on",
+        "_halted",
         "_head",
+        "_holds",
+        "_kept",
+        "_owed_bytes",
         "_paused",
         "active_at_ms",
         "client_id",
@@ -50,6 +60,8 @@ class Connection:
         "replies",
         "room",
         "touched",
+        "unanswered",
+        "unsent_bytes_before",
     )
 
     def __init__(self, listener: "Listener", peer: Peer, now_ms: float) -> None:
@@ -60,12 +72,19 @@ class Connection:
         self.touched = False
         self.closing = False
         self.active_at_ms = now_ms
+        self.unsent_bytes_before = 0  # when the listener last looked for idle connections
         self.client_id = ""
         self.client_software = ("", "")
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
         self.on_drain: list[Callable[[], None]] = []
+        self.unanswered = 0  # requests that went through dispatch
+        self._owed_bytes = 0  # in their answers, as long as those wait for their turn
         self._paused = False
+        self._halted = False  # handle nothing more: closing, held, or too much is unread
+        self._holds = 0
+        self._kept = memoryview(b"")  # what came behind the request that halted
+        self._going_on = False
         self._head = b""  # fewer than four bytes of a frame's size
         self._buffer: bytearray | None = None
         self._frame_bytes = 0
@@ -93,15 +112,54 @@ class Connection:
                     produce(self, data, position + 4, stop, version, correlation_id)
                 else:
                     dispatch(self, data[position + 4 : stop], key, version)
+                    if self._is_full():
+                        self._halted = True
             except Exception as error:
                 failed(self, key, version, error)
-            if self.closing:
+            if self._halted:
+                self._halt(data[stop:])
                 return
             position = stop
         if position < end:
             self._keep(data[position:])
         if len(self.replies) > REPLIES_WAITING_MAX:
             self._pause()
+
+    def _is_full(self) -> bool:
+        """Whether further answers must wait for this peer, or for those that it asked for."""
+        unread = self._owed_bytes + self.peer.unsent_bytes
+        return unread > UNSENT_BYTES_MAX or self.unanswered >= UNANSWERED_MAX
+
+    def _halt(self, rest: memoryview) -> None:
+        """Handle nothing more; what has come already is handled later."""
+        if self.closing:
+            return
+        # The bytes of a turn are good until it ends; what was kept before is ours.
+        self._kept = rest if type(rest.obj) is bytes else memoryview(bytes(rest))
+        self._pause()
+
+    def hold(self) -> None:
+        """Handle no further request of this connection before the matching `release`."""
+        self._holds += 1
+        self._halted = True
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._paused:
+            self._maybe_resume()
+        else:  # the request that asked for it is not over yet
+            self._halted = self.closing or bool(self._holds) or self._is_full()
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        if self.closing or self.listener.broker.stopping:
+            return
+        self._halted = bool(self._holds)
+        if self._halted:
+            return
+        kept, self._kept = self._kept, memoryview(b"")
+        self.received(kept)
+        self._maybe_resume()
 
     def _keep(self, rest: memoryview) -> None:
         """The beginning of a frame: wait for the remainder in a buffer of its own."""
@@ -138,13 +196,13 @@ class Connection:
 
     def filled(self, size: int) -> None:
         self._filled += size
+        self.active_at_ms = self.listener.now_ms()
         if self._filled < self._frame_bytes:
             self._make_room()
             return
         buffer, size = self._buffer, self._frame_bytes
         assert buffer is not None, "only a frame under way is filled"
         self._buffer = self.room = None
-        self.active_at_ms = self.listener.now_ms()
         frame = memoryview(buffer)[:size]
         key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
         try:
@@ -152,9 +210,13 @@ class Connection:
                 produce(self, frame, 0, size, version, correlation_id)
             else:
                 dispatch(self, frame, key, version)
+                if self._is_full():
+                    self._halted = True
         except Exception as error:
             failed(self, key, version, error)
         self.listener.frames.give_back(self, buffer)
+        if self._halted:
+            self._halt(memoryview(b""))
         self.listener.broker.touch()
 
     # -- replies out
@@ -169,6 +231,13 @@ class Connection:
         slot[0] = answer
         if not self.touched:
             self.touch()
+
+    def answer(self, slot: Slot, answer: Answer) -> None:
+        """The same for a request that went through dispatch."""
+        self.unanswered -= 1
+        if not self.closing:
+            self._owed_bytes += _frame_bytes(answer)
+            self.fill(slot, answer)
 
     def touch(self) -> None:
         self.touched = True
@@ -190,6 +259,9 @@ class Connection:
             self.peer.send(answer)  # type: ignore[arg-type]  # what is not bytes is parts
         if frames:
             self.peer.send((b"".join(frames),))
+        if self._owed_bytes:
+            waiting = (slot[0] for slot in replies)
+            self._owed_bytes = sum(_frame_bytes(answer) for answer in waiting if answer is not None)
         if self.closing and not replies:
             self.peer.close()
         elif self.peer.unsent_bytes > UNSENT_BYTES_MAX:
@@ -208,15 +280,21 @@ class Connection:
 
     def _maybe_resume(self) -> None:
         if (
-            self._paused
-            and not self.closing
-            and not self.listener.broker.stopping
-            and len(self.replies) <= REPLIES_WAITING_MAX // 2
-            and self.peer.unsent_bytes <= UNSENT_BYTES_MAX // 2
-            and not self.listener.frames.is_waiting(self)
+            not self._paused
+            or self.closing
+            or self.listener.broker.stopping
+            or len(self.replies) > REPLIES_WAITING_MAX // 2
+            or self._owed_bytes + self.peer.unsent_bytes > UNSENT_BYTES_MAX // 2
+            or self.listener.frames.is_waiting(self)
         ):
+            return
+        if not self._halted:
             self._paused = False
             self.peer.resume()
+        elif not self._holds and self.unanswered < UNANSWERED_MAX and not self._going_on:
+            # On a turn of its own: this may be the end of one, when nothing new may begin.
+            self._going_on = True
+            self.listener.broker.world.timers.soon(self._go_on)
 
     # -- ending
 
@@ -232,15 +310,26 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        self.closing = True
-        self.replies.clear()
+        self._end()
         self.peer.close()
 
-    def closed(self) -> None:
-        self.closing = True
+    def _end(self) -> None:
+        self.closing = self._halted = True
         self.replies.clear()
+        self._kept = memoryview(b"")
+
+    def closed(self) -> None:
+        self._end()
         if self._buffer is not None:
             self.listener.frames.give_back(self, self._buffer)
             self._buffer = self.room = None
             self.listener.broker.touch()
         self.listener.forget(self)
+
+
+def _frame_bytes(answer: Answer) -> int:
+    """All of a frame, its file ranges too."""
+    if type(answer) is bytes:
+        return len(answer)
+    size: int = _SIZE.unpack_from(answer[0])[0]  # type: ignore[arg-type]  # an answer begins with its head
+    return 4 + size

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.batches import decode, encode
 from penstock.coordinator.records import EndMarker
-from penstock.errors import KafkaError
+from penstock.errors import CorruptMessage, KafkaError
 from penstock.machine.protocols import LogFollower, LogUnreadable
 from penstock.wire.batch import (
     ABORT_MARKER,
@@ -23,6 +23,7 @@ from penstock.wire.batch import (
 )
 from penstock.wire.primitives import Malformed
 from penstock.wire.records.coordinator import Family
+from penstock.world import DiskFailed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -116,9 +117,17 @@ class CoordinatorReader:
         """May raise Cold: nothing has moved then."""
         if self._next >= self._end:
             return ()
-        found = self._log.read(self._next, SLICE_BYTES, upper_offset=self._end, min_one_batch=True)
-        assert found.file is not None, "there is something below the end"
-        data = memoryview(found.file.read(found.position, found.size))
+        try:
+            found = self._log.read(
+                self._next, SLICE_BYTES, upper_offset=self._end, min_one_batch=True
+            )
+            assert found.file is not None, "there is something below the end"
+            data = memoryview(found.file.read(found.position, found.size))
+        except (CorruptMessage, DiskFailed) as problem:
+            raise LogUnreadable(
+                f"{self._partition} cannot be loaded at offset {self._next}: {problem}. What it"
+                " coordinates is not served. Restore the partition from a copy."
+            ) from problem
         loaded: list[LoadedBatch] = []
         for position, header in batch_headers(data):
             size = header[LENGTH] + LENGTH_OVERHEAD

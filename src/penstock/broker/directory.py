@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaStorageError
 from penstock.log.files import FileCache
-from penstock.world import Disk, DiskFailed, DiskFull, File, TooManyFiles
+from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.partition import Partition
 
 log = logging.getLogger("penstock.directory")
+
+SAID_LOST_MAX = 100  # files whose loss is told one by one
 
 
 class Directory:
@@ -45,6 +47,7 @@ class Directory:
         self._written: list[Partition] = []
         self._in_round = False
         self.full = False
+        self._said_lost: set[str] = set()
 
     # -- group commit
 
@@ -69,9 +72,17 @@ class Directory:
         files: list[File] = []
         for partition in written:
             partition.wrote = False
-            unsynced, end_offset = partition.log.begin_sync()
-            ends.append((partition, end_offset))
-            files.extend(unsynced)
+            try:
+                unsynced, end_offset = partition.log.begin_sync()
+            except TooManyFiles as failure:
+                self.fail(failure)
+                self.wrote(partition)  # in a later round
+            except DiskFailed as failure:
+                self.fail(failure)
+                partition.abandon(KafkaStorageError(str(failure)))
+            else:
+                ends.append((partition, end_offset))
+                files.extend(unsynced)
         self.disk.sync_files(files, lambda failure: self._end_round(ends, failure))
 
     def sync_recovered_now(self) -> None:
@@ -90,8 +101,11 @@ class Directory:
 
     def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
         self._in_round = False
-        if failure is not None:
+        if isinstance(failure, TooManyFiles):
             self.fail(failure)
+            return
+        if failure is not None:
+            self.take_offline(failure)
             return
         for partition, end_offset in ends:
             partition.log.synced_to(end_offset)
@@ -103,11 +117,30 @@ class Directory:
     # -- failing
 
     def fail(self, failure: DiskFailed) -> None:
-        """Take the directory offline; its partitions answer with an error, the others go on."""
+        """Something failed here. Unless that says nothing about the disk, the directory goes
+        offline."""
         if self.failed is not None:
             return
         if isinstance(failure, TooManyFiles):
             log.error("%s; nothing is lost, but raise ulimit -n", failure)
+        elif isinstance(failure, FileLost):
+            self._lost_file(str(failure))
+        else:
+            self.take_offline(failure)
+
+    def _lost_file(self, what: str) -> None:
+        """Only its partition suffers: the log takes no more records, its readers are told."""
+        if what not in self._said_lost and len(self._said_lost) < SAID_LOST_MAX:
+            self._said_lost.add(what)
+            log.error(
+                "%s. Its partition cannot be used any more: stop the node, restore the files from a"
+                " copy, and start it again; or delete the topic",
+                what,
+            )
+
+    def take_offline(self, failure: DiskFailed) -> None:
+        """Its partitions answer with an error, the others go on."""
+        if self.failed is not None:
             return
         self.failed = failure
         log.error(
@@ -142,6 +175,8 @@ class Directory:
         """For work off the loop whose only news is that it failed."""
         if isinstance(failure, DiskFull):
             self.filled_up(failure)
+        elif isinstance(failure, FileLost):
+            self.take_offline(failure)  # the directory itself is gone
         elif failure is not None:
             self.fail(failure)
 

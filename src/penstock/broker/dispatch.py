@@ -64,6 +64,7 @@ def dispatch(connection: "Connection", frame: memoryview, key: int, version: int
         return
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
+    connection.unanswered += 1
     request = Request(
         connection, connection.take_slot(), key, version, header.correlation_id, header.client_id
     )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from penstock.broker.observe import SAID_WINDOW_MS
 from penstock.errors import KafkaError
 from penstock.world import DiskFailed, Timer
 
@@ -30,21 +31,27 @@ class Duties:
         self._timers: dict[str, Timer] = {}
         self._durable_metadata = -1
         # As last written; what has not changed since is not written again.
-        self._points: dict[Directory, dict[Partition, tuple[int, int]]] = {}
+        self._points: dict[Directory, dict[Partition, int]] = {}
         self._marks: dict[Directory, dict[Partition, int]] = {}
         settings = broker.settings
         self._every("recovery points", settings.checkpoint_ms, self._checkpoint)
+        self._every("log starts", settings.start_offset_checkpoint_ms, self._log_starts)
         self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._what_changed)
         self._every("metadata", METADATA_CHECKPOINT_MS, self._metadata_changed)
         self._every("retention", settings.retention_check_ms, self._retention)
         self._every("producers", PRODUCER_EXPIRY_MS, self._expire_producers)
+        self._every("refusals", SAID_WINDOW_MS, broker.observe.sum_up)
 
     def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._broker.observe.sum_up()
 
     def _every(self, name: str, interval_ms: int, duty: Callable[[], None]) -> None:
+        if interval_ms <= 0:
+            return  # never; a clean stop writes everything all the same
+
         def due() -> None:
             self._every(name, interval_ms, duty)
             duty()
@@ -60,6 +67,10 @@ class Duties:
         for directory in self._working():
             self._points[directory] = _points(directory)
             self._broker.hosting.checkpoint(directory)
+
+    def _log_starts(self) -> None:
+        for directory in self._working():
+            self._broker.hosting.checkpoint_start_offsets(directory)
 
     def _what_changed(self) -> None:
         """Recovery points go with the high watermarks, so that damage in what was durable is soon
@@ -126,6 +137,6 @@ class Duties:
         some()
 
 
-def _points(directory: "Directory") -> "dict[Partition, tuple[int, int]]":
-    """What the recovery points and the log starts of a directory should say."""
-    return {each: (each.log.recovery_point, each.log.start_offset) for each in directory.partitions}
+def _points(directory: "Directory") -> "dict[Partition, int]":
+    """What the recovery points of a directory should say."""
+    return {each: each.log.recovery_point for each in directory.partitions}

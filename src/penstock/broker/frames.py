@@ -1,8 +1,9 @@
 """Memory for frames that did not arrive whole: pooled, and bounded for the whole node.
 
 A claimed size is believed only as the bytes come in: a buffer is at most four times what has
-arrived, or the small first one. Over the node's limit those who need more wait; one at a time may
-pass nevertheless, so that frames under way cannot keep each other from ending.
+arrived, or the small first one, or from 64 KB on one of the pool's, which are all alike. Over the
+node's limit those who need more wait; one at a time may pass nevertheless, so that frames under
+way cannot keep each other from ending.
 """
 
 from collections.abc import Callable, Hashable
@@ -59,6 +60,10 @@ class FramePool:
             buffer = bytearray(wanted)
         self.lent_bytes += len(buffer)
         return buffer
+
+    def count(self, size: int) -> None:
+        """Bytes of frames that somebody has copied: they are the node's memory too."""
+        self.lent_bytes += size
 
     def is_waiting(self, holder: Hashable) -> bool:
         return holder in self._waiting

@@ -7,10 +7,18 @@ thousand partitions stalls nobody.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
 from penstock.broker.partition import Partition
+from penstock.broker.placements import (
+    Place,
+    Placed,
+    Placements,
+    Sizes,
+    State,
+    format_placements,
+)
 from penstock.broker.topic_settings import TopicSettings
 from penstock.config.topic import TopicConfig
 from penstock.controller.delta import Delta
@@ -19,7 +27,6 @@ from penstock.controller.image import Partition as PartitionImage
 from penstock.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
-    PolicyViolation,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -30,10 +37,10 @@ from penstock.log.checkpoints import (
     format_offsets,
 )
 from penstock.log.directory import Kind, marked_name
-from penstock.log.log import Log
+from penstock.log.log import Log, LogExists
 from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
 from penstock.replication.leader import Leader
-from penstock.world import DiskFailed, DiskFull, TooManyFiles
+from penstock.world import Disk, DiskFailed, DiskFull, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -44,22 +51,40 @@ SLICE_MS_MAX = 10.0
 RETRY_MS = 5_000
 
 
+class Refused(NamedTuple):
+    """A partition that is here, or should be, and cannot be used; where it was, and what the
+    checkpoints said of it."""
+
+    reason: str
+    directory_id: bytes
+    partition: TopicPartition
+    recovery_point: int = 0
+    start_offset: int = 0
+    sizes: Sizes | None = None  # of its segments when it was last closed
+
+
 class Hosting:
     """The partitions of this node by topic name and by topic id."""
 
-    def __init__(self, broker: "Broker", directories: list[Directory]) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._world = broker.world
-        self.directories = directories
+        self.directories: list[Directory] = []
+        self.placements: Placements
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._settings: dict[str, TopicSettings] = {}
         self._to_make: deque[tuple[str, bytes, int]] = deque()
         self._slice_due = False
-        self._refused: dict[tuple[bytes, int], str] = {}
+        self._refused: dict[tuple[bytes, int], Refused] = {}
         self._leaving: set[str] = set()  # directories on their way to another name
         self._when_settled: list[Callable[[], None]] = []
         self._loaded = False  # the directories have been looked through
+
+    def use(self, directories: list[Directory], metadata_disk: Disk) -> None:
+        self.directories = directories
+        world = self._world
+        self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
 
     def all(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -89,8 +114,8 @@ class Hosting:
         else:
             found = image.topics.get(topic)
             name = topic
-        if found is not None and (reason := self._refused.get((found.topic_id, index))):
-            return KafkaStorageError(reason)
+        if found is not None and (refused := self._refused.get((found.topic_id, index))):
+            return KafkaStorageError(refused.reason)
         if found is not None and index in found.partitions:
             if found.partitions[index].leader != self._broker.node_id:
                 return NotLeaderOrFollower(f"this node does not lead {found.name}-{index}")
@@ -120,6 +145,7 @@ class Hosting:
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
         partition.directory.partitions[partition] = None
+        self.placements.changed()
         self._broker.hosted(partition)
 
     def make_partition(
@@ -133,30 +159,56 @@ class Hosting:
         # A broker that was stopped by hand leads nothing until the controller says so again.
         leading = state.leader == node_id
         isr = state.isr if leading else (node_id,)
-        leader = Leader(node_id, state.leader_epoch, isr, settings.min_insync, 0)
-        leader.advance(counted)
+        leader = Leader(node_id, state.leader_epoch, isr, 0)
         partition = Partition(
-            topic.name, topic.topic_id, index, directory, opened, leader, settings
+            topic.name,
+            topic.topic_id,
+            index,
+            directory,
+            opened,
+            leader,
+            settings,
+            replicas=len(state.replicas),
         )
+        leader.advance(counted)
         partition.leading = leading
         if counted < opened.end_offset:
             directory.wrote(partition)  # what recovery found is not durable yet
         return partition
 
-    def make_missing(self) -> None:
+    def missing(self) -> list[tuple[Topic, PartitionImage]]:
         """Partitions that the image puts here and no directory holds: never made, or lost."""
+        return [
+            (topic, state)
+            for topic, state in self._broker.image.partitions()
+            if self._broker.node_id in state.replicas
+            and state.partition_id not in self.by_id.get(topic.topic_id, {})
+            and (topic.topic_id, state.partition_id) not in self._refused
+        ]
+
+    def make_missing(self) -> None:
+        """All that can be told from the directories is told: make what is still missing."""
         self._loaded = True
-        for topic, state in self._broker.image.partitions():
-            place = (topic.topic_id, state.partition_id)
-            hosted = self.by_id.get(topic.topic_id, {}).get(state.partition_id)
-            if hosted is None and place not in self._refused:
-                if self._broker.node_id in state.replicas:
-                    self._to_make.append((topic.name, topic.topic_id, state.partition_id))
+        for topic, state in self.missing():
+            self._to_make.append((topic.name, topic.topic_id, state.partition_id))
         self._schedule_slice()
 
-    def refuse(self, topic_id: bytes, index: int, reason: str) -> None:
+    def refuse(self, topic: Topic, index: int, refused: "Refused") -> None:
         """A log that cannot be opened without losing something: its partition stays offline."""
-        self._refused[topic_id, index] = reason
+        self._refused[topic.topic_id, index] = refused
+        self.placements.changed()
+
+    def _refused_in(self, directory: Directory) -> Iterator["Refused"]:
+        """Their checkpoints stay as they were: without a recovery point, damage in what was
+        durable would look like a tail that was lost, and be cut away."""
+        for each in self._refused.values():
+            if each.directory_id == directory.directory_id:
+                yield each
+
+    def note_refused_now(self) -> None:
+        """Before the marks of the clean stop go, which told that something is missing."""
+        if self._refused:
+            self.placements.store_now()
 
     def is_refused(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._refused
@@ -164,28 +216,43 @@ class Hosting:
     # -- checkpoints
 
     def checkpoint(self, directory: Directory) -> None:
-        """Recovery points and log starts, off the loop."""
-        for name, data in self._checkpoint_files(directory):
-            directory.store(name, data)
+        """Recovery points, off the loop."""
+        directory.store(RECOVERY_POINTS, self._recovery_points(directory))
+        self.placements.changed()  # a partition may have become durable
+
+    def checkpoint_start_offsets(self, directory: Directory) -> None:
+        directory.store(START_OFFSETS, self._start_offsets(directory))
 
     def checkpoint_now(self, directory: Directory) -> None:
-        for name, data in self._checkpoint_files(directory):
-            directory.disk.replace_now(name, data)
+        """All of them, for a clean stop."""
+        directory.disk.replace_now(RECOVERY_POINTS, self._recovery_points(directory))
+        directory.disk.replace_now(START_OFFSETS, self._start_offsets(directory))
         directory.disk.replace_now(HIGH_WATERMARKS, self._high_watermarks(directory))
+        self.placements.store_now()
 
     def checkpoint_high_watermarks(self, directory: Directory) -> None:
         directory.store(HIGH_WATERMARKS, self._high_watermarks(directory))
 
-    def _checkpoint_files(self, directory: Directory) -> list[tuple[str, bytes]]:
-        points, starts = {}, {}
+    def _recovery_points(self, directory: Directory) -> bytes:
+        points = {}
         if directory.holds_metadata:
             points[METADATA_PARTITION] = self._broker.metadata.describe().high_watermark
-        for partition in directory.partitions:
-            place = TopicPartition(partition.topic, partition.index)
-            points[place] = partition.log.recovery_point
-            if partition.log.start_offset > 0:
-                starts[place] = partition.log.start_offset
-        return [(RECOVERY_POINTS, format_offsets(points)), (START_OFFSETS, format_offsets(starts))]
+        for each in directory.partitions:
+            points[TopicPartition(each.topic, each.index)] = each.log.recovery_point
+        for refused in self._refused_in(directory):
+            points[refused.partition] = refused.recovery_point
+        return format_offsets(points)
+
+    def _start_offsets(self, directory: Directory) -> bytes:
+        starts = {
+            TopicPartition(each.topic, each.index): each.log.start_offset
+            for each in directory.partitions
+            if each.log.start_offset > 0
+        }
+        for refused in self._refused_in(directory):
+            if refused.start_offset > 0:
+                starts[refused.partition] = refused.start_offset
+        return format_offsets(starts)
 
     def _high_watermarks(self, directory: Directory) -> bytes:
         return format_offsets(
@@ -195,11 +262,29 @@ class Hosting:
             }
         )
 
+    def _placed(self) -> bytes:
+        """What the file of placements should say now."""
+        paths = {each.directory_id: each.disk.root for each in self.directories}
+        placed: list[tuple[Place, Placed]] = []
+        for directory in self.directories:
+            made = Placed(directory.directory_id, State.MADE)
+            durable = Placed(directory.directory_id, State.DURABLE)
+            for each in directory.partitions:
+                where = durable if each.log.recovery_point > 0 else made
+                placed.append(((each.topic_id, each.index), where))
+        for place, refused in self._refused.items():
+            placed.append((place, Placed(refused.directory_id, State.OFFLINE)))
+            known = self.placements.paths.get(refused.directory_id)
+            if known is not None:
+                paths.setdefault(refused.directory_id, known)
+        sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
+        return format_placements(placed, paths, sizes)
+
     def start_offsets_moved(self, directories: list[Directory]) -> None:
         """Records were deleted on request: that should survive a kill."""
         for directory in directories:
             if not directory.failed:
-                self.checkpoint(directory)
+                self.checkpoint_start_offsets(directory)
 
     # -- following the image
 
@@ -227,10 +312,11 @@ class Hosting:
         hosted = self.by_id.get(topic.topic_id, {}).get(state.partition_id)
         if hosted is None:
             # Before the directories are loaded nobody knows what is missing from them.
-            if node_id in state.replicas and self._loaded:
+            refused = self.is_refused(topic.topic_id, state.partition_id)
+            if node_id in state.replicas and self._loaded and not refused:
                 self._to_make.append((topic.name, topic.topic_id, state.partition_id))
         elif state.leader == node_id:
-            hosted.lead(state.leader_epoch, state.isr)
+            hosted.lead(state.leader_epoch, state.isr, replicas=len(state.replicas))
             self._broker.hosted(hosted)
         else:
             hosted.stop_leading()
@@ -296,8 +382,13 @@ class Hosting:
             directory.filled_up(failure)
             self._try_later(name, topic_id, index)
             return
+        except LogExists as error:
+            log.error("%s-%d stays offline: %s", name, index, error)
+            partition = TopicPartition(name, index)
+            self.refuse(topic, index, Refused(str(error), directory.directory_id, partition))
+            return
         except DiskFailed as failure:
-            directory.fail(failure)
+            directory.take_offline(failure)
             self._make(name, topic_id, index)
             return
         self.adopt(self.make_partition(topic, index, directory, made))
@@ -310,15 +401,6 @@ class Hosting:
         self._to_make.append((name, topic_id, index))
         self._schedule_slice()
 
-    def check_room(self, partitions: int) -> None:
-        """Each partition holds a file open: refuse before the controller has promised them."""
-        left = self._world.files_left()
-        if partitions > left:
-            raise PolicyViolation(
-                f"{partitions} more partitions need more files than this node may open ({left} are "
-                "left). Raise its limit (ulimit -n) or make fewer partitions."
-            )
-
     def _emptiest(self) -> Directory | None:
         """The working directory with the fewest partitions; the first named one of equals."""
         working = [each for each in self.directories if not each.failed]
@@ -329,6 +411,9 @@ class Hosting:
     def _forget_topic(self, name: str, topic_id: bytes) -> None:
         self._settings.pop(name, None)
         partitions = self.by_id.pop(topic_id, {})
+        for place in [each for each in self._refused if each[0] == topic_id]:
+            del self._refused[place]
+        self.placements.changed()
         named = self.by_name.get(name)
         if named is not None and (not named or named.keys() == partitions.keys()):
             del self.by_name[name]
@@ -343,6 +428,9 @@ class Hosting:
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
         if directory.failed:
             return
+        if partition.log.start_offset > 0:
+            # A topic made anew under this name would lose what lies below the old start.
+            self.checkpoint_start_offsets(directory)
         old = str(partition)
         unique = self._world.entropy.uuid().hex()
         new = marked_name(TopicPartition(partition.topic, partition.index), Kind.DELETED, unique)

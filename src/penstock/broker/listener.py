@@ -63,11 +63,15 @@ class Listener:
         if not self._serving:
             peer.pause()
         if len(self.connections) > settings.connections_max:
-            connection.refuse(f"more than max.connections={settings.connections_max} connections")
+            self._turn_away(connection, f"max.connections={settings.connections_max} are open")
         elif count > settings.connections_per_address_max:
             limit = settings.connections_per_address_max
-            connection.refuse(f"more than max.connections.per.ip={limit} connections")
+            self._turn_away(connection, f"max.connections.per.ip={limit} are open from there")
         return connection
+
+    def _turn_away(self, connection: Connection, reason: str) -> None:
+        self.broker.observe.turned_away(connection.peer.address, reason)
+        connection.close()
 
     def forget(self, connection: Connection) -> None:
         if connection not in self.connections:
@@ -91,9 +95,13 @@ class Listener:
         now_ms = self.now_ms()
         oldest = now_ms - self.broker.settings.connections_idle_ms_max
         for connection in list(self.connections):
-            # A peer with an unanswered request is waiting for us, unless it has stopped reading.
-            waiting = connection.replies and not connection.peer.unsent_bytes
-            if waiting:
+            # A peer with an unanswered request is waiting for us, unless it has stopped reading;
+            # and so is one whose frame waits for memory of ours.
+            unsent_bytes = connection.peer.unsent_bytes
+            waiting = connection.replies and not unsent_bytes
+            reading = unsent_bytes != connection.unsent_bytes_before
+            connection.unsent_bytes_before = unsent_bytes
+            if waiting or reading or self.frames.is_waiting(connection):
                 connection.active_at_ms = now_ms  # its answer is not the moment to close it
             elif connection.active_at_ms < oldest:
                 log.debug("closing the idle connection from %s:%d", *connection.peer.address)

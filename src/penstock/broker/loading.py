@@ -1,28 +1,35 @@
 """Opens the partitions of a node at its start: what the disks hold against what the image says.
 
 After a clean stop nothing is scanned. After a kill each log recovers from its recovery point, and
-what that found is said.
+what that found is said. A partition that was here and is not found, or cannot be opened, stays
+offline: made anew it would be empty, and its offsets would be given out twice.
 """
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
+from penstock.broker.hosting import Refused
+from penstock.broker.losses import refuse_lost
+from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
 from penstock.controller.image import Topic
 from penstock.log.checkpoints import RECOVERY_POINTS, START_OFFSETS, read_offsets, read_whole
 from penstock.log.directory import (
+    LOG,
     Kind,
     PartitionDirectory,
     marked_name,
     partition_directories,
     read_metadata,
+    segment_file,
 )
 from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
 from penstock.model import CLUSTER_METADATA_TOPIC, TopicPartition
-from penstock.world import Disk, DiskFailed
+from penstock.world import Disk, DiskFailed, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -30,6 +37,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.loading")
 
 CLEAN_MARKER = ".kafka_cleanshutdown"
+SIZES = "penstock-segment-sizes"
+ACCEPT_LOSS = "penstock-accept-loss"
+_SIZES_VERSION = "0"
 NO_BROKER_EPOCH = -1
 
 
@@ -39,6 +49,17 @@ class _Found(NamedTuple):
     clean: bool
     recovery_points: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
+    sizes: Mapping[str, Sizes]  # of the segments at the clean stop, by partition directory
+
+    def refused(self, reason: str, directory: Directory, partition: TopicPartition) -> Refused:
+        return Refused(
+            reason,
+            directory.directory_id,
+            partition,
+            self.recovery_points.get(partition, 0),
+            self.start_offsets.get(partition, 0),
+            self.sizes.get(str(partition)),
+        )
 
 
 def read_clean_marker(disk: Disk) -> int:
@@ -53,35 +74,84 @@ def read_clean_marker(disk: Disk) -> int:
         return NO_BROKER_EPOCH
 
 
-def write_clean_marker(disk: Disk, broker_epoch: int) -> None:
+def write_clean_marker(directory: Directory, broker_epoch: int) -> None:
+    """What a start may rely on, and last the word that it may."""
+    disk = directory.disk
+    lines = [_SIZES_VERSION, str(broker_epoch)]
+    lines += [f"{each} {format_sizes(each.log.sizes())}" for each in directory.partitions]
+    disk.replace_now(SIZES, "\n".join([*lines, ""]).encode())
     content = {"version": 0, "brokerEpoch": broker_epoch}
     disk.replace_now(CLEAN_MARKER, json.dumps(content, separators=(",", ":")).encode())
 
 
+def _read_sizes(disk: Disk) -> dict[str, Sizes]:
+    """How long each segment was at the clean stop that came before. Another server may have run
+    since: then the stop was that one's, with another epoch, and the sizes are old."""
+    data = read_whole(disk, SIZES)
+    if data is None or not disk.exists(CLEAN_MARKER):
+        return {}
+    try:
+        version, epoch, *lines = data.decode().split("\n")
+        if version != _SIZES_VERSION or int(epoch) != read_clean_marker(disk):
+            return {}
+        named = (line.partition(" ") for line in lines if line)
+        return {name: parse_sizes(text) for name, _, text in named}
+    except ValueError as error:
+        log.warning("%s/%s is not used: %s", disk.root, SIZES, error)
+        return {}
+
+
 def load_partitions(broker: "Broker") -> None:
-    """Open what is there, make what is missing. Waits for the disks; nobody is served yet."""
-    for directory in broker.hosting.directories:
-        try:
-            _load_directory(broker, directory)
+    """Open what is there, make what was never made. Waits for the disks; nobody is served yet.
+
+    TooManyFiles if the directories cannot even be looked at.
+    """
+    hosting = broker.hosting
+    hosting.placements.load()
+    entries: dict[Directory, list[PartitionDirectory]] = {}
+    checkpoints: dict[Directory, _Found] = {}
+    for directory in hosting.directories:
+        with _failing(directory):
+            checkpoints[directory] = _checkpoints(directory.disk)
+            entries[directory] = partition_directories(directory.disk)
+    _refuse_doubles(broker, entries, checkpoints)
+    for directory, listed in entries.items():
+        with _failing(directory):
+            _load_directory(broker, directory, listed, checkpoints[directory])
             directory.sync_recovered_now()
-        except DiskFailed as failure:
-            directory.fail(failure)
-    broker.hosting.make_missing()
+    refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
+    hosting.note_refused_now()
+    for directory in hosting.directories:
+        if not directory.failed:
+            with _failing(directory):
+                # From here on a kill is a kill: the marker must not outlive what it speaks of.
+                directory.disk.remove_now(CLEAN_MARKER)
+    hosting.make_missing()
 
 
-def _load_directory(broker: "Broker", directory: Directory) -> None:
+@contextmanager
+def _failing(directory: Directory) -> Iterator[None]:
+    """A directory that cannot be loaded is offline, and so is all that may be in it."""
+    try:
+        yield
+    except TooManyFiles as failure:
+        raise TooManyFiles(f"{failure}. Raise the limit (ulimit -n) and start again") from failure
+    except DiskFailed as failure:
+        directory.take_offline(failure)
+
+
+def _load_directory(
+    broker: "Broker", directory: Directory, entries: list[PartitionDirectory], found: _Found
+) -> None:
     disk = directory.disk
-    found = _checkpoints(disk)
     opened = 0
-    for entry in partition_directories(disk):
+    for entry in entries:
         if entry.partition.topic == CLUSTER_METADATA_TOPIC:
             continue
         if entry.kind is Kind.DELETED:
             broker.hosting.remove_later(directory, entry.name)
         elif entry.kind is Kind.LIVE:
             opened += _load(broker, directory, entry, found)
-    # From here on a kill is a kill: the marker must not outlive the state it speaks of.
-    disk.remove_now(CLEAN_MARKER)
     if opened:
         how = (
             "after a clean stop" if found.clean else "and recovered, as the last stop was not clean"
@@ -96,7 +166,8 @@ def _checkpoints(disk: Disk) -> _Found:
         offsets[name] = read.offsets
         if read.complaint:
             log.warning("%s/%s is not used: %s", disk.root, name, read.complaint)
-    return _Found(disk.exists(CLEAN_MARKER), offsets[RECOVERY_POINTS], offsets[START_OFFSETS])
+    clean = disk.exists(CLEAN_MARKER)
+    return _Found(clean, offsets[RECOVERY_POINTS], offsets[START_OFFSETS], _read_sizes(disk))
 
 
 def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, found: _Found) -> int:
@@ -117,25 +188,79 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
         )
         return 0
     assert topic is not None, "a partition that belongs here has a topic"
+    if hosting.is_refused(topic.topic_id, index):
+        return 0
+    before = hosting.placements.before.get((topic.topic_id, index))
+    # One that was offline was not written to at the stop: the stop says nothing about it.
+    was_offline = before is not None and before.state is State.OFFLINE
+    sizes = found.sizes.get(entry.name)
+    if was_offline:
+        sizes = hosting.placements.sizes.get((topic.topic_id, index))
+    accepted = disk.exists(f"{entry.name}/{ACCEPT_LOSS}")
     try:
         opened = open_log(
             disk,
             entry.name,
             hosting.settings(name).log,
             now_ms=broker.world.clock.wall_ms(),
-            clean=found.clean,
+            clean=found.clean and not was_offline,
             recovery_point=found.recovery_points.get(entry.partition, 0),
             start_offset=found.start_offsets.get(entry.partition, 0),
+            salvage=accepted,
+            sizes=sizes,
             files=directory.files,
             failed=directory.fail,
         )
-    except LogCorrupted as error:
-        log.error("%s", error)
-        hosting.refuse(topic.topic_id, index, str(error))
+    except (LogCorrupted, FileLost, TooManyFiles) as error:
+        what = f"{entry.partition} stays offline: {error}"
+        if isinstance(error, TooManyFiles):
+            what += ". Nothing is lost: raise the limit (ulimit -n) and start again"
+        else:
+            what += (
+                f"; or, to go on with what is left, make an empty file {disk.root}/{entry.name}/"
+                f"{ACCEPT_LOSS}; then start again"
+            )
+        log.error("%s", what)
+        refused = found.refused(what, directory, entry.partition)._replace(sizes=sizes)
+        hosting.refuse(topic, index, refused)
         return 0
+    if accepted:
+        disk.remove_now(f"{entry.name}/{ACCEPT_LOSS}")
     _say(entry.partition, opened)
     hosting.adopt(hosting.make_partition(topic, index, directory, opened))
     return 1
+
+
+def _refuse_doubles(
+    broker: "Broker",
+    entries: Mapping[Directory, list[PartitionDirectory]],
+    checkpoints: Mapping[Directory, _Found],
+) -> None:
+    """A partition in two directories: nobody but a person can say which of them counts."""
+    places: dict[str, list[Directory]] = {}
+    for directory, listed in entries.items():
+        for entry in listed:
+            if entry.kind is Kind.LIVE and entry.partition.topic != CLUSTER_METADATA_TOPIC:
+                places.setdefault(entry.name, []).append(directory)
+    for name, several in places.items():
+        if len(several) == 1:
+            continue
+        entry = next(each for each in entries[several[0]] if each.name == name)
+        topic = broker.image.topics.get(entry.partition.topic)
+        ours = [
+            each
+            for each in several
+            if _belongs_here(broker, topic, entry, read_metadata(each.disk, name))
+        ]
+        if len(ours) > 1 and topic is not None:
+            where = " and ".join(f"{each.disk.root}/{name}" for each in ours)
+            what = (
+                f"{name} stays offline: it is in {where}. Find out which of them holds the "
+                "records, move the other out of log.dirs, and start again"
+            )
+            log.error("%s", what)
+            refused = checkpoints[ours[0]].refused(what, ours[0], entry.partition)
+            broker.hosting.refuse(topic, entry.partition.partition, refused)
 
 
 def _say(partition: TopicPartition, opened: Log) -> None:
@@ -143,14 +268,14 @@ def _say(partition: TopicPartition, opened: Log) -> None:
     report = opened.recovery
     for complaint in report.complaints:
         log.warning("%s: %s", partition, complaint)
-    for offset, position, path in report.corrupt:
+    for offset, position, segment_base in opened.damaged:
         log.error(
             "%s: the batch at offset %d (byte %d of %s) does not match its checksum; it was durable"
-            " and is kept, and readers of it will be told",
+            " and is kept, and readers of it get CORRUPT_MESSAGE",
             partition,
             offset,
             position,
-            path,
+            f"{opened.disk.root}/{segment_file(opened.directory, segment_base, LOG)}",
         )
     if report.truncated_bytes:
         log.warning(

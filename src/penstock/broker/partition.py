@@ -9,12 +9,13 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.broker.admission import Admission
 from penstock.errors import KafkaError, KafkaStorageError, NotEnoughReplicas, NotLeaderOrFollower
 from penstock.log.log import Log
 from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import Leader
-from penstock.wire.batch import Header
+from penstock.wire.batch import LAST_OFFSET_DELTA, Header
 from penstock.world import Buffer, DiskFailed, DiskFull
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from penstock.broker.topic_settings import TopicSettings
 
 T = TypeVar("T")
-
-LAST_OFFSET_DELTA = 6  # where it stands in an unpacked batch header
 
 
 class Committed:
@@ -43,9 +42,10 @@ class Committed:
 
 
 class Partition:
-    """A hosted partition. `log` is None while its directory is offline."""
+    """A hosted partition. While `directory.failed` its log is not to be used."""
 
     __slots__ = (
+        "admission",
         "awaiting",
         "batch_bytes_max",
         "batches",
@@ -57,6 +57,7 @@ class Partition:
         "leading",
         "log",
         "plain",
+        "replicas",
         "segment",
         "settings",
         "start_at_zero",
@@ -78,6 +79,8 @@ class Partition:
         log: Log,
         leader: Leader,
         settings: "TopicSettings",
+        *,
+        replicas: int,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -86,6 +89,8 @@ class Partition:
         self.log = log
         self.leader = leader
         self.settings = settings
+        self.replicas = replicas  # how many there are, in sync or not
+        leader.require(settings.min_insync, replicas)
         self.plain = settings.plain  # records need not be looked into
         self.batch_bytes_max = settings.message_bytes_max
         self.timestamp_after_ms_max = settings.timestamp_after_ms_max
@@ -98,6 +103,7 @@ class Partition:
         self.watchers: dict[Any, None] = {}
         # (producer id, epoch) -> who waits until that producer's transaction reaches in here
         self.joining: dict[tuple[int, int], Joining] = {}
+        self.admission = Admission()
         self.start_at_zero: tuple[int, ...] = ()  # producers of this turn that must begin there
         self.touched = False
         self.wrote = False  # since the last sync round of its directory began
@@ -113,14 +119,18 @@ class Partition:
         self.batch_bytes_max = settings.message_bytes_max
         self.timestamp_after_ms_max = settings.timestamp_after_ms_max
         self.log.config = settings.log
-        self.leader.min_insync = settings.min_insync
+        self.leader.require(settings.min_insync, self.replicas)
         self._recount()
 
-    def lead(self, epoch: int, isr: tuple[int, ...]) -> None:
-        """The controller has changed the leadership or the in-sync set."""
+    def lead(self, epoch: int, isr: tuple[int, ...], *, replicas: int) -> None:
+        """The controller has changed the leadership, the in-sync set or how many replicas are."""
         self.leading = True
+        self.replicas = replicas
+        if epoch != self.leader.epoch:
+            self.admission.forget()
         self.leader.epoch = epoch
         self.leader.isr = isr
+        self.leader.require(self.settings.min_insync, replicas)
         self._recount()
 
     def stop_leading(self) -> None:
@@ -212,13 +222,20 @@ class Partition:
                 transactions_v2=transactions_v2,
             )
         )
+        self.admission.ended(producer_id)
         for (waiting, _epoch), joining in self.joining.items():
             if waiting == producer_id:
                 joining.ended = True
         return offset
 
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self.log.producers.states
+
     def has_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer writes in a transaction here already."""
+        """Whether this producer writes in a transaction here already, vouched for by its
+        coordinator (see admission.py)."""
+        if self.admission.vouched.get(producer_id) != epoch:
+            return False
         state = self.log.producers.states.get(producer_id)
         return state is not None and state[TXN_FIRST_OFFSET] >= 0 and state[EPOCH] == epoch
 

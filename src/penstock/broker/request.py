@@ -47,5 +47,4 @@ class Request:
         """Answer with a whole frame, or with parts that make one."""
         assert not self.answered, "a request is answered once"
         self.answered = True
-        if not self.connection.closing:
-            self.connection.fill(self.slot, answer)
+        self.connection.answer(self.slot, answer)

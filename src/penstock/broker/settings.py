@@ -18,7 +18,6 @@ class Settings:
     session_eviction_ms: int
     auto_create_topics: bool
     partitions_default: int
-    replication_factor_default: int
     file_delete_delay_ms: int
     retention_check_ms: int
     checkpoint_ms: int
@@ -38,7 +37,6 @@ class Settings:
             session_eviction_ms=120_000,
             auto_create_topics=config.boolean("auto.create.topics.enable"),
             partitions_default=whole("num.partitions"),
-            replication_factor_default=whole("default.replication.factor"),
             file_delete_delay_ms=whole("log.segment.delete.delay.ms"),
             retention_check_ms=whole("log.retention.check.interval.ms"),
             checkpoint_ms=whole("log.flush.offset.checkpoint.interval.ms"),

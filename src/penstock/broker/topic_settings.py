@@ -1,16 +1,25 @@
 """A topic's settings as the shell needs them: plain values, and what they ask of each batch."""
 
+from collections.abc import Sequence
+
 from penstock.config.topic import TopicConfig
 from penstock.log.config import UNBOUNDED, LogConfig
 from penstock.wire.batch import (
     HEADER,
     MAX_TIMESTAMP,
     Header,
-    check_keys,
-    check_timestamps,
+    Skimmed,
+    check_header_time,
+    check_record_keys,
+    check_record_times,
     stamp_append_time,
 )
+from penstock.wire.compression import OUTPUT_BYTES_MAX
 from penstock.world import Buffer
+
+# What a batch may unpack to, as a multiple of max.message.bytes, where the node looks inside
+UNPACKED_RATIO_MAX = 32
+UNPACKED_BYTES_MIN = 1024 * 1024
 
 
 class TopicSettings:
@@ -25,11 +34,15 @@ class TopicSettings:
         "plain",
         "timestamp_after_ms_max",
         "timestamp_before_ms_max",
+        "unpacked_bytes_max",
     )
 
     def __init__(self, config: TopicConfig, producer_expiration_ms: int) -> None:
         policies = config.texts("cleanup.policy")
         self.message_bytes_max = config.integer("max.message.bytes")
+        self.unpacked_bytes_max = min(
+            OUTPUT_BYTES_MAX, max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * self.message_bytes_max)
+        )
         self.min_insync = config.integer("min.insync.replicas")
         self.append_time = config.text("message.timestamp.type") == "LogAppendTime"
         self.compact = "compact" in policies
@@ -57,22 +70,30 @@ class TopicSettings:
             producer_expiration_ms=producer_expiration_ms,
         )
 
-    def check_timestamps(self, batch: Buffer, header: Header, now_ms: int) -> None:
-        check_timestamps(
-            batch,
+    def check_header(self, header: Header, now_ms: int) -> bool:
+        """Refuse what the header tells; True if the records must be looked at too."""
+        if self.append_time:
+            return self.compact
+        if self.plain and header[MAX_TIMESTAMP] <= now_ms + self.timestamp_after_ms_max:
+            return False
+        looks = check_header_time(
             header,
             now_ms,
             before_ms_max=self.timestamp_before_ms_max,
             after_ms_max=self.timestamp_after_ms_max,
         )
+        return looks or self.compact
 
-    def admit(self, batch: memoryview, header: Header, now_ms: int) -> tuple[Buffer, Header]:
-        """What the topic asks of a batch beyond its header; the batch as it is to be stored."""
+    def check_records(self, records: Sequence[Skimmed], now_ms: int) -> None:
         if self.compact:
-            check_keys(batch)
-        if self.append_time:
-            stamped = stamp_append_time(batch, now_ms)
-            return stamped, HEADER.unpack_from(stamped)
-        if not self.plain or header[MAX_TIMESTAMP] > now_ms + self.timestamp_after_ms_max:
-            self.check_timestamps(batch, header, now_ms)
-        return batch, header
+            check_record_keys(records)
+        if not self.append_time and self.timestamp_before_ms_max < UNBOUNDED:
+            low, high = now_ms - self.timestamp_before_ms_max, now_ms + self.timestamp_after_ms_max
+            check_record_times(records, low, high)
+
+    def as_stored(self, batch: Buffer, header: Header, now_ms: int) -> tuple[Buffer, Header]:
+        """The batch as the log gets it."""
+        if not self.append_time:
+            return batch, header
+        stamped = stamp_append_time(batch, now_ms)
+        return stamped, HEADER.unpack_from(stamped)

@@ -16,10 +16,14 @@ from penstock.controller.records import (
     decode_record,
     encode_record,
 )
-from penstock.model import id_from_text, id_to_text
+from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from penstock.log.directory import LOG, PartitionDirectory, partition_directories
+from penstock.model import CLUSTER_METADATA_TOPIC, id_from_text, id_to_text
 from penstock.raft.quorum import METADATA_DIRECTORY
+from penstock.raft.quorum_state import QUORUM_STATE
 from penstock.raft.snapshot import (
     SnapshotId,
+    list_snapshots,
     read_snapshot,
     snapshot_batches,
     write_snapshot_now,
@@ -51,6 +55,10 @@ class NotFormatted(StorageError):
 
 class MetaPropertiesCorrupt(StorageError):
     """meta.properties cannot be read."""
+
+
+class MetadataMissing(StorageError):
+    """The metadata log is not where it should be, and the directories were in use."""
 
 
 class WrongNode(StorageError):
@@ -249,6 +257,7 @@ def open_directories_now(
             clock=clock,
             entropy=entropy,
         )
+    _check_metadata(disks)
     return [
         each or _adopt_now(disk, known[0], clock, entropy)
         for disk, each in zip(disks, found, strict=True)
@@ -265,6 +274,48 @@ def _check_empty(disk: Disk) -> None:
             f"({METADATA_DIRECTORY}). Restore {META_PROPERTIES} from a copy, or use an empty "
             "directory; formatting this one would start an empty cluster over the old data."
         )
+
+
+def _check_metadata(disks: Sequence[Disk]) -> None:
+    """The metadata log is in the first directory, unless the node was never started: without it
+    a start would make an empty cluster, in which all that the directories hold belongs to nobody.
+    """
+    first = disks[0]
+    for other in disks[1:]:
+        if other.exists(METADATA_DIRECTORY):
+            raise MetadataMissing(
+                f"The metadata of this node would be looked for in {first.root}, but "
+                f"{METADATA_DIRECTORY} is in {other.root}. Were the directories in log.dirs put "
+                f"into another order? Name {other.root} first, or set metadata.log.dir="
+                f"{other.root}. If the metadata there is an old copy, move it away."
+            )
+    names = first.list(METADATA_DIRECTORY) if first.exists(METADATA_DIRECTORY) else []
+    snapshots = list_snapshots(first, METADATA_DIRECTORY) if names else []
+    if any(name.endswith(LOG) for name in names) or any(each.end_offset for each in snapshots):
+        return  # the quorum knows whether they are whole
+    trace = f"{METADATA_DIRECTORY}/{QUORUM_STATE}" if QUORUM_STATE in names else ""
+    for disk in disks:
+        trace = trace or _trace_of_use(disk)
+        if trace:
+            raise MetadataMissing(
+                f"{first.root} holds no metadata log ({METADATA_DIRECTORY}/*{LOG}), but this node "
+                f"was in use: there is {disk.root}/{trace}. If log.dirs or metadata.log.dir no "
+                f"longer name the directory with {METADATA_DIRECTORY}, name it first; else restore "
+                f"{METADATA_DIRECTORY} from a copy. Starting without it would make an empty "
+                "cluster over the old data."
+            )
+
+
+def _trace_of_use(disk: Disk) -> str:
+    """Something that only a node which has served leaves behind."""
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
+        if disk.exists(name):
+            return name
+    return next((each.name for each in partition_directories(disk) if _holds_records(each)), "")
+
+
+def _holds_records(found: PartitionDirectory) -> bool:
+    return found.partition.topic != CLUSTER_METADATA_TOPIC
 
 
 def _adopt_now(disk: Disk, first: MetaProperties, clock: Clock, entropy: Entropy) -> MetaProperties:

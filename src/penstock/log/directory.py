@@ -17,6 +17,7 @@ SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 EPOCHS_FILE = "leader-epoch-checkpoint"
 WINDOW_FILE = "penstock-producer-batches"  # ours alone; Kafka passes over it
+DAMAGE_FILE = "penstock-damaged-batches"  # as well
 METADATA_FILE = "partition.metadata"
 _OFFSET_DIGITS = 20
 _NAME_BYTES_MAX = 255

@@ -24,6 +24,10 @@ class FileCache:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def disk(self) -> Disk:
+        return self._disk
+
     def get(self, path: str) -> File:
         """FileNotFoundError if there is no such file."""
         file = self._files.get(path)

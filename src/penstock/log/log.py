@@ -8,7 +8,7 @@ there. appending.py stages, reading.py finds, retention.py and truncation.py for
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
@@ -18,6 +18,7 @@ from penstock.log import reading, retention, truncation
 from penstock.log.appending import Stage, stage_produced, stage_stored
 from penstock.log.checkpoints import format_epochs
 from penstock.log.config import LogConfig
+from penstock.log.damage import Damaged
 from penstock.log.directory import (
     EPOCHS_FILE,
     INDEX,
@@ -33,13 +34,13 @@ from penstock.log.directory import (
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import Chores, FileCache
 from penstock.log.producers import Producers, check_marker
-from penstock.log.reading import Found, Read
+from penstock.log.reading import Read, TimeSearch
 from penstock.log.retention import Removal
 from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
-from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File
+from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File, FileLost
 
 # Turns up to this size are joined: one copy costs less than many parts.
 _JOIN_BYTES_MAX = 64 * 1024
@@ -53,9 +54,13 @@ class Recovery:
     truncated_bytes: int = 0
     segments_rebuilt: int = 0
     segments_removed: int = 0
-    # (offset, byte position, file) of durable batches that do not match their checksum; kept.
-    corrupt: list[tuple[int, int, str]] = field(default_factory=list)
+    # Durable batches that do not match their checksum; kept.
+    corrupt: list[Damaged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+
+
+class LogExists(DiskFailed):
+    """A new log was to be made where one is."""
 
 
 class Log:
@@ -88,6 +93,7 @@ class Log:
         # Apart from the others: renames free a full disk on which the others wait.
         self.removals = Chores(disk, failed)
         self.snapshots: list[int] = []
+        self.damaged: list[Damaged] = []  # in the order of their offsets
         self.recovery = Recovery()
         self._unsynced: dict[File, None] = {}
         self._round_ceiling = NEVER
@@ -107,7 +113,12 @@ class Log:
         files: FileCache | None = None,
         failed: Callable[[DiskFailed], None] | None = None,
     ) -> "Log":
-        """A log with nothing in it. Cheap: nothing is synced before the first sync round."""
+        """A log with nothing in it. Cheap: nothing is synced before the first sync round.
+        LogExists if there is one in the directory."""
+        if disk.exists(directory) and any(name.endswith(LOG) for name in disk.list(directory)):
+            raise LogExists(
+                f"{disk.root}/{directory} holds a log already; a new one is not made over it"
+            )
         disk.make_directory(directory)
         if topic_id is not None:
             disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
@@ -136,6 +147,7 @@ class Log:
         recovery_point: int = 0,
         start_offset: int = 0,
         salvage: bool = False,
+        sizes: Mapping[int, int] | None = None,
         files: FileCache | None = None,
         failed: Callable[[DiskFailed], None] | None = None,
     ) -> "Log":
@@ -152,6 +164,7 @@ class Log:
             recovery_point=recovery_point,
             start_offset=start_offset,
             salvage=salvage,
+            sizes=sizes,
             files=files,
             failed=failed,
         )
@@ -172,8 +185,14 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments. Opens each closed segment once."""
-        return self.active.size + sum(segment.size_of(self.files) for segment in self.closed)
+        """Bytes of all segments."""
+        return self.active.size + sum(segment.size for segment in self.closed)
+
+    def sizes(self) -> dict[int, int]:
+        """Bytes of each segment's log, by its base offset."""
+        sizes = {segment.base_offset: segment.size for segment in self.closed}
+        sizes[self.active.base_offset] = self.active.size
+        return sizes
 
     def segments_from(self, offset: int) -> Iterator[ActiveSegment | ClosedSegment]:
         """The segment that holds `offset`, and those after it."""
@@ -288,8 +307,7 @@ class Log:
             if first.parts:
                 self.active.file.append(first.parts)
             for stage in stages[1:]:
-                path = segment_file(self.directory, stage.base_offset, LOG)
-                made.append(self.disk.open(path, create=True))
+                made.append(self._make_file(stage.base_offset))
                 made[-1].append(stage.parts)
         except DiskFailed:
             self._take_back(first, stages[1 : len(made) + 1], made)
@@ -356,10 +374,16 @@ class Log:
         self._check_writable()
         if self.active.size == 0:
             return False
-        path = segment_file(self.directory, self.end_offset, LOG)
-        file = self.disk.open(path, create=True)
+        file = self._make_file(self.end_offset)
         self._start_segment(ActiveSegment(self.end_offset, file, now_ms))
         return True
+
+    def _make_file(self, base_offset: int) -> File:
+        try:
+            return self.disk.open(segment_file(self.directory, base_offset, LOG), create=True)
+        except FileLost as failure:
+            self.chores.failure = failure  # the directory is gone: what is written here is lost
+            raise
 
     def adopt(self, closed: list[ClosedSegment]) -> None:
         """These are the closed segments now."""
@@ -428,13 +452,13 @@ class Log:
                     return Read(active.file, start, end - start, upper_offset, active.base_offset)
         return reading.read(self, offset, max_bytes, upper_offset, min_one_batch)
 
-    def offset_for_timestamp(self, timestamp: int) -> Found | None:
-        """The first record at or after a time. May raise Cold."""
-        return reading.offset_for_timestamp(self, timestamp)
+    def search_time(self, timestamp: int) -> TimeSearch:
+        """Looks for the first record at or after a time; its steps may raise Cold."""
+        return reading.search_time(self, timestamp)
 
-    def max_timestamp(self) -> Found | None:
-        """The first record with the largest timestamp. May raise Cold."""
-        return reading.max_timestamp(self)
+    def search_largest_time(self) -> TimeSearch:
+        """Looks for the first record with the largest timestamp. May raise Cold."""
+        return reading.search_largest_time(self)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends;
@@ -466,10 +490,16 @@ class Log:
         self._unsynced[file] = None
 
     def begin_sync(self) -> tuple[list[File], int]:
-        """The files that a sync round has to sync, and the offset to report when it is done."""
+        """The files that a sync round has to sync, and the offset to report when it is done.
+        After DiskFailed it can be asked for again."""
         files = list(self._unsynced)
         if self.metadata_unsynced:  # opened for this alone: a descriptor per partition counts
-            files.append(self.disk.open(f"{self.directory}/{METADATA_FILE}"))
+            try:
+                files.append(self.disk.open(f"{self.directory}/{METADATA_FILE}"))
+            except FileNotFoundError:
+                where = f"{self.disk.root}/{self.directory}/{METADATA_FILE}"
+                self.chores.failure = FileLost(f"{where} is gone: somebody else has removed it")
+                raise self.chores.failure from None
             self.metadata_unsynced = False
         self._unsynced.clear()
         self._round_ceiling = NEVER
@@ -518,6 +548,7 @@ class Log:
         self.adopt(list(closed))
         self.active = active
         self.end_offset = end_offset
+        self.damaged = [each for each in self.damaged if each.offset < end_offset]
         self.synced_offset = min(self.synced_offset, end_offset)
         self._round_ceiling = min(self._round_ceiling, end_offset)
 

@@ -3,8 +3,11 @@
 Everything here may raise Cold; asked again after the warming, it gets further.
 """
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.errors import CorruptMessage
 from penstock.log.segment import (
     ActiveSegment,
     ClosedSegment,
@@ -13,19 +16,25 @@ from penstock.log.segment import (
 )
 from penstock.log.transactions import collect_aborted
 from penstock.wire.batch import (
+    BASE_OFFSET,
     HEADER,
     HEADER_BYTES,
+    LAST_OFFSET_DELTA,
     LENGTH,
     LENGTH_OVERHEAD,
     MAX_TIMESTAMP,
     Header,
-    Record,
-    read_records,
+    Skimmed,
+    skim_records,
+    unpack_batch,
 )
 from penstock.world import File
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
+
+SEGMENTS_PER_STEP = 64
+HEADERS_PER_STEP = 256
 
 
 class Read(NamedTuple):
@@ -48,10 +57,26 @@ class Found(NamedTuple):
 
 def read(log: "Log", offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool) -> Read:
     """The general way to a range; Log.read has a short cut for readers at the tail."""
+    found = _find(log, offset, max_bytes, upper_offset, min_one_batch)
+    for each in log.damaged:
+        if each.segment_base != found.segment_base_offset:
+            continue
+        if found.position <= each.position < found.position + found.size:
+            if each.position == found.position:
+                raise CorruptMessage(
+                    f"the batch at offset {each.offset} of {log.directory} does not match its "
+                    "checksum: its bytes have changed on the disk"
+                )
+            return found._replace(size=each.position - found.position, upper_offset=each.offset)
+    return found
+
+
+def _find(log: "Log", offset: int, max_bytes: int, upper_offset: int, min_one_batch: bool) -> Read:
     for segment in log.segments_from(offset):
         file = segment.log_file(log.files)
-        end = segment.size if isinstance(segment, ActiveSegment) else segment.size_of(log.files)
+        end = segment.size
         hint = segment.position_of(offset, log.files)
+        segment_bytes = end
         position, first_size, first_end = find_batch(file, hint, end, offset)
         if position == end:
             continue  # compaction took the tail of this segment
@@ -70,7 +95,7 @@ def read(log: "Log", offset: int, max_bytes: int, upper_offset: int, min_one_bat
         hint = max(position, segment.position_before(limit, log.files))
         end, end_offset = end_of_whole_batches(file, hint, limit)
         if end_offset < 0:  # the indexed batch does not fit, the range ends where it begins
-            end_offset = find_batch(file, end, end + HEADER_BYTES, 0)[2]
+            end_offset = find_batch(file, end, segment_bytes, 0)[2]
         return Read(file, position, end - position, end_offset, segment.base_offset)
     return Read(None, 0, 0, offset, offset)
 
@@ -80,50 +105,104 @@ def _end_of(segment: "ActiveSegment | ClosedSegment") -> int:
     return segment.end_offset
 
 
-def offset_for_timestamp(log: "Log", timestamp: int) -> Found | None:
-    """The first record at or after a time: exact, also inside a batch."""
-    for segment in log.segments_from(log.start_offset):
-        if segment.largest(log.files)[0] < timestamp:
-            continue
-        found = _search(log, segment, timestamp)
-        if found is not None:
-            return found
-    return None
+class Candidate(NamedTuple):
+    """A batch whose header says that it holds a record as late as was asked for."""
+
+    file: File
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return self.file.read(self.position, self.size)
 
 
-def max_timestamp(log: "Log") -> Found | None:
-    """The first record that carries the largest timestamp of the log."""
-    best, chosen = -1, None
+class TimeSearch:
+    """Looks for records at or after a time by the headers of their batches, a few at a time.
+
+    Goes on by offset, so that the log may change between the steps.
+    """
+
+    def __init__(self, log: "Log", timestamp: int, offset: int) -> None:
+        self._log = log
+        self._timestamp = timestamp
+        self._offset = offset
+        self.ended = False
+
+    def step(self) -> Candidate | None:
+        """The next candidate; None if there is none up to here, or none at all (`ended`)."""
+        log = self._log
+        offset = max(self._offset, log.start_offset)
+        if offset >= log.end_offset:
+            self.ended = True
+            return None
+        for segment in islice(log.segments_from(offset), SEGMENTS_PER_STEP):
+            end_offset = log.end_offset if segment is log.active else _end_of(segment)
+            if segment.largest(log.files)[0] >= self._timestamp:
+                return self._search(segment, max(offset, segment.base_offset), end_offset)
+            self._offset = end_offset
+        return None
+
+    def _search(
+        self, segment: "ActiveSegment | ClosedSegment", offset: int, end_offset: int
+    ) -> Candidate | None:
+        files = self._log.files
+        file = segment.log_file(files)
+        end = file.size if segment is not self._log.active else self._log.active.size
+        first = max(segment.offset_before(self._timestamp, files), offset)
+        position = find_batch(file, segment.position_of(first, files), end, first)[0]
+        for _ in range(HEADERS_PER_STEP):
+            if position >= end:
+                self._offset = end_offset
+                return None
+            header, size = _header_at(file, position, end)
+            self._offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
+            if header[MAX_TIMESTAMP] >= self._timestamp:
+                return Candidate(file, position, size)
+            position += size
+        return None
+
+    def judge(self, records: Iterable[Skimmed]) -> Found | None:
+        """The first of these records that is what was looked for."""
+        start_offset = self._log.start_offset
+        for offset, timestamp, _keyed in records:
+            if timestamp >= self._timestamp and offset >= start_offset:
+                return Found(timestamp, offset, self._log.epochs.at(offset))
+        return None
+
+    def run(self) -> Found | None:
+        """All of it at once, for those who have the time."""
+        while not self.ended:
+            candidate = self.step()
+            if candidate is not None:
+                found = self.judge(skim_records(*unpack_batch(candidate.read())))
+                if found is not None:
+                    return found
+        return None
+
+
+def _header_at(file: File, position: int, end: int) -> tuple[Header, int]:
+    data = file.read(position, HEADER_BYTES)
+    if len(data) == HEADER_BYTES:
+        header: Header = HEADER.unpack(data)
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        if HEADER_BYTES <= size <= end - position and header[LAST_OFFSET_DELTA] >= 0:
+            return header, size
+    raise CorruptMessage(f"no record batch at byte {position} of {file.path}")
+
+
+def search_time(log: "Log", timestamp: int) -> TimeSearch:
+    """For the first record at or after a time: exact, also inside a batch."""
+    return TimeSearch(log, timestamp, log.start_offset)
+
+
+def search_largest_time(log: "Log") -> TimeSearch:
+    """For the first record that carries the largest timestamp of the log."""
+    best, offset = -1, log.end_offset
     for segment in log.segments_from(log.start_offset):
         timestamp = segment.largest(log.files)[0]
         if timestamp > best:
-            best, chosen = timestamp, segment
-    return _search(log, chosen, best) if chosen is not None else None
-
-
-def _search(log: "Log", segment: "ActiveSegment | ClosedSegment", timestamp: int) -> Found | None:
-    file = segment.log_file(log.files)
-    end = file.size if segment is not log.active else log.active.size
-    start_offset = max(segment.offset_before(timestamp, log.files), log.start_offset)
-    hint = segment.position_of(start_offset, log.files)
-    position, size, _ = find_batch(file, hint, end, start_offset)
-    while position < end:
-        header: Header = HEADER.unpack(file.read(position, HEADER_BYTES))
-        size = header[LENGTH] + LENGTH_OVERHEAD
-        if header[MAX_TIMESTAMP] >= timestamp:
-            record = _first_at(file.read(position, size), timestamp, log.start_offset)
-            if record is not None:
-                epoch = log.epochs.at(record.offset)
-                return Found(record.timestamp, record.offset, epoch)
-        position += size
-    return None
-
-
-def _first_at(batch: bytes, timestamp: int, start_offset: int) -> Record | None:
-    for record in read_records(batch):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return record
-    return None
+            best, offset = timestamp, segment.base_offset
+    return TimeSearch(log, best, offset)
 
 
 def aborted_transactions(log: "Log", first_offset: int, upper_offset: int) -> list[tuple[int, int]]:

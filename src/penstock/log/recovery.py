@@ -3,18 +3,20 @@
 After an unclean stop everything from the segment of the recovery point on is read and checked;
 at the first bad batch the log ends. A bad batch below the recovery point, or in a segment that was
 closed durably, was durable once: it is never cut away silently. Every step can be done twice:
-recovering again changes nothing.
+recovering again changes nothing. After a clean stop the files are only counted and measured.
 Waits for the disk; for start only.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.log.checkpoints import format_epochs, read_epochs, read_whole
 from penstock.log.config import LogConfig
+from penstock.log.damage import Damaged, read_damaged, write_damaged_now
 from penstock.log.directory import (
     CLEANED,
+    DAMAGE_FILE,
     DELETED,
     EPOCHS_FILE,
     INDEX,
@@ -31,7 +33,7 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import FileCache
-from penstock.log.index import RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
+from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from penstock.log.log import Log, Recovery
 from penstock.log.producers import CorruptSnapshot, Producers
 from penstock.log.segment import ActiveSegment, ClosedSegment
@@ -56,13 +58,13 @@ from penstock.wire.batch import (
     read_marker,
 )
 from penstock.wire.primitives import Malformed
-from penstock.world import Disk, DiskFailed, File
+from penstock.world import Disk, DiskFailed, File, FileLost
 
 _CHUNK_BYTES = 1024 * 1024
 
 
 class LogCorrupted(DiskFailed):
-    """Bytes that were durable are broken, and what follows them cannot be found."""
+    """Bytes that were durable are broken or missing, and what follows them cannot be found."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class _Opening:
     bases: list[int]
     epochs: LeaderEpochs
     recovery: Recovery
+    measured: bool  # its files are as long as they were at the stop
 
     def path(self, base_offset: int, suffix: str) -> str:
         return segment_file(self.directory, base_offset, suffix)
@@ -105,15 +108,19 @@ def open_log(
     recovery_point: int = 0,
     start_offset: int = 0,
     salvage: bool = False,
+    sizes: Mapping[int, int] | None = None,
     files: FileCache | None = None,
     failed: Callable[[DiskFailed], None] | None = None,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
-    `recovery_point` and `start_offset` come from the directory's checkpoints. `salvage` lets the
-    log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
+    `recovery_point` and `start_offset` come from the directory's checkpoints, `sizes` are those of
+    the segments when it was last closed, by base offset. `salvage` takes what is left, and lets
+    the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
     """
     recovery = Recovery()
+    if not salvage:
+        _check_files(disk, directory, sizes, clean, start_offset)
     names = _settle(disk, directory, recovery)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
@@ -132,17 +139,18 @@ def open_log(
         bases,
         epochs,
         recovery,
+        sizes is not None,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
+    if clean and names and not salvage and end_offset < recovery_point:
+        raise LogCorrupted(
+            f"{disk.root}/{directory} ends at offset {end_offset}, and ended at {recovery_point} "
+            "when it was closed. Restore its newest segment from a copy"
+        )
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _begin_anew(opening, start_offset)
     log = Log(disk, directory, config, active, files=files, failed=failed)
-    log.adopt(
-        [
-            ClosedSegment(directory, base, opening.end_of(place), opening.has(base, TXN_INDEX))
-            for place, base in enumerate(opening.bases[:-1])
-        ]
-    )
+    log.adopt([_closed(opening, place) for place in range(len(opening.bases) - 1)])
     log.start_offset = max(start_offset, opening.bases[0])
     log.end_offset = end_offset
     log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
@@ -151,10 +159,64 @@ def open_log(
     log.epochs = epochs
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
+    log.damaged = _damaged(opening)
     log.mark_unsynced(active.file)
     log.metadata_unsynced = not clean and METADATA_FILE in opening.names
     log.recovery = recovery
     return log
+
+
+def _closed(opening: _Opening, place: int) -> ClosedSegment:
+    base = opening.bases[place]
+    return ClosedSegment(
+        opening.directory,
+        base,
+        opening.end_of(place),
+        opening.has(base, TXN_INDEX),
+        opening.disk.size(opening.path(base, LOG)),
+    )
+
+
+def _check_files(
+    disk: Disk, directory: str, sizes: Mapping[int, int] | None, clean: bool, start_offset: int
+) -> None:
+    """Whether the segments are there, each as long as it was; without looking into any."""
+    for base, size in (sizes or {}).items():
+        where = f"{disk.root}/{segment_file(directory, base, LOG)}"
+        try:
+            found = disk.size(segment_file(directory, base, LOG))
+        except FileLost:
+            raise LogCorrupted(f"{where} is missing. Restore it from a copy") from None
+        if found != size:
+            raise LogCorrupted(
+                f"{where} has {found} bytes, and had {size} when it was closed. Restore it from a "
+                "copy"
+            )
+    names = set(disk.list(directory)) if clean and sizes is None else set()
+    if any(name.endswith(SWAP) for name in names):
+        return
+    for name in sorted(names):
+        parsed = parse_segment_file(name)
+        if parsed and parsed[1] == INDEX and parsed[0] >= start_offset:
+            missing = segment_file(directory, parsed[0], LOG)
+            if f"{name.removesuffix(INDEX)}{LOG}" not in names:
+                raise LogCorrupted(
+                    f"{disk.root}/{missing} is missing, and its index is there. Restore it from a "
+                    "copy"
+                )
+
+
+def _damaged(opening: _Opening) -> list[Damaged]:
+    """Those that this recovery has found, and those that an earlier one has."""
+    noted = []
+    if DAMAGE_FILE in opening.names:
+        noted = read_damaged(opening.disk, opening.directory)
+    damaged = sorted({*noted, *opening.recovery.corrupt})
+    if damaged != noted:
+        write_damaged_now(opening.disk, opening.directory, damaged)
+    elif not damaged and DAMAGE_FILE in opening.names:
+        opening.disk.remove_now(f"{opening.directory}/{DAMAGE_FILE}")
+    return damaged
 
 
 def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
@@ -218,7 +280,7 @@ def _load(
         # No less is scanned for it: damage in what was durable is to be found, and told.
         opening.recovery_point = max(opening.recovery_point, _closed_durably_to(opening))
     for place in range(first):
-        if not _index_is_sane(opening, place, look_inside=not clean):
+        if opening.salvage or not _index_is_sane(opening, place, look_inside=not clean):
             _rebuild(opening, place)
     if clean:
         loaded = _load_active(opening)
@@ -270,12 +332,21 @@ def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
     if not (opening.has(base, INDEX) and opening.has(base, TIME_INDEX)):
         return False
     if not look_inside:
-        return True
+        return opening.measured or _index_ends_inside(opening, base)
     times = read_whole(opening.disk, opening.path(base, TIME_INDEX))
     # A padded index of a closed segment would mislead the page-wise search: rebuild that too.
     if times is None or (times and not any(times[-12:])):
         return False
     return TimeIndex.from_bytes(times) is not None and _offset_index_is_sane(opening, place)
+
+
+def _index_ends_inside(opening: _Opening, base: int) -> bool:
+    """A log that was cut ends before the last batch that its index knows."""
+    index = opening.disk.open(opening.path(base, INDEX))
+    if index.size < OFFSET_ENTRY.size:
+        return True
+    entry = index.read_now(index.size - OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+    return bool(OFFSET_ENTRY.unpack(entry)[1] < opening.disk.size(opening.path(base, LOG)))
 
 
 def _offset_index_is_sane(opening: _Opening, place: int) -> bool:
@@ -373,7 +444,7 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
         if not whole:
             if base_offset >= opening.recovery_point or opening.salvage:
                 break
-            recovery.corrupt.append((base_offset, position, f"{opening.disk.root}/{file.path}"))
+            recovery.corrupt.append(Damaged(base_offset, position, base))
         segment.note(last, len(batch), header[MAX_TIMESTAMP], opening.config.index_interval_bytes)
         expected = last + 1
         if header[LEADER_EPOCH] > opening.epochs.latest:
@@ -399,8 +470,10 @@ def _rebuild(opening: _Opening, place: int) -> None:
     producers = _producers_at(opening, base)
     segment, _ = _scan(opening, place, producers)
     if segment.size < segment.file.size:
-        where = f"{opening.disk.root}/{segment.file.path}"
-        raise LogCorrupted(f"{where}: no batch at byte {segment.size}")
+        if not opening.salvage:
+            where = f"{opening.disk.root}/{segment.file.path}"
+            raise LogCorrupted(f"{where}: no batch at byte {segment.size}")
+        segment.file.truncate_now(segment.size)
     _write_indexes(opening, segment)
 
 

@@ -37,7 +37,7 @@ def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Remo
     after `upper_offset` (the high watermark). May raise Cold, then nothing has changed."""
     doomed = 0
     everything: list[ActiveSegment | ClosedSegment] = [*log.closed, log.active]
-    sizes = [_size(log, segment) for segment in everything]
+    sizes = [segment.size for segment in everything]
     excess = _excess_bytes(log, sum(sizes))
     for place, segment in enumerate(everything):
         end_offset = log.end_offset if segment is log.active else everything[place + 1].base_offset
@@ -54,10 +54,6 @@ def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Remo
     if doomed == len(everything):
         log.roll(now_ms)
     return _drop_front(log, doomed)
-
-
-def _size(log: "Log", segment: ActiveSegment | ClosedSegment) -> int:
-    return segment.size if isinstance(segment, ActiveSegment) else segment.size_of(log.files)
 
 
 def _excess_bytes(log: "Log", total: int) -> int:
@@ -81,7 +77,7 @@ def _is_too_old(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int)
 def _drop_front(log: "Log", count: int) -> list[Removal]:
     removals: list[Removal] = []
     for segment in log.closed[:count]:
-        size = segment.size_of(log.files)
+        size = segment.size
         removals.append(Removal(_mark_deleted(log, segment), size))
     if not removals:
         return removals

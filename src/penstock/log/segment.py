@@ -19,7 +19,7 @@ from penstock.log.index import (
     last_in_file,
 )
 from penstock.wire.batch import HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD
-from penstock.world import File
+from penstock.world import File, FileLost
 
 NEVER = 2**63 - 1
 UNKNOWN = -2
@@ -135,30 +135,29 @@ class ClosedSegment:
 
     __slots__ = (
         "_largest",
-        "_size",
         "base_offset",
         "directory",
         "end_offset",
         "has_aborted",
         "memory",
+        "size",
     )
 
     def __init__(
-        self, directory: str, base_offset: int, end_offset: int, has_aborted: bool
+        self, directory: str, base_offset: int, end_offset: int, has_aborted: bool, size: int
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.has_aborted = has_aborted
-        self._size = -1
+        self.size = size
         self._largest: tuple[int, int] | None = None
         # The indexes of its active days, until they are durable.
         self.memory: ActiveSegment | None = None
 
     @classmethod
     def after_roll(cls, directory: str, active: ActiveSegment, end_offset: int) -> "ClosedSegment":
-        closed = cls(directory, active.base_offset, end_offset, bool(active.aborted))
-        closed._size = active.size
+        closed = cls(directory, active.base_offset, end_offset, bool(active.aborted), active.size)
         closed._largest = (active.largest_timestamp, active.largest_offset)
         closed.memory = active
         return closed
@@ -167,14 +166,15 @@ class ClosedSegment:
         return segment_file(self.directory, self.base_offset, suffix)
 
     def log_file(self, files: FileCache) -> File:
-        file = files.get(self.path(LOG))
-        self._size = file.size
+        try:
+            file = files.get(self.path(LOG))
+        except FileNotFoundError:
+            where = f"{files.disk.root}/{self.path(LOG)}"
+            raise FileLost(f"{where} is gone: somebody else has removed it") from None
+        if file.size < self.size:
+            where = f"{files.disk.root}/{self.path(LOG)}"
+            raise FileLost(f"{where} has only {file.size} of its {self.size} bytes left")
         return file
-
-    def size_of(self, files: FileCache) -> int:
-        if self._size < 0:
-            self.log_file(files)
-        return self._size
 
     def position_of(self, offset: int, files: FileCache) -> int:
         """A batch start at or before the batch that holds the offset."""
@@ -186,7 +186,7 @@ class ClosedSegment:
     def position_before(self, position: int, files: FileCache) -> int:
         if self.memory is not None:
             return self.memory.position_before(position, files)
-        return self._indexed(files, 1, position, self.size_of(files))
+        return self._indexed(files, 1, position, self.size)
 
     def _indexed(self, files: FileCache, column: int, target: int, high_key: int) -> int:
         file = self.index_file(files, INDEX)
@@ -194,7 +194,7 @@ class ClosedSegment:
             return 0
         found = floor_in_file(file, OFFSET_ENTRY, column, target, high_key=high_key)
         # An index that points out of its log is no guide: begin at the start.
-        if found is None or not 0 <= found[1] < self.size_of(files):
+        if found is None or not 0 <= found[1] < self.size:
             return 0
         return found[1]
 
@@ -241,9 +241,12 @@ def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, i
         base_offset, length, delta = _HOP.unpack_from(chunk, place)
         if length < LENGTH_MIN:
             raise CorruptMessage(f"no record batch at byte {position} of {file.path}")
+        size = length + LENGTH_OVERHEAD
+        if position + size > end:  # nothing that was appended ends like this
+            raise CorruptMessage(f"the batch at byte {position} of {file.path} is cut short")
         if base_offset + delta >= offset:
-            return position, length + LENGTH_OVERHEAD, base_offset + delta + 1
-        position += length + LENGTH_OVERHEAD
+            return position, size, base_offset + delta + 1
+        position += size
     return end, 0, offset
 
 

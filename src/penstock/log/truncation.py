@@ -114,7 +114,7 @@ def _shortened(
     """The segment that will be the active one, cut before `offset`, and where it ends."""
     file = keep.log_file(log.files)
     memory = keep if isinstance(keep, ActiveSegment) else keep.memory
-    size = keep.size if isinstance(keep, ActiveSegment) else keep.size_of(log.files)
+    size = keep.size
     position, found_size, _ = find_batch(file, keep.position_of(offset, log.files), size, offset)
     end_offset = offset
     if found_size:

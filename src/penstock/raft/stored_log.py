@@ -44,6 +44,12 @@ class StoredLog:
                 log = self._open(disk, directory, config, recovered_to, recovered_to)
             self._check_durable(log, f"{disk.root}/{directory}")
         else:
+            if recovered_to < durable_to:
+                raise QuorumFilesCorrupt(
+                    f"{disk.root}/{directory} holds no metadata log, and its snapshots end at "
+                    f"offset {recovered_to}, while everything below {durable_to} was durable. "
+                    "Nothing was changed. Restore the directory from a copy."
+                )
             log = Log.create(
                 disk, directory, METADATA_TOPIC_ID, config, now_ms, start_offset=recovered_to
             )

@@ -9,9 +9,10 @@ import errno
 import fcntl
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from penstock.world import (
     Buffer,
@@ -20,6 +21,7 @@ from penstock.world import (
     DiskFull,
     Done,
     File,
+    FileLost,
     TooManyFiles,
     Workers,
 )
@@ -28,12 +30,14 @@ PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
 JOIN_BYTES_MAX = 64 * 1024
 PROBE_STEP_BYTES = 64 * 1024  # well below the kernel's read-ahead
 READ_AHEAD_BYTES = 256 * 1024
-SYNC_THREADS = 4
+SHARING_THREADS = 4
 _KINDS: dict[int, type[DiskFailed]] = {
     errno.ENOSPC: DiskFull,
     errno.EDQUOT: DiskFull,
     errno.EMFILE: TooManyFiles,
     errno.ENFILE: TooManyFiles,
+    errno.ENOENT: FileLost,
+    errno.ENOTDIR: FileLost,
 }
 # Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -41,6 +45,7 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 # One call for a whole file system; Python has none of its own.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _unique = itertools.count()
+_ASIDE = re.compile(r".+\.\d+\.tmp")  # what `_replace` writes before it gets its name
 _locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
 
 
@@ -48,8 +53,6 @@ _locked_here: set[str] = set()  # POSIX locks do not keep one process from itsel
 def _complaints(what: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        raise
     except OSError as error:
         raise _complaint(what, error) from error
 
@@ -62,12 +65,23 @@ def _complaint(what: str, error: OSError) -> DiskFailed:
 class RealFile:
     """An open file. The descriptor goes when the last reference (a range being sent) does."""
 
-    __slots__ = ("_closed", "_disk", "_fd", "_name_synced", "_nowait", "_where", "path", "size")
+    __slots__ = (
+        "_closed",
+        "_disk",
+        "_fd",
+        "_lost",
+        "_name_synced",
+        "_nowait",
+        "_where",
+        "path",
+        "size",
+    )
 
     def __init__(self, disk: "RealDisk", path: str, fd: int, *, fresh: bool) -> None:
         self._disk = disk
         self._fd = fd
         self._closed = False
+        self._lost: FileLost | None = None  # cut by somebody else; the kernel has no more to give
         self._name_synced = not fresh
         self._nowait = bool(_NOWAIT)
         self.path = path
@@ -120,20 +134,41 @@ class RealFile:
         if size <= 0:
             return b""
         if not self._nowait:
-            return os.pread(self._fd, size, position)
+            return self._read_whole(position, size)
         target = bytearray(size)
         try:
             got = os.preadv(self._fd, (target,), position, _NOWAIT)
         except BlockingIOError:
-            raise Cold(self, position, size) from None
+            raise self._cold(position, size) from None
         except OSError as error:
             if error.errno in _NO_NOWAIT:
                 self._nowait = False
-                return os.pread(self._fd, size, position)
-            raise DiskFailed(f"cannot read {self._where}: {error.strerror}") from error
+                return self._read_whole(position, size)
+            raise _complaint(f"cannot read {self._where}", error) from error
         if got < size:
-            raise Cold(self, position, size)
+            raise self._cold(position, size)
         return bytes(target)
+
+    def _read_whole(self, position: int, size: int) -> bytes:
+        data = self.read_now(position, size)
+        if len(data) < size:
+            raise self._cut_short(position + len(data))
+        return data
+
+    def _cold(self, position: int, size: int) -> Cold | FileLost:
+        """Not in memory, or not there at all: only a read that waits can tell."""
+        if self._lost is not None and self.size_now() < position + size:
+            return self._lost
+        return Cold(self, position, size)
+
+    def size_now(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def _cut_short(self, end: int) -> FileLost:
+        self._lost = FileLost(
+            f"{self._where} has only {end} of its {self.size} bytes: somebody else has cut it"
+        )
+        return self._lost
 
     def probe(self, position: int, size: int) -> None:
         if not self._nowait or size <= 0:
@@ -143,12 +178,12 @@ class RealFile:
         try:
             for at in (*range(position, last, PROBE_STEP_BYTES), last):
                 if not os.preadv(self._fd, byte, at, _NOWAIT):
-                    raise Cold(self, position, size)
+                    raise self._cold(position, size)
         except BlockingIOError:
-            raise Cold(self, position, size) from None
+            raise self._cold(position, size) from None
         except OSError as error:
             if error.errno not in _NO_NOWAIT:
-                raise DiskFailed(f"cannot read {self._where}: {error.strerror}") from error
+                raise _complaint(f"cannot read {self._where}", error) from error
             self._nowait = False
 
     def warm(self, position: int, size: int, done: Done) -> None:
@@ -157,12 +192,15 @@ class RealFile:
     def _read_in(self, position: int, size: int) -> None:
         with _complaints(f"cannot read {self._where}"):
             target = bytearray(READ_AHEAD_BYTES)
+            needed = min(position + size, self.size)
             end = position + max(size, READ_AHEAD_BYTES)
             while position < end:
                 got = os.preadv(self._fd, (target,), position)
                 if got == 0:
-                    return
+                    break
                 position += got
+        if position < needed:
+            raise self._cut_short(position)
 
     def read_now(self, position: int, size: int) -> bytes:
         with _complaints(f"cannot read {self._where}"):
@@ -199,9 +237,35 @@ class RealFile:
         self._closed = True
 
 
-def _sync_each(files: Sequence[File]) -> None:
-    for file in files:
-        file.sync_now()
+def _create(path: str, data: bytes, *, synced: bool) -> None:
+    """A small file, whole or not at all."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            written = os.write(fd, data)
+            while written < len(data):
+                written += os.write(fd, data[written:])
+            if synced:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)  # they would add up on a disk that is full
+        raise
+
+
+def _holds(path: str, data: bytes) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.fstat(fd).st_size == len(data) and os.pread(fd, len(data), 0) == data
+    finally:
+        os.close(fd)
+
+
+def _each(works: Sequence[Callable[[], None]]) -> None:
+    for work in works:
+        work()
 
 
 class RealDisk:
@@ -230,19 +294,26 @@ class RealDisk:
     # -- files
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        with _complaints(f"cannot open {self._at(path)}"):
-            flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-            try:
-                return RealFile(self, path, os.open(self._at(path), flags), fresh=False)
-            except FileNotFoundError:
-                if not create:
-                    raise
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        what = f"cannot open {self._at(path)}"
+        try:
+            return RealFile(self, path, os.open(self._at(path), flags), fresh=False)
+        except FileNotFoundError:
+            if not create:
+                raise
+        except OSError as error:
+            raise _complaint(what, error) from error
+        with _complaints(what):
             fd = os.open(self._at(path), flags | os.O_CREAT, 0o644)
             return RealFile(self, path, fd, fresh=True)
 
     def list(self, path: str = "") -> list[str]:
         with _complaints(f"cannot list {self._at(path)}"):
             return sorted(os.listdir(self._at(path)))
+
+    def size(self, path: str) -> int:
+        with _complaints(f"cannot look at {self._at(path)}"):
+            return os.stat(self._at(path)).st_size
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._at(path))
@@ -251,16 +322,22 @@ class RealDisk:
         return os.path.isdir(self._at(path))
 
     def free_bytes(self) -> int:
-        facts = os.statvfs(self.root)
+        with _complaints(f"cannot look at {self.root}"):
+            facts = os.statvfs(self.root)
         return facts.f_bavail * facts.f_frsize
 
     def total_bytes(self) -> int:
-        facts = os.statvfs(self.root)
+        with _complaints(f"cannot look at {self.root}"):
+            facts = os.statvfs(self.root)
         return facts.f_blocks * facts.f_frsize
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
-        shares = [files[first::SYNC_THREADS] for first in range(min(SYNC_THREADS, len(files)))]
-        left = max(1, len(shares))
+        self.offload_all([file.sync_now for file in files], done)
+
+    def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
+        shares = [works[first::SHARING_THREADS] for first in range(SHARING_THREADS)]
+        shares = [share for share in shares if share] or [()]
+        left = len(shares)
         failures: list[DiskFailed] = []
 
         def one_done(failure: DiskFailed | None) -> None:
@@ -271,8 +348,8 @@ class RealDisk:
             if left == 0:
                 done(failures[0] if failures else None)
 
-        for share in shares or [()]:
-            self.offload(lambda share=share: _sync_each(share), one_done)  # type: ignore[misc]
+        for share in shares:
+            self.offload(lambda share=share: _each(share), one_done)  # type: ignore[misc]
 
     def make_directory(self, path: str) -> None:
         with _complaints(f"cannot make the directory {self._at(path)}"):
@@ -298,22 +375,36 @@ class RealDisk:
 
     def replace_now(self, path: str, data: bytes) -> None:
         target = self._at(path)
-        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
         with _complaints(f"cannot write {target}"):
-            with open(aside, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, target)
+            self._replace(target, data, synced=True)
             self.sync_name(target)
 
     def put_now(self, path: str, data: bytes) -> None:
+        # Most often the file is new, or says this already: a stop with thousands of logs lives on
+        # that, since a file aside and a rename cost three times as much as a file.
         target = self._at(path)
-        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
         with _complaints(f"cannot write {target}"):
-            with open(aside, "wb") as file:
-                file.write(data)
+            if os.path.exists(target):
+                if not _holds(target, data):
+                    self._replace(target, data, synced=False)
+            else:
+                _create(target, data, synced=False)
+
+    def _replace(self, target: str, data: bytes, *, synced: bool) -> None:
+        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
+        _create(aside, data, synced=synced)
+        try:
             os.replace(aside, target)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+
+    def remove_leftovers_now(self) -> None:
+        with _complaints(f"cannot look through {self.root}"):
+            for name in filter(_ASIDE.fullmatch, self.list()):
+                with suppress(OSError):  # what cannot be removed does no harm
+                    os.unlink(self._at(name))
 
     def sync_everything_now(self) -> None:
         with _complaints(f"cannot sync {self.root}"):

@@ -16,21 +16,27 @@ from collections.abc import Callable
 
 TURN_WAIT_MS_MAX = 60_000
 EVENTS_PER_TURN_MAX = 1_024
+CANCELLED_TIMERS_MIN = 64  # fewer are not worth the clearing
 SPIN_SECONDS = 50e-6  # how long to look for more before falling asleep
 READABLE = 1  # select.EPOLLIN, spelled so that other systems have it too
 WRITABLE = 4  # select.EPOLLOUT
 
 
 class LoopTimer:
-    """A call that is due at a moment; cancelled ones stay in the heap until they come up."""
+    """A call that is due at a moment."""
 
-    __slots__ = ("call",)
+    __slots__ = ("_loop", "call", "in_heap")
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    def __init__(self, loop: "Loop", call: Callable[[], None]) -> None:
+        self._loop = loop
         self.call: Callable[[], None] | None = call
+        self.in_heap = True
 
     def cancel(self) -> None:
-        self.call = None
+        if self.call is not None:
+            self.call = None
+            if self.in_heap:
+                self._loop.timer_cancelled()
 
 
 class Poller:
@@ -93,6 +99,7 @@ class Loop:
         self.poller = Poller()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[float, int, LoopTimer]] = []
+        self._cancelled = 0  # of the timers in the heap
         self._order = itertools.count()
         self._soon: deque[Callable[[], None]] = deque()
         self._after_turn: deque[Callable[[], None]] = deque()
@@ -115,9 +122,23 @@ class Loop:
         return time.monotonic() * 1000
 
     def at(self, mono_ms: float, call: Callable[[], None]) -> LoopTimer:
-        timer = LoopTimer(call)
+        timer = LoopTimer(self, call)
         heapq.heappush(self._timers, (mono_ms, next(self._order), timer))
         return timer
+
+    def timer_cancelled(self) -> None:
+        """A cancelled timer stays in the heap until it comes up, or until most are like it: then
+        all of them go at once, which costs each a fixed part of the work."""
+        self._cancelled += 1
+        timers = self._timers
+        if self._cancelled > CANCELLED_TIMERS_MIN and 2 * self._cancelled > len(timers):
+            timers[:] = [entry for entry in timers if entry[2].call is not None]
+            heapq.heapify(timers)
+            self._cancelled = 0
+
+    @property
+    def timer_count(self) -> int:
+        return len(self._timers)
 
     def soon(self, call: Callable[[], None]) -> None:
         self._soon.append(call)
@@ -207,6 +228,7 @@ class Loop:
             return 0
         while self._timers and self._timers[0][2].call is None:
             heapq.heappop(self._timers)
+            self._cancelled -= 1
         if not self._timers:
             return TURN_WAIT_MS_MAX
         return min(max(0.0, self._timers[0][0] - self.mono_ms()), TURN_WAIT_MS_MAX)
@@ -218,7 +240,12 @@ class Loop:
         timers = self._timers
         due = []
         while timers and timers[0][0] <= now_ms:
-            due.append(heapq.heappop(timers)[2])
+            timer = heapq.heappop(timers)[2]
+            timer.in_heap = False
+            if timer.call is None:
+                self._cancelled -= 1
+            else:
+                due.append(timer)
         for timer in due:
             if timer.call is not None:
                 timer.call()
@@ -227,3 +254,4 @@ class Loop:
         self.poller.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
+        self._wake_write = -1  # a late call from a thread must not write into another's file

@@ -93,7 +93,10 @@ class SocketPeer:
         if mask & WRITABLE:
             self._push()
         if mask & ~WRITABLE and self._receiver is not None:
-            self._receive(self._receiver)
+            if self._mask & READABLE:
+                self._receive(self._receiver)
+            elif mask & ~READABLE & ~WRITABLE:
+                self._drop()  # reset while it was paused: nobody would read our answers
 
     def _receive(self, receiver: Receiver) -> None:
         room = receiver.room
@@ -235,6 +238,12 @@ class SocketPeer:
         # Also before `attach`: a connection may be refused while it is being accepted.
         self._loop.soon(self._drop)
 
+    def vanish(self) -> None:
+        """Break the connection without a word to its receiver: there is no node any more."""
+        self._receiver = None
+        self._loop.unwatch(self._fd)
+        self._socket.close()
+
     def _drop(self) -> None:
         receiver, self._receiver = self._receiver, None
         if receiver is None:
@@ -334,6 +343,15 @@ class SocketNetwork:
             self._loop.soon(failed)
             return
         self._loop.watch(fd, WRITABLE, ready)
+
+    def close(self) -> None:
+        """Break what is still open, as the end of a process does."""
+        for handler in list(self._loop.handlers.values()):
+            match getattr(handler, "__self__", None):
+                case SocketPeer() as peer:
+                    peer.vanish()
+                case SocketListening() as listening:
+                    listening.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -38,4 +38,5 @@ class RealWorld:
 
     def close(self) -> None:
         self.workers.close()
+        self.network.close()
         self.loop.close()

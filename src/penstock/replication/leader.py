@@ -18,15 +18,19 @@ class Leader:
         node_id: int,
         epoch: int,
         isr: tuple[int, ...],
-        min_insync: int,
         high_watermark: int,
     ) -> None:
         assert node_id in isr, "a leader is in its own in-sync set"
         self.node_id = node_id
         self.epoch = epoch
         self.isr = isr
-        self.min_insync = min_insync
+        self.min_insync = 1
         self.high_watermark = high_watermark
+
+    def require(self, min_insync: int, replicas: int) -> None:
+        """How many in-sync replicas a record needs: what is configured, but never more than the
+        partition has replicas. Kafka caps it so too; else nothing would ever be committed."""
+        self.min_insync = min(min_insync, replicas)
 
     def check_epoch(self, epoch: int) -> None:
         """Refuse a client whose idea of the leader's epoch is another one; -1 has no idea."""

@@ -6,6 +6,6 @@ with Cluster() as cluster:
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap})
 """
 
-from penstock.testing.cluster import Cluster
+from penstock.testing.cluster import Cluster, NodeFailed
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "NodeFailed"]

@@ -1,11 +1,10 @@
 """An embedded node: the same code as `penstock start`, on a thread of the test's process."""
 
-import contextlib
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -18,6 +17,11 @@ START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
 # Where a node for tests differs from `penstock start`: a free port, files soon deleted.
 OVERRIDES = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.segment.delete.delay.ms": "1000"}
+
+
+class NodeFailed(Exception):
+    """The node gave up by itself; the text says why."""
+
 
 SettingValue: TypeAlias = str | int | float | bool
 
@@ -36,6 +40,9 @@ class Cluster:
     Use it as a context manager, plain or async, or call `start` and `stop`. The data lives in
     memory unless a directory is given (`data=`) or a temporary one is asked for (`memory=False`).
     Settings are Kafka's broker keys: Cluster({"num.partitions": 3}).
+
+    A node that crashes breaks its connections, and the cause is raised by whatever is asked of the
+    cluster next, at the latest when it is stopped or its `with` ends.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class Cluster:
         self._node: Node | None = None
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
-        self._refusal: BaseException | None = None
+        self._cause: BaseException | None = None  # why the node ended by itself
 
     # -- life
 
@@ -62,15 +69,13 @@ class Cluster:
         """Start the node, or start it again on the same data; returns when it serves."""
         assert self._thread is None, "this cluster is running"
         self._ready.clear()
-        self._refusal = None
+        self._cause = None
         self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
         self._thread.start()
         if not self._ready.wait(START_SECONDS_MAX):
             raise TimeoutError(f"the node did not start within {START_SECONDS_MAX:.0f} seconds")
-        if self._refusal is not None:
-            self._thread.join()
-            self._thread = None
-            raise self._refusal
+        if self._cause is not None:
+            self._forget()
         return self
 
     def stop(self) -> None:
@@ -81,22 +86,33 @@ class Cluster:
         """Stop at once, as by SIGKILL: nothing is flushed, nobody is told."""
         self._end(lambda node: node.kill())
 
-    def _end(self, how: Any) -> None:
-        thread, world, node = self._thread, self._world, self._node
-        if thread is None or world is None or node is None:
+    def _end(self, how: Callable[["Node"], None]) -> None:
+        world, node = self._world, self._node
+        if self._thread is None:
             return
-        world.loop.call_from_thread(lambda: how(node))
-        thread.join(STOP_SECONDS_MAX)
-        assert not thread.is_alive(), "the node did not stop"
+        if self._thread.is_alive() and world is not None and node is not None:
+            world.loop.call_from_thread(lambda: how(node))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Wait for the end of the node; raises what ended it, if that was not asked for."""
+        assert self._thread is not None, "there is a node to wait for"
+        self._thread.join(STOP_SECONDS_MAX)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the node did not stop within {STOP_SECONDS_MAX:.0f} seconds")
         self._thread = self._world = self._node = None
+        if self._cause is not None:
+            raise self._cause
 
     def close(self) -> None:
         """Stop, and remove what is temporary."""
-        self.stop()
-        self._memory_disks.clear()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
+        try:
+            self.stop()
+        finally:
+            self._memory_disks.clear()
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+                self._temporary = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -139,15 +155,15 @@ class Cluster:
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
         """Where each listener can be reached, by its name."""
-        node = self._node
-        assert node is not None and node.broker is not None, "this cluster is not running"
-        return {each.name: node.advertised(each) for each in node.broker.listeners}
+        node = self._running()
+        return {each.name: node.advertised(each) for each in self.broker.listeners}
 
     @property
     def broker(self) -> "Broker":
         """The node's inside, for tests of the node itself; its loop runs on another thread."""
-        assert self._node is not None and self._node.broker is not None, "not running"
-        return self._node.broker
+        broker = self._running().broker
+        assert broker is not None, "a node that is ready has a broker"
+        return broker
 
     @property
     def data(self) -> str:
@@ -182,25 +198,40 @@ class Cluster:
             self._temporary = tempfile.mkdtemp(prefix="penstock-")
         return self._temporary
 
+    def _running(self) -> "Node":
+        if self._cause is not None:
+            raise self._cause
+        assert self._node is not None, "this cluster is not running"
+        return self._node
+
     def _run(self) -> None:
+        try:
+            world = self._make_world()
+            try:
+                self._run_in(world)
+            finally:
+                world.close()
+        except BaseException as error:
+            self._cause = error
+        finally:
+            self._ready.set()
+
+    def _run_in(self, world: "RealWorld") -> None:
         from penstock.config.broker import BrokerConfig
         from penstock.config.single_node import SINGLE_NODE_SETTINGS
         from penstock.node import Node
 
-        world = self._make_world()
+        ours = {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": self._root()}
+        node = Node(world, BrokerConfig.of({**ours, **self._settings}))
+        node.start(self._ready.set, world.loop.stop)
+        self._world, self._node = world, node
         try:
-            ours = {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": self._root()}
-            config = BrokerConfig.of({**ours, **self._settings})
-            node = Node(world, config)
-            node.start(self._ready.set, world.loop.stop)
-            self._world, self._node = world, node
             world.loop.run()
-        except BaseException as error:
-            self._refusal = error
-        finally:
-            self._ready.set()
-            with contextlib.suppress(Exception):
-                world.close()
+        except BaseException:
+            node.kill()  # its locks go, as with a process
+            raise
+        if node.failure is not None:
+            raise NodeFailed(node.failure)
 
     def _make_world(self) -> "RealWorld":
         from penstock.real.world import RealWorld

@@ -63,6 +63,7 @@ _MARKER_VALUE = struct.Struct(">hi")
 ABORT_MARKER, COMMIT_MARKER = 0, 1
 _VARLONG_SHIFT_MAX = 63
 _LONG_MASK = 2**64 - 1
+_TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
 
 
 class CorruptBatch(Malformed):
@@ -167,43 +168,38 @@ def stamp_append_time(view: Buffer, now_ms: int) -> bytes:
     return bytes(batch)
 
 
-def check_timestamps(
-    view: Buffer,
-    header: Header,
-    now_ms: int,
-    *,
-    before_ms_max: int,
-    after_ms_max: int,
-    output_bytes_max: int = OUTPUT_BYTES_MAX,
-) -> None:
-    """Refuse what message.timestamp.before/after.max.ms forbid (CreateTime topics only).
+def check_header_time(
+    header: Header, now_ms: int, *, before_ms_max: int, after_ms_max: int
+) -> bool:
+    """Refuse what message.timestamp.before/after.max.ms forbid (CreateTime topics only), as far
+    as the header tells. True if the records must be looked at too.
 
     The header's max timestamp bounds the records from above; nothing bounds them from below, so
     only a bounded past on a batch of several records makes us unpack.
     """
     latest = header[MAX_TIMESTAMP]
     if latest == NO_TIMESTAMP:
-        return
+        return False
     low, high = now_ms - before_ms_max, now_ms + after_ms_max
     if latest > high or latest < low:
         raise _timestamp_refusal(latest, low, high)
-    if low <= 0:
-        return
-    if header[RECORD_COUNT] == 1 and header[BASE_TIMESTAMP] == latest:
-        return
-    for record in read_records(view, output_bytes_max):
-        if record.timestamp != NO_TIMESTAMP and not low <= record.timestamp <= high:
-            raise _timestamp_refusal(record.timestamp, low, high)
+    return low > 0 and (header[RECORD_COUNT] > 1 or header[BASE_TIMESTAMP] != latest)
+
+
+def check_record_times(records: Iterable["Skimmed"], low: int, high: int) -> None:
+    for _offset, timestamp, _keyed in records:
+        if timestamp != NO_TIMESTAMP and not low <= timestamp <= high:
+            raise _timestamp_refusal(timestamp, low, high)
 
 
 def _timestamp_refusal(timestamp: int, low: int, high: int) -> InvalidTimestamp:
     return InvalidTimestamp(f"timestamp {timestamp} is outside of [{low}, {high}]")
 
 
-def check_keys(view: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> None:
-    """Refuse a batch with a record that has no key: compacted topics need one."""
-    for record in read_records(view, output_bytes_max):
-        if record.key is None:
+def check_record_keys(records: Iterable["Skimmed"]) -> None:
+    """Refuse a record that has no key: compacted topics need one."""
+    for _offset, _timestamp, keyed in records:
+        if not keyed:
             raise InvalidRecord("a compacted topic takes no record without a key")
 
 
@@ -227,19 +223,7 @@ def checksum_holds(batch: memoryview, header: Header) -> bool:
 
 def read_records(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Iterator[Record]:
     """The records of one batch, every claim in it checked; Malformed when one does not hold."""
-    view = memoryview(batch)
-    if len(view) < HEADER_BYTES:
-        raise CorruptBatch(f"{len(view)} bytes are too few for a record batch")
-    header: Header = HEADER.unpack_from(view)
-    if header[MAGIC] != MAGIC_2:
-        raise CorruptBatch(f"message format {header[MAGIC]} is not known")
-    length = header[LENGTH]
-    if length < LENGTH_MIN or LENGTH_OVERHEAD + length > len(view):
-        raise CorruptBatch(f"the batch says {length} bytes, there are {len(view)}")
-    body = view[HEADER_BYTES : LENGTH_OVERHEAD + length]
-    data = bytes(decompress(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max))
-    if header[RECORD_COUNT] < 0 or header[RECORD_COUNT] > len(data):
-        raise CorruptBatch(f"{header[RECORD_COUNT]} records do not fit in {len(data)} bytes")
+    header, data = unpack_batch(batch, output_bytes_max)
     append_time = header[MAX_TIMESTAMP] if header[ATTRIBUTES] & APPEND_TIME else None
     base_offset, base_timestamp = header[BASE_OFFSET], header[BASE_TIMESTAMP]
     position = 0
@@ -253,6 +237,59 @@ def read_records(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Ite
         raise CorruptBatch("a record ends too early or holds no text where it must") from None
     if position != len(data):
         raise CorruptBatch(f"{len(data) - position} bytes follow the last record")
+
+
+def unpack_batch(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> tuple[Header, bytes]:
+    """The header of one batch and its records, decompressed; what the header says of their
+    number and size is checked."""
+    view = memoryview(batch)
+    if len(view) < HEADER_BYTES:
+        raise CorruptBatch(f"{len(view)} bytes are too few for a record batch")
+    header: Header = HEADER.unpack_from(view)
+    if header[MAGIC] != MAGIC_2:
+        raise CorruptBatch(f"message format {header[MAGIC]} is not known")
+    length = header[LENGTH]
+    if length < LENGTH_MIN or LENGTH_OVERHEAD + length > len(view):
+        raise CorruptBatch(f"the batch says {length} bytes, there are {len(view)}")
+    body = view[HEADER_BYTES : LENGTH_OVERHEAD + length]
+    data = bytes(decompress(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max))
+    if header[RECORD_COUNT] < 0 or header[RECORD_COUNT] > len(data):
+        raise CorruptBatch(f"{header[RECORD_COUNT]} records do not fit in {len(data)} bytes")
+    return header, data
+
+
+# offset, timestamp, whether it has a key
+Skimmed = tuple[int, int, bool]
+
+
+def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
+    """The beginnings of unpacked records. What follows a key is stepped over, so that a record
+    costs the same whatever it holds."""
+    append_time = header[MAX_TIMESTAMP] if header[ATTRIBUTES] & APPEND_TIME else None
+    base_offset, base_timestamp = header[BASE_OFFSET], header[BASE_TIMESTAMP]
+    last_delta, data_end = header[LAST_OFFSET_DELTA], len(data)
+    end = 0
+    try:
+        for _ in range(header[RECORD_COUNT]):
+            size, position = _read_varint(data, end)
+            end = position + size
+            if size < 0 or end > data_end:
+                raise CorruptBatch("a record reaches beyond the end")
+            timestamp_delta, position = _read_varint(data, position + 1)
+            offset_delta, position = _read_varint(data, position)
+            key_size, position = _read_varint(data, position)
+            if position > end or key_size > end - position:
+                raise CorruptBatch("a field reaches beyond its record")
+            if not 0 <= offset_delta <= last_delta:
+                raise CorruptBatch(f"a record {offset_delta} offsets after the first of its batch")
+            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
+                raise CorruptBatch(f"a record at the time {timestamp}")
+            yield base_offset + offset_delta, timestamp, key_size >= 0
+    except IndexError:
+        raise CorruptBatch("a record ends too early") from None
+    if end != data_end:
+        raise CorruptBatch(f"{data_end - end} bytes follow the last record")
 
 
 def _read_record(

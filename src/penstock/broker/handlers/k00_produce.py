@@ -11,6 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.inspection import Arrived, Inspection, inspect_at_once
 from penstock.broker.produce_memo import Route, Several, Ticket
 from penstock.errors import (
     InvalidRecord,
@@ -24,8 +25,16 @@ from penstock.errors import (
     UnsupportedCompressionType,
 )
 from penstock.model import INTERNAL_TOPICS
-from penstock.wire.batch import Header, check_produced
+from penstock.wire.batch import (
+    ATTRIBUTES,
+    CODEC_MASK,
+    MAX_TIMESTAMP,
+    TRANSACTIONAL,
+    Header,
+    check_produced,
+)
 from penstock.wire.codec import read
+from penstock.wire.compression import ZSTD
 from penstock.wire.frame import parse_request_header, response_frame
 from penstock.wire.messages.k00_produce import (
     PartitionProduceResponse,
@@ -44,9 +53,7 @@ if TYPE_CHECKING:
 FIRST_VERSION, LAST_VERSION = 3, 13
 FLEXIBLE, TOPIC_IDS = 9, 13
 FAST_FROM = 8  # answers from here on differ in one constant only; older ones are rare
-ZSTD, ZSTD_FROM = 4, 7
-ATTRIBUTES, MAX_TIMESTAMP = 5, 8  # where they stand in an unpacked batch header
-TRANSACTIONAL, CODEC_BITS = 0x10, 0x07
+ZSTD_FROM = 7
 ACKS = (-1, 0, 1)
 _NO_TAGS = b"\0\0"  # of the topic and the request
 _INT32 = Struct(">i")
@@ -175,7 +182,7 @@ def _one(
         if header[ATTRIBUTES] & TRANSACTIONAL or end - position > partition.batch_bytes_max:
             _refuse_fast(partition, header, end - position)
         if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
-            partition.settings.check_timestamps(batch, header, broker.wall_ms)
+            partition.settings.check_header(header, broker.wall_ms)
     except KafkaError as error:
         answer.failed(ticket, error)
         return True
@@ -231,7 +238,7 @@ def _several(
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
                 _refuse_fast(partition, header, len(batch))
             if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
-                partition.settings.check_timestamps(batch, header, broker.wall_ms)
+                partition.settings.check_header(header, broker.wall_ms)
         except KafkaError as error:
             several.failed(ticket, error)
             continue
@@ -267,7 +274,8 @@ def _general(
     request = read(ProduceRequest, version, frame, header.body_position)
     general = General(connection, version, correlation_id, request)
     partition: Partition | None = None
-    transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
+    ready: list[Arrived] = []
+    large: list[Arrived] = []
     for topic in request.topic_data:
         answers = general.topic(topic)
         for wanted in topic.partition_data:
@@ -277,20 +285,20 @@ def _general(
             try:
                 partition = _find(broker, topic, wanted.index, version)
                 _check_request(request, partition)
-                batch, unpacked = _accept(broker, partition, wanted.records, version)
+                arrived = Arrived(partition, *_accept(partition, wanted.records, version), entry)
+                looks = partition.settings.check_header(arrived.header, broker.wall_ms)
+                waits = looks and not inspect_at_once(broker, arrived)
             except KafkaError as error:
                 general.refuse(entry, error)
                 continue
-            ticket = (general, connection, (partition, entry), correlation_id)
-            if unpacked[ATTRIBUTES] & TRANSACTIONAL:
-                transactional.append((partition, batch, unpacked, ticket))
-                continue
-            partition.batches.append((batch, unpacked))
-            partition.tickets.append(ticket)
-            if not partition.touched:
-                broker.touch_partition(partition)
-    if transactional:
-        broker.coordinators.joins.produce(request.transactional_id, version, transactional)
+            (large if waits else ready).append(arrived)
+
+    def store(batches: list[Arrived]) -> None:
+        _store(broker, general, request.transactional_id, batches)
+
+    store(ready)
+    if large:
+        Inspection(broker, connection, general.refuse, store).begin(large)
     general.settled()
     if len(request.topic_data) == 1 and partition is not None and version >= FAST_FROM:
         if request.transactional_id is None and request.acks in ACKS:
@@ -298,6 +306,25 @@ def _general(
             broker.produce_memo.remember(
                 connection, frame, request, header.body_position, version, partitions
             )
+
+
+def _store(
+    broker: "Broker", general: General, transactional_id: str | None, batches: list[Arrived]
+) -> None:
+    """Stage what may be stored; transactions may have to hear of it before."""
+    transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
+    for partition, arrived, header, entry in batches:
+        ticket = (general, general.connection, (partition, entry), general.correlation_id)
+        batch, unpacked = partition.settings.as_stored(arrived, header, broker.wall_ms)
+        if unpacked[ATTRIBUTES] & TRANSACTIONAL:
+            transactional.append((partition, batch, unpacked, ticket))
+            continue
+        partition.batches.append((batch, unpacked))
+        partition.tickets.append(ticket)
+        if not partition.touched:
+            broker.touch_partition(partition)
+    if transactional:
+        broker.coordinators.joins.produce(transactional_id, general.version, transactional)
 
 
 def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
@@ -318,16 +345,14 @@ def _check_request(request: ProduceRequest, partition: "Partition") -> None:
         )
 
 
-def _accept(
-    broker: "Broker", partition: "Partition", records: Buffer | None, version: int
-) -> tuple[Buffer, Header]:
-    """Everything that one batch must satisfy before it may be stored."""
+def _accept(partition: "Partition", records: Buffer | None, version: int) -> tuple[Buffer, Header]:
+    """Everything that a batch must satisfy wherever it is stored."""
     if not records:
         raise InvalidRecord("a Produce request carries exactly one batch per partition, not none")
     batch = memoryview(records)
     header = check_produced(batch)
     _check_batch(partition, header, len(batch), version)
-    return partition.settings.admit(batch, header, broker.wall_ms)
+    return batch, header
 
 
 def _refuse_fast(partition: "Partition", header: Header, size: int) -> None:
@@ -338,7 +363,7 @@ def _refuse_fast(partition: "Partition", header: Header, size: int) -> None:
 
 
 def _check_batch(partition: "Partition", header: tuple[Any, ...], size: int, version: int) -> None:
-    if header[ATTRIBUTES] & CODEC_BITS == ZSTD and version < ZSTD_FROM:
+    if header[ATTRIBUTES] & CODEC_MASK == ZSTD and version < ZSTD_FROM:
         raise UnsupportedCompressionType("zstd needs Produce v7 or newer")
     limit = partition.settings.message_bytes_max
     if size > limit:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.broker.partition import Partition
 
 SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
+READ_BYTES_MAX = 512 * 1024  # so much of one answer is read, the rest leaves by sendfile
 READ_COMMITTED = 1
 NO_EPOCH = -1
 COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
@@ -57,6 +58,7 @@ class Fetching:
         "_incremental",
         "_message",
         "_queued",
+        "_read_bytes",
         "_request",
         "_set",
         "_timer",
@@ -78,6 +80,7 @@ class Fetching:
         self._incremental = incremental
         self._answers: dict[Watched, PartitionAnswer] = {}
         self._bytes = 0
+        self._read_bytes = 0
         self._failed = False
         self._warming = 0
         self._timer: Timer | None = None
@@ -87,6 +90,8 @@ class Fetching:
         if self._set.fetching is not None:
             # A second fetch on a session before the first is answered: nobody waits for that one.
             self._set.fetching.answer()
+        # A client that pipelines expects to see what it wrote before.
+        self._broker.append_watched(self._set)
         self._look()
         wait_ms = self._message.max_wait_ms
         if self._satisfied() or (wait_ms <= 0 and not self._warming):
@@ -127,6 +132,8 @@ class Fetching:
             before = self._answers.get(watched)
             if before is not None:
                 self._bytes -= _size(before.records)
+                if not isinstance(before.records, FileRange):
+                    self._read_bytes -= len(before.records)
             try:
                 answer = self._read(watched)
             except Cold as cold:
@@ -171,6 +178,10 @@ class Fetching:
             if partition is None:
                 watched.watch(None)
             return self._error(wanted.partition, error, partition)
+        except DiskFailed as failure:
+            assert partition is not None, "only what was found is read"
+            partition.directory.fail(failure)
+            return self._error(wanted.partition, KafkaStorageError(str(failure)), partition)
 
     def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
         wanted = watched.wanted
@@ -218,7 +229,8 @@ class Fetching:
         aborted = None
         if committed_only:
             aborted = log.aborted_transactions(wanted.fetch_offset, upper)
-        if found.size < SENDFILE_BYTES_MIN:
+        if found.size < SENDFILE_BYTES_MIN and self._read_bytes < READ_BYTES_MAX:
+            self._read_bytes += found.size
             return found.file.read(found.position, found.size), aborted
         found.file.probe(found.position, found.size)
         return FileRange(found.file, found.position, found.size), aborted

@@ -2,19 +2,22 @@
 
 -1 latest (the last stable offset under read_committed), -2 earliest, -3 the largest timestamp,
 -4 earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+): without tiering
--4 is the log's start and the last two have no answer. A time gets the first offset at or after it.
+-4 is the log's start and the last two have no answer. A time gets the first offset at or after it;
+for that batches are unpacked, off the turn, and what cannot be read is CORRUPT_MESSAGE.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
+from penstock.broker.unpacking import complaint
 from penstock.errors import (
+    CorruptMessage,
     InvalidRequest,
     KafkaError,
     UnsupportedVersion,
 )
+from penstock.log.reading import TimeSearch
 from penstock.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -22,6 +25,7 @@ from penstock.wire.messages.k02_list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from penstock.world import Cold, DiskFailed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -37,6 +41,9 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 )
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 READ_COMMITTED = 1
+SEARCHES_AT_ONCE = 4  # of one request
+VAIN_BYTES_MAX = 64 * 1024 * 1024  # unpacked for one request because headers lied about times
+Asked = tuple[str, ListOffsetsPartition, ListOffsetsPartitionResponse]
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOTHING: Found = (-1, -1, -1)
 
@@ -44,7 +51,7 @@ NOTHING: Found = (-1, -1, -1)
 def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> None:
     broker.append_now()
     response = ListOffsetsResponse()
-    asked: list[tuple[str, ListOffsetsPartition, ListOffsetsPartitionResponse]] = []
+    asked: list[Asked] = []
     for topic in message.topics:
         answers = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answers)
@@ -56,67 +63,46 @@ def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> N
                 answer.error_code = InvalidRequest.code
             else:
                 asked.append((topic.name, wanted, answer))
-    left = len(asked)
-    if not left:
-        request.reply(response)
-        return
-
-    def settled() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            request.reply(response)
-
     committed_only = message.isolation_level == READ_COMMITTED
+    timed = []
     for name, wanted, answer in asked:
-        _look_up(broker, request, name, wanted, answer, committed_only, settled)
+        if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+            timed.append((name, wanted, answer))
+            continue
+        try:
+            partition = find(broker, name, wanted, request.api_version)
+            found = _position(partition, wanted.timestamp, committed_only)
+        except KafkaError as error:
+            answer.error_code = error.code
+        else:
+            answer.timestamp, answer.offset, answer.leader_epoch = found
+    if timed:
+        Searches(broker, request, response, committed_only).begin(timed)
+    else:
+        request.reply(response)
 
 
-def _look_up(
-    broker: "Broker",
-    request: Request,
-    topic: str,
-    wanted: ListOffsetsPartition,
-    answer: ListOffsetsPartitionResponse,
-    committed_only: bool,
-    settled: Callable[[], None],
-) -> None:
-    def found(result: Found) -> None:
-        answer.timestamp, answer.offset, answer.leader_epoch = result
-        settled()
-
-    def failed(error: KafkaError) -> None:
-        answer.error_code = error.code
-        settled()
-
-    def look() -> Found:
-        partition = broker.find(topic, wanted.partition_index)
-        partition.leader.check_epoch(wanted.current_leader_epoch)
-        return _find(partition, wanted.timestamp, request.api_version, committed_only)
-
-    broker.when_warm(look, found, failed)
-
-
-def _find(partition: "Partition", timestamp: int, version: int, committed_only: bool) -> Found:
-    log, leader = partition.log, partition.leader
-    if version < FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING:
+def find(broker: "Broker", topic: str, wanted: ListOffsetsPartition, version: int) -> "Partition":
+    """The partition that is asked about, if it may be asked that."""
+    partition = broker.find(topic, wanted.partition_index)
+    partition.leader.check_epoch(wanted.current_leader_epoch)
+    if version < FIRST_VERSION.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING:
         raise UnsupportedVersion
-    upper = leader.high_watermark
-    if committed_only:
-        upper = log.stable_offset(upper)
+    return partition
+
+
+def _position(partition: "Partition", timestamp: int, committed_only: bool) -> Found:
     match timestamp:
         case -1:
-            return -1, upper, leader.epoch
+            return -1, _upper(partition, committed_only), partition.leader.epoch
         case -2 | -4:
-            return -1, log.start_offset, _start_epoch(partition)
-        case -3:
-            found = log.max_timestamp()
-        case -5 | -6:
-            return NOTHING
-        case _:
-            found = log.offset_for_timestamp(timestamp)
-    # What is not committed is not there yet.
-    return found if found is not None and found[1] < upper else NOTHING
+            return -1, partition.log.start_offset, _start_epoch(partition)
+    return NOTHING
+
+
+def _upper(partition: "Partition", committed_only: bool) -> int:
+    upper = partition.leader.high_watermark
+    return partition.log.stable_offset(upper) if committed_only else upper
 
 
 def _start_epoch(partition: "Partition") -> int:
@@ -125,3 +111,137 @@ def _start_epoch(partition: "Partition") -> int:
     if log.start_offset == log.end_offset:
         return partition.leader.epoch
     return log.epochs.at(log.start_offset)
+
+
+class Searches:
+    """The times that one request asks for: a few partitions at a time, between turns."""
+
+    __slots__ = (
+        "_left",
+        "_response",
+        "_running",
+        "broker",
+        "committed_only",
+        "request",
+        "vain_bytes",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: Request,
+        response: ListOffsetsResponse,
+        committed_only: bool,
+    ) -> None:
+        self.broker = broker
+        self.request = request
+        self.committed_only = committed_only
+        self.vain_bytes = 0  # unpacked because of headers that lied
+        self._response = response
+        self._left: deque[Asked] = deque()
+        self._running = 0
+
+    def begin(self, asked: list[Asked]) -> None:
+        # One request of a connection at a time may search: its answers leave in order anyway.
+        self.request.connection.hold()
+        self._left.extend(asked)
+        for _ in range(min(SEARCHES_AT_ONCE, len(asked))):
+            self._next()
+
+    def _next(self) -> None:
+        self._running += 1
+        search = Search(self, *self._left.popleft())
+        self.broker.unpacking.later(search.step)
+
+    def settled(self) -> None:
+        self._running -= 1
+        if self.request.connection.closing:
+            self._left.clear()
+        if self._left:
+            self._next()
+        elif not self._running:
+            self.request.reply(self._response)
+            self.request.connection.release()
+
+
+class Search:
+    """One time in one partition."""
+
+    __slots__ = ("_answer", "_partition", "_search", "_searches", "_topic", "_wanted")
+
+    def __init__(
+        self,
+        searches: Searches,
+        topic: str,
+        wanted: ListOffsetsPartition,
+        answer: ListOffsetsPartitionResponse,
+    ) -> None:
+        self._searches = searches
+        self._topic = topic
+        self._wanted = wanted
+        self._answer = answer
+        self._partition: Partition | None = None
+        self._search: TimeSearch | None = None
+
+    def step(self) -> None:
+        if self._searches.request.connection.closing:
+            self._searches.settled()
+            return
+        unpacking = self._searches.broker.unpacking
+        try:
+            if self._search is None:
+                self._search = self._begin()
+            candidate = self._search.step()
+        except Cold as cold:
+            cold.file.warm(cold.position, cold.size, self._warmed)
+            return
+        except Exception as error:
+            self._failed(error)
+            return
+        if candidate is not None:
+            assert self._partition is not None, "a search begins with its partition"
+            bytes_max = self._partition.settings.unpacked_bytes_max
+            unpacking.look(candidate.read, bytes_max, self._search.judge, self._looked)
+        elif self._search.ended:
+            self._found(None)
+        else:
+            unpacking.later(self.step)
+
+    def _begin(self) -> TimeSearch:
+        searches, wanted = self._searches, self._wanted
+        version = searches.request.api_version
+        self._partition = partition = find(searches.broker, self._topic, wanted, version)
+        if wanted.timestamp == MAX_TIMESTAMP:
+            return partition.log.search_largest_time()
+        return partition.log.search_time(wanted.timestamp)
+
+    def _warmed(self, failure: DiskFailed | None) -> None:
+        if failure is None:
+            self._searches.broker.unpacking.later(self.step)
+        else:
+            self._failed(failure)
+
+    def _looked(self, found: Found | None, failure: Exception | None, unpacked_bytes: int) -> None:
+        if failure is not None:
+            self._failed(failure)
+            return
+        if found is not None:
+            self._found(found)
+            return
+        self._searches.vain_bytes += unpacked_bytes
+        if self._searches.vain_bytes > VAIN_BYTES_MAX:
+            self._failed(CorruptMessage("batches claim times that none of their records has"))
+        else:
+            self._searches.broker.unpacking.later(self.step)
+
+    def _found(self, found: Found | None) -> None:
+        assert self._partition is not None, "only what was searched is found"
+        # What is not committed is not there yet.
+        if found is None or found[1] >= _upper(self._partition, self._searches.committed_only):
+            found = NOTHING
+        self._answer.timestamp, self._answer.offset, self._answer.leader_epoch = found
+        self._searches.settled()
+
+    def _failed(self, error: Exception) -> None:
+        self._answer.error_code = complaint(error, CorruptMessage).code
+        self._searches.settled()

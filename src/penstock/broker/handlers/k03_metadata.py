@@ -4,6 +4,7 @@ v4: creation on request can be refused.  v10: topic ids.  v12: a topic may be as
 A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -18,6 +19,8 @@ from penstock.errors import (
     KafkaError,
     KafkaStorageError,
     LeaderNotAvailable,
+    RequestTimedOut,
+    TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -56,23 +59,46 @@ def handle(broker: "Broker", request: Request, message: MetadataRequest) -> Meta
     if not missing:
         _answer(broker, request, message, wanted, {})
         return None
+    asked = wanted
+    _create(broker, missing, lambda refused: _answer(broker, request, message, asked, refused))
+    return None
+
+
+def _create(broker: "Broker", missing: list[str], done: Callable[[dict[str, int]], None]) -> None:
+    """Create topics from the defaults; `done` hears why some could not be, by their names."""
+    partitions = broker.settings.partitions_default
+    promised, too_many = broker.room.promise((name, partitions) for name in missing)
+    refused = {name: error.code for name, error in too_many.items()}
+    fitting = [name for name in missing if name not in too_many]
+    if not fitting:
+        done(refused)
+        return
     topics = [
         CreatableTopic(name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS)
-        for name in missing
+        for name in fitting
     ]
-    asked = wanted
+
+    def settled() -> None:
+        broker.room.kept(promised)
+        done(refused)
 
     def created(result: CreateTopicsResponse | KafkaError) -> None:
-        refused: dict[str, int] = {}
         if isinstance(result, KafkaError):
-            refused = dict.fromkeys(missing, result.code)
+            refused.update(dict.fromkeys(fitting, _told(result.code)))
         else:
-            refused = {each.name: each.error_code for each in result.topics if each.error_code}
-        broker.hosting.when_settled(lambda: _answer(broker, request, message, asked, refused))
+            refused.update(
+                {each.name: _told(each.error_code) for each in result.topics if each.error_code}
+            )
+        broker.hosting.when_settled(settled)
 
     create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
     broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
-    return None
+
+
+def _told(code: int) -> int:
+    """Somebody else was faster, or the controller is slow: the client asks again, and sees."""
+    passing = (TopicAlreadyExists.code, RequestTimedOut.code)
+    return LeaderNotAvailable.code if code in passing else code
 
 
 def _by_id(wanted: MetadataRequestTopic) -> bool:

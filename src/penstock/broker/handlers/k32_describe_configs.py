@@ -1,26 +1,22 @@
 """DescribeConfigs, v1-v4: settings with their sources.  v3: types and documentation."""
 
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock.broker import loggers
 from penstock.broker.request import Request
 from penstock.config.broker import Source
 from penstock.config.describe import (
     Described,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
 )
+from penstock.config.group import GroupConfig
 from penstock.config.topic import TopicConfig
-from penstock.controller.image import (
-    BROKER,
-    BROKER_LOGGER,
-    CLIENT_METRICS,
-    GROUP,
-    TOPIC,
-    ConfigResource,
-)
+from penstock.controller import image as kinds
+from penstock.controller.image import ConfigResource
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.wire.messages.k32_describe_configs import (
@@ -35,7 +31,7 @@ from penstock.wire.messages.k32_describe_configs import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-DYNAMIC_LOGGER, CLIENT_METRICS_SOURCE, GROUP_SOURCE = 6, 7, 8
+DYNAMIC_LOGGER, CLIENT_METRICS_SOURCE = 6, 7
 STRING = 2
 
 
@@ -65,29 +61,29 @@ def _describe(
 
 def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Described]:
     name, keys = wanted.resource_name, wanted.configuration_keys
-    if not name and wanted.resource_type in (CLIENT_METRICS, GROUP):
+    if not name and wanted.resource_type in (kinds.CLIENT_METRICS, kinds.GROUP):
         raise InvalidRequest("client metrics and groups are described by their names")
     # Kafka takes an empty list of keys for all of them, as it does a null one.
     names = keys or None
     resource = ConfigResource(wanted.resource_type, name)
     match wanted.resource_type:
-        case 2 if wanted.resource_type == TOPIC:
+        case kinds.TOPIC:
             check_topic_name(name)
             if name not in broker.image.topics:
                 raise UnknownTopicOrPartition(f"there is no topic {name}")
             return describe_topic(TopicConfig(broker.image.config(resource), broker.config), names)
-        case 4 if wanted.resource_type == BROKER:
+        case kinds.BROKER:
             if not name:
                 return describe_cluster_default(broker.config, names)
             _check_own(broker, name)
             return describe_broker(broker.config, names)
-        case 8 if wanted.resource_type == BROKER_LOGGER:
+        case kinds.BROKER_LOGGER:
             _check_own(broker, name)
             return _loggers(names)
-        case 16 if wanted.resource_type == CLIENT_METRICS:
-            return _stored(broker, resource, names, CLIENT_METRICS_SOURCE)
-        case 32 if wanted.resource_type == GROUP:
-            return _stored(broker, resource, names, GROUP_SOURCE)
+        case kinds.CLIENT_METRICS:
+            return _client_metrics(broker, resource, names)
+        case kinds.GROUP:
+            return describe_group(GroupConfig(broker.image.config(resource), broker.config), names)
         case other:
             raise InvalidRequest(f"there are no settings of resource type {other}")
 
@@ -97,27 +93,23 @@ def _check_own(broker: "Broker", name: str) -> None:
         raise InvalidRequest(f"this is broker {broker.node_id}; ask broker {name!r} itself")
 
 
-def _stored(
-    broker: "Broker", resource: ConfigResource, names: list[str] | None, source: int
+def _client_metrics(
+    broker: "Broker", resource: ConfigResource, names: list[str] | None
 ) -> list[Described]:
-    """Settings of kinds whose keys are not looked at here: what was set, as it was set."""
+    """Their keys are not looked at here: what was set, as it was set."""
     return [
-        Described(name, value, source, False, False, STRING, "", ())
+        Described(name, value, CLIENT_METRICS_SOURCE, False, False, STRING, "", ())
         for name, value in broker.image.config(resource).items()
         if names is None or name in names
     ]
 
 
 def _loggers(names: list[str] | None) -> list[Described]:
-    known = ["root", *sorted(name for name in logging.root.manager.loggerDict if "." in name)]
-    found = []
-    for name in known if names is None else names:
-        if name not in known:
-            continue
-        logger = logging.getLogger(None if name == "root" else name)
-        level = logging.getLevelName(logger.getEffectiveLevel())
-        found.append(Described(name, level, DYNAMIC_LOGGER, False, False, STRING, "", ()))
-    return found
+    return [
+        Described(name, loggers.level(name), DYNAMIC_LOGGER, False, False, STRING, "", ())
+        for name in loggers.names()
+        if names is None or name in names
+    ]
 
 
 def _entry(message: DescribeConfigsRequest, each: Described) -> DescribeConfigsResourceResult:

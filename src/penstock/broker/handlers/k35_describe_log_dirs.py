@@ -12,6 +12,7 @@ from penstock.wire.messages.k35_describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from penstock.world import DiskFailed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -33,8 +34,13 @@ def _describe(directory: Directory, wanted: set[tuple[str, int]] | None) -> Desc
     if directory.failed:
         result.error_code = KafkaStorageError.code
         return result
-    result.total_bytes = directory.disk.total_bytes()
-    result.usable_bytes = directory.disk.free_bytes()
+    try:
+        result.total_bytes = directory.disk.total_bytes()
+        result.usable_bytes = directory.disk.free_bytes()
+    except DiskFailed as failure:
+        directory.take_offline(failure)
+        result.error_code = KafkaStorageError.code
+        return result
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in directory.partitions:
         if wanted is not None and (partition.topic, partition.index) not in wanted:

@@ -1,11 +1,18 @@
-"""IncrementalAlterConfigs, v0-v1: sets, removes, appends, subtracts. Answered by the controller."""
+"""IncrementalAlterConfigs, v0-v1: sets, removes, appends, subtracts.
 
+Log levels are changed here and last until this process ends; the rest the controller answers.
+"""
+
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from penstock.broker import loggers
 from penstock.broker.config_refusals import refuse_each
 from penstock.broker.request import Request
-from penstock.errors import KafkaError
+from penstock.controller.image import BROKER_LOGGER
+from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k44_incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -15,9 +22,63 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: IncrementalAlterConfigsRequest) -> None:
+def handle(
+    broker: "Broker", request: Request, message: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse | None:
+    levels = [each for each in message.resources if each.resource_type == BROKER_LOGGER]
+    others = [each for each in message.resources if each.resource_type != BROKER_LOGGER]
+    changed = iter(_change_levels(broker, levels, validate_only=message.validate_only))
+
     def refused(error: KafkaError) -> IncrementalAlterConfigsResponse:
-        refusals = refuse_each(AlterConfigsResourceResponse, message.resources, error)
+        refusals = refuse_each(AlterConfigsResourceResponse, others, error)
         return IncrementalAlterConfigsResponse(responses=refusals)
 
-    broker.ask_controller(request, message, refused)
+    def in_order(answer: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
+        decided = iter(answer.responses)
+        answer.responses = [
+            next(changed if each.resource_type == BROKER_LOGGER else decided)
+            for each in message.resources
+        ]
+        return answer
+
+    if levels and not others:
+        return in_order(IncrementalAlterConfigsResponse())
+    rest = IncrementalAlterConfigsRequest(resources=others, validate_only=message.validate_only)
+    broker.ask_controller(request, rest, refused, in_order)
+    return None
+
+
+def _change_levels(
+    broker: "Broker", resources: list[AlterConfigsResource], *, validate_only: bool
+) -> list[AlterConfigsResourceResponse]:
+    times = Counter(each.resource_name for each in resources)
+    answers: list[AlterConfigsResourceResponse] = []
+    for each in resources:
+        try:
+            if times[each.resource_name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            _check_levels(broker, each)
+        except KafkaError as error:
+            answers += refuse_each(AlterConfigsResourceResponse, [each], error)
+            continue
+        if not validate_only:
+            loggers.apply(each.configs)
+        answers.append(
+            AlterConfigsResourceResponse(
+                error_message=None,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+        )
+    return answers
+
+
+def _check_levels(broker: "Broker", wanted: AlterConfigsResource) -> None:
+    if wanted.resource_name != str(broker.node_id):
+        raise InvalidRequest(
+            f"this is broker {broker.node_id}; send the log levels of broker "
+            f"{wanted.resource_name!r} to itself"
+        )
+    if len({change.name for change in wanted.configs}) != len(wanted.configs):
+        raise InvalidRequest("Each key must appear at most once.")
+    loggers.check(wanted.configs)

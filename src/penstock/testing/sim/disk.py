@@ -9,7 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File
+from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File, FileLost
 
 SECTOR_BYTES = 512
 _PAGE_BYTES = 4096
@@ -276,13 +276,13 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(path)
             if path.rpartition("/")[0] not in self._directories:
-                raise FileNotFoundError(path)
+                raise FileLost(f"{path}: no such directory")
             node = self._names[path] = _Node()
         return SimFile(self, path, node)
 
     def list(self, path: str = "") -> "list[str]":
         if path not in self._directories:
-            raise FileNotFoundError(path)
+            raise FileLost(f"{path}: no such directory")
         prefix = f"{path}/" if path else ""
         inside = [name for name in (*self._names, *self._directories) if name.startswith(prefix)]
         return sorted({name[len(prefix) :].partition("/")[0] for name in inside} - {""})
@@ -292,6 +292,12 @@ class SimDisk:
 
     def is_directory(self, path: str) -> bool:
         return path in self._directories
+
+    def size(self, path: str) -> int:
+        node = self._names.get(path)
+        if node is None:
+            raise FileLost(f"{path}: no such file")
+        return len(node.data)
 
     def free_bytes(self) -> int:
         return _FREE_BYTES
@@ -306,6 +312,13 @@ class SimDisk:
                 file.sync_to(size)
 
         sizes = [(file, file.size) for file in files]
+        self.later(work, done)
+
+    def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
+        def work() -> None:
+            for each in works:
+                each()
+
         self.later(work, done)
 
     def make_directory(self, path: str) -> None:
@@ -332,6 +345,9 @@ class SimDisk:
             self.before_write(path)
         node = self._names[path] = _Node()
         node.data += data
+
+    def remove_leftovers_now(self) -> None:
+        """There are none: a write here happens or does not."""
 
     def sync_everything_now(self) -> None:
         if not self.faults:

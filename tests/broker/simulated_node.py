@@ -15,11 +15,24 @@ from penstock.wire.apis import response_class
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.codec import read
 from penstock.wire.frame import parse_response_header, request_frame
-from penstock.wire.messages import k00_produce, k01_fetch, k18_api_versions, k19_create_topics
+from penstock.wire.messages import (
+    k00_produce,
+    k01_fetch,
+    k03_metadata,
+    k18_api_versions,
+    k19_create_topics,
+)
 from penstock.world import FileRange, Part
 
-PRODUCE, FETCH, API_VERSIONS, CREATE_TOPICS = 0, 1, 18, 19
-VERSIONS = {PRODUCE: 11, FETCH: 12, API_VERSIONS: 3, CREATE_TOPICS: 7}
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 18, 19
+VERSIONS = {
+    PRODUCE: 11,
+    FETCH: 12,
+    LIST_OFFSETS: 10,
+    METADATA: 12,
+    API_VERSIONS: 3,
+    CREATE_TOPICS: 7,
+}
 _SIZE = Struct(">i")
 
 
@@ -124,6 +137,9 @@ class Bench:
             room[:size] = left[:size]
             connection.filled(size)
             left = left[size:]
+            if getattr(connection.peer, "paused", False):
+                self.world.end_turn()
+                return bytes(left)
         self.world.end_turn()
         return b""
 
@@ -134,10 +150,18 @@ class Bench:
         self._correlation_id += 1
         return request_frame(key, VERSIONS[key], self._correlation_id, "test", message)
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
         connection, peer = self.connect()
         topic = k19_create_topics.CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=1
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[
+                k19_create_topics.CreatableTopicConfig(name=key, value=value)
+                for key, value in (configs or {}).items()
+            ],
         )
         message = k19_create_topics.CreateTopicsRequest(topics=[topic])
         self.receive(connection, self.frame(CREATE_TOPICS, message))
@@ -153,6 +177,11 @@ def api_versions() -> k18_api_versions.ApiVersionsRequest:
     )
 
 
+def metadata(*topics: str) -> k03_metadata.MetadataRequest:
+    wanted = [k03_metadata.MetadataRequestTopic(name=name) for name in topics]
+    return k03_metadata.MetadataRequest(topics=wanted, allow_auto_topic_creation=True)
+
+
 def produce(
     topic: str, value: bytes, partition: int = 0, *, sequence: int | None = None
 ) -> k00_produce.ProduceRequest:
@@ -161,9 +190,15 @@ def produce(
     batch = build_batch([record])
     if sequence is not None:
         batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
+    return produce_batch(topic, batch, partition)
+
+
+def produce_batch(
+    topic: str, batch: bytes, partition: int = 0, *, acks: int = -1
+) -> k00_produce.ProduceRequest:
     data = k00_produce.PartitionProduceData(index=partition, records=batch)
     return k00_produce.ProduceRequest(
-        acks=-1,
+        acks=acks,
         timeout_ms=30_000,
         topic_data=[k00_produce.TopicProduceData(name=topic, partition_data=[data])],
     )

@@ -1,0 +1,101 @@
+"""Batches whose records are looked at before they are stored, where that takes longer than a turn.
+
+The connection they came on is held meanwhile, so that its batches stay in their order.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.unpacking import complaint
+from penstock.errors import InvalidRecord, KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
+from penstock.wire.batch import Header
+from penstock.wire.primitives import Malformed
+from penstock.world import Buffer
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.connection import Connection
+    from penstock.broker.partition import Partition
+    from penstock.wire.messages.k00_produce import PartitionProduceResponse
+
+
+class Arrived(NamedTuple):
+    """A batch that its header lets in, and the place of its answer."""
+
+    partition: "Partition"
+    batch: Buffer
+    header: Header
+    entry: "PartitionProduceResponse"
+
+
+def inspect_at_once(broker: "Broker", arrived: Arrived) -> bool:
+    """Look at the records of a small batch; False if it must wait for its inspection."""
+    settings = arrived.partition.settings
+    try:
+        return broker.unpacking.look_at_once(
+            arrived.batch,
+            arrived.header,
+            settings.unpacked_bytes_max,
+            lambda records: settings.check_records(records, broker.wall_ms),
+        )
+    except Malformed as error:
+        raise InvalidRecord(str(error)) from None
+
+
+class Inspection:
+    """The large batches of one request; those that pass are stored together."""
+
+    __slots__ = ("_approved", "_broker", "_bytes", "_connection", "_left", "_refuse", "_store")
+
+    def __init__(
+        self,
+        broker: "Broker",
+        connection: "Connection",
+        refuse: "Callable[[PartitionProduceResponse, KafkaError], None]",
+        store: Callable[[list[Arrived]], None],
+    ) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._refuse = refuse
+        self._store = store
+        self._approved: list[Arrived] = []
+        self._left = 0
+        self._bytes = 0
+
+    def begin(self, batches: list[Arrived]) -> None:
+        self._connection.hold()
+        self._left = len(batches)
+        self._bytes = sum(len(arrived.batch) for arrived in batches)
+        self._broker.frames.count(self._bytes)
+        for arrived in batches:
+            # The receive buffer is used again when the turn ends.
+            self._look(arrived._replace(batch=memoryview(bytearray(arrived.batch))))
+
+    def _look(self, arrived: Arrived) -> None:
+        settings, now_ms = arrived.partition.settings, self._broker.wall_ms
+        self._broker.unpacking.look(
+            lambda: arrived.batch,
+            settings.unpacked_bytes_max,
+            lambda records: settings.check_records(records, now_ms),
+            lambda _result, failure, _bytes: self._looked(arrived, failure),
+        )
+
+    def _looked(self, arrived: Arrived, failure: Exception | None) -> None:
+        partition = arrived.partition
+        error: KafkaError | None = None
+        if failure is not None:
+            error = complaint(failure, InvalidRecord)
+        elif partition.gone:
+            error = UnknownTopicOrPartition(f"{partition} was deleted")
+        elif not partition.leading:
+            error = NotLeaderOrFollower(f"this node does not lead {partition} any more")
+        if error is None:
+            self._approved.append(arrived)
+        else:
+            self._refuse(arrived.entry, error)
+        self._left -= 1
+        if not self._left:
+            self._broker.frames.count(-self._bytes)
+            self._broker.touch()
+            self._store(self._approved)
+            self._connection.release()

@@ -1,0 +1,148 @@
+"""What was on this node and is not found at its start stays offline, with one message per cause.
+
+Known from the file of placements; from the directory ids that Apache Kafka writes into the
+metadata; and, where there is no such file yet, from the recovery points of each directory.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.directory import Directory
+from penstock.broker.hosting import Refused
+from penstock.broker.placements import Placed, State
+from penstock.controller.image import Partition as PartitionImage
+from penstock.model import TopicPartition, id_to_text
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.losses")
+
+NAMED_MAX = 20  # partitions that one message names
+RESERVED_DIRECTORIES_BELOW = 100  # ids that are small numbers mean something else
+
+
+class _Loss(NamedTuple):
+    """Why a partition counts as lost, and where it was."""
+
+    reason: str
+    directory_id: bytes
+    recovery_point: int = 0
+
+
+def refuse_lost(
+    broker: "Broker", recovery_points: Mapping[Directory, Mapping[TopicPartition, int]]
+) -> None:
+    """Sort the missing partitions into those that were never made and those that are lost.
+    `recovery_points` are those of the directories that could be looked at."""
+    hosting = broker.hosting
+    directories = {each.directory_id: each for each in hosting.directories}
+    lost: dict[str, list[str]] = {}
+    for topic, state in hosting.missing():
+        partition = TopicPartition(topic.name, state.partition_id)
+        placed = hosting.placements.before.get((topic.topic_id, state.partition_id))
+        if placed is None:
+            loss = _unplaced(broker, state, partition, directories, recovery_points)
+        elif placed.directory_id in directories:
+            loss = _placed(partition, placed, directories[placed.directory_id], recovery_points)
+        else:
+            path = hosting.placements.paths.get(placed.directory_id, "another directory")
+            loss = _elsewhere(path, placed.directory_id)
+        if loss is None:
+            continue
+        lost.setdefault(loss.reason, []).append(str(partition))
+        what = f"{partition} stays offline: {loss.reason}"
+        refused = Refused(what, loss.directory_id, partition, loss.recovery_point)
+        hosting.refuse(topic, state.partition_id, refused)
+    for reason, names in lost.items():
+        _say(reason, names)
+
+
+def _say(reason: str, names: list[str]) -> None:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    log.error(
+        "%d partitions stay offline (%s%s): %s. To give up the records of one, delete its topic, or"
+        " make an empty directory of its name (%s) in one of log.dirs and start again",
+        len(names),
+        ", ".join(names[:NAMED_MAX]),
+        more,
+        reason,
+        names[0],
+    )
+
+
+def _placed(
+    partition: TopicPartition,
+    placed: Placed,
+    directory: Directory,
+    recovery_points: Mapping[Directory, Mapping[TopicPartition, int]],
+) -> _Loss | None:
+    """We know where it was, and that directory is still one of ours."""
+    if directory.failed:
+        return _in_failed(directory)
+    if placed.state is State.MADE:
+        log.warning(
+            "%s was made in %s and is not there. Nothing of it was durable: it is made anew",
+            partition,
+            directory.disk.root,
+        )
+        return None
+    return _vanished(directory, recovery_points[directory].get(partition, 0))
+
+
+def _unplaced(
+    broker: "Broker",
+    state: PartitionImage,
+    partition: TopicPartition,
+    directories: Mapping[bytes, Directory],
+    recovery_points: Mapping[Directory, Mapping[TopicPartition, int]],
+) -> _Loss | None:
+    """We do not know of it. Made by another server, or a moment before a kill, it may be anywhere
+    that cannot be looked at."""
+    assigned = _assigned(broker.node_id, state)
+    if assigned is not None and assigned not in directories:
+        return _elsewhere("another directory", assigned)
+    for directory in directories.values():
+        if directory.failed:
+            return _in_failed(directory)
+    if not broker.hosting.placements.known:
+        for directory, points in recovery_points.items():
+            if points.get(partition, 0) > 0:
+                return _vanished(directory, points[partition])
+    return None
+
+
+def _assigned(node_id: int, state: PartitionImage) -> bytes | None:
+    """The directory that the metadata says it is in, if it says so."""
+    place = state.replicas.index(node_id)
+    if place >= len(state.directories):
+        return None
+    directory_id = state.directories[place]
+    reserved = int.from_bytes(directory_id, "big") < RESERVED_DIRECTORIES_BELOW
+    return None if reserved else directory_id
+
+
+def _elsewhere(path: str, directory_id: bytes) -> _Loss:
+    reason = (
+        f"they were in {path} (directory.id {id_to_text(directory_id)}), and no directory in "
+        "log.dirs has that id now. If its disk is not mounted, stop the node, mount it and start "
+        "again; if log.dirs no longer names it, name it again"
+    )
+    return _Loss(reason, directory_id)
+
+
+def _in_failed(directory: Directory) -> _Loss:
+    reason = (
+        f"log directory {directory.disk.root} failed ({directory.failed}), and they are or may be "
+        "in it. Repair it and start again"
+    )
+    return _Loss(reason, directory.directory_id)
+
+
+def _vanished(directory: Directory, recovery_point: int) -> _Loss:
+    reason = (
+        f"their directories were in {directory.disk.root} and are gone. Restore them from a copy "
+        "and start again"
+    )
+    return _Loss(reason, directory.directory_id, recovery_point)

@@ -1,0 +1,161 @@
+"""Where this node has put its partitions, in a file of its own beside the metadata log.
+
+A partition that the image puts here and no directory holds was either never made, or is lost: on a
+disk that is not mounted, or removed. Only this file can tell, since the checkpoints of a directory
+are lost with it (docs/decisions/0004). It is read at the start and written when something changed.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from penstock.log.checkpoints import read_whole
+from penstock.model import id_from_text, id_to_text
+from penstock.world import Clock, Disk, DiskFailed, Timers
+
+log = logging.getLogger("penstock.placements")
+
+PLACEMENTS = "penstock-placements"
+WRITE_DELAY_MS = 500  # thousands of partitions are made at once, and each would write the file
+_VERSION = "0"
+_DIRECTORY, _SIZES = "directory", "sizes"
+
+
+class State(Enum):
+    """What is known of a partition in its place."""
+
+    MADE = "made"  # nothing in it needs to have outlived a loss of power
+    DURABLE = "durable"  # records of it are on the disk
+    OFFLINE = "offline"  # refused at a start, and since then not looked into
+
+
+Sizes: TypeAlias = Mapping[int, int]  # bytes of each segment's log, by its base offset
+
+
+class Placed(NamedTuple):
+    directory_id: bytes
+    state: State
+
+
+Place: TypeAlias = tuple[bytes, int]  # topic id, partition
+
+
+class Placements:
+    """The file, and what it said when the node started."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        timers: Timers,
+        content: Callable[[], bytes],
+    ) -> None:
+        """`content` gives what the file should say now."""
+        self._disk = disk
+        self._clock = clock
+        self._timers = timers
+        self._content = content
+        self._due = False
+        self._writing = False
+        self._stored = b""
+        self.known = False  # there was a file; else nothing follows from what it does not name
+        self.before: Mapping[Place, Placed] = {}
+        self.paths: Mapping[bytes, str] = {}  # of the directories that it names
+        self.sizes: Mapping[Place, Sizes] = {}  # of what was offline and must not have changed
+
+    def load(self) -> None:
+        data = read_whole(self._disk, PLACEMENTS)
+        if data is None:
+            return
+        try:
+            self.before, self.paths, self.sizes = parse_placements(data)
+            self.known = True
+        except ValueError as error:
+            log.warning("%s/%s is not used: %s", self._disk.root, PLACEMENTS, error)
+
+    def changed(self) -> None:
+        """Write the file soon, off the loop."""
+        if not self._due:
+            self._due = True
+            self._timers.at(self._clock.mono_ms() + WRITE_DELAY_MS, self._write)
+
+    def _write(self) -> None:
+        self._due = False
+        data = self._content()
+        if data == self._stored:
+            return
+        if self._writing:
+            self.changed()
+            return
+        self._writing = True
+        self._disk.replace(PLACEMENTS, data, lambda failure: self._written(data, failure))
+
+    def _written(self, data: bytes, failure: DiskFailed | None) -> None:
+        self._writing = False
+        if failure is None:
+            self._stored = data
+        else:  # tried again with the next change, and at the stop
+            log.error("where partitions are could not be written down: %s", failure)
+
+    def store_now(self) -> None:
+        data = self._content()
+        if data != self._stored:
+            self._disk.replace_now(PLACEMENTS, data)
+            self._stored = data
+
+
+def format_placements(
+    placed: Iterable[tuple[Place, Placed]],
+    paths: Mapping[bytes, str],
+    sizes: Mapping[Place, Sizes],
+) -> bytes:
+    lines = [_VERSION]
+    lines += [f"{_DIRECTORY} {id_to_text(each)} {path}" for each, path in paths.items()]
+    together: dict[tuple[bytes, Placed], list[str]] = {}
+    for (topic_id, index), where in placed:
+        together.setdefault((topic_id, where), []).append(str(index))
+    texts = {each: id_to_text(each) for each in paths}
+    for (topic_id, (directory_id, state)), indexes in together.items():
+        directory = texts.get(directory_id) or id_to_text(directory_id)
+        lines.append(f"{id_to_text(topic_id)} {directory} {state.value} {' '.join(indexes)}")
+    for (topic_id, index), each in sizes.items():
+        lines.append(f"{_SIZES} {id_to_text(topic_id)} {index} {format_sizes(each)}")
+    lines.append("")
+    return "\n".join(lines).encode()
+
+
+def format_sizes(sizes: Sizes) -> str:
+    return " ".join(f"{base}:{size}" for base, size in sizes.items())
+
+
+def parse_sizes(text: str) -> Sizes:
+    pairs = (each.split(":") for each in text.split())
+    return {int(base): int(size) for base, size in pairs}
+
+
+def parse_placements(
+    data: bytes,
+) -> tuple[dict[Place, Placed], dict[bytes, str], dict[Place, Sizes]]:
+    """ValueError if it makes no sense."""
+    version, *lines = data.decode().split("\n")
+    if version != _VERSION or not lines or lines[-1]:
+        raise ValueError("it is cut short, or of another version")
+    placed: dict[Place, Placed] = {}
+    paths: dict[bytes, str] = {}
+    sizes: dict[Place, Sizes] = {}
+    for line in lines[:-1]:
+        first, second, rest = line.split(" ", 2)
+        if first == _DIRECTORY:
+            paths[id_from_text(second)] = rest
+            continue
+        if first == _SIZES:
+            index_text, _, pairs = rest.partition(" ")
+            sizes[id_from_text(second), int(index_text)] = parse_sizes(pairs)
+            continue
+        state, *indexes = rest.split(" ")
+        where = Placed(id_from_text(second), State(state))
+        topic_id = id_from_text(first)
+        for index in indexes:
+            placed[topic_id, int(index)] = where
+    return placed, paths, sizes

@@ -1,0 +1,74 @@
+"""What a broker does by itself, in virtual time: each duty is seen by what it leaves."""
+
+from collections.abc import Mapping
+
+from simulated_node import PRODUCE, Bench, produce, replies
+
+from penstock.broker.duties import PRODUCER_EXPIRY_MS
+
+HOUR_MS = 3_600_000
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RARE = {
+    "log.flush.offset.checkpoint.interval.ms": str(HOUR_MS),
+    "replica.high.watermark.checkpoint.interval.ms": str(HOUR_MS),
+}
+
+
+def with_a_record(settings: Mapping[str, str], *, sequence: int | None = None) -> Bench:
+    bench = Bench({"log.durability": "fsync", **settings})
+    bench.create_topic("t")
+    bench.settle(3_000)  # what the new topic gave to write down is written
+    client, heard = bench.connect()
+    bench.receive(client, bench.frame(PRODUCE, produce("t", b"x", sequence=sequence)))
+    bench.settle()
+    (answer,) = replies(heard, [PRODUCE])
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    client.closed()
+    return bench
+
+
+def lines(bench: Bench, name: str) -> list[str]:
+    return bench.world.disks["data"].files().get(name, b"").decode().splitlines()
+
+
+def test_records_go_when_their_time_is_over() -> None:
+    settings = {"log.retention.ms": "60000", "log.retention.check.interval.ms": "1000"}
+    bench = with_a_record(settings)
+    bench.settle(50_000)
+    assert bench.broker.find("t", 0).log.start_offset == 0
+    bench.settle(20_000)
+    assert bench.broker.find("t", 0).log.start_offset == 1
+
+
+def test_high_watermarks_are_written_down() -> None:
+    bench = with_a_record({**RARE, "replica.high.watermark.checkpoint.interval.ms": "1000"})
+    bench.settle(2_000)
+    assert "t 0 1" in lines(bench, HIGH_WATERMARKS)
+
+
+def test_recovery_points_are_written_down_with_the_high_watermarks() -> None:
+    bench = with_a_record({**RARE, "replica.high.watermark.checkpoint.interval.ms": "1000"})
+    bench.settle(2_000)
+    assert "t 0 1" in lines(bench, RECOVERY_POINTS)
+
+
+def test_recovery_points_are_written_down_by_themselves_too() -> None:
+    bench = with_a_record({**RARE, "log.flush.offset.checkpoint.interval.ms": "2000"})
+    bench.settle(3_000)
+    assert "t 0 1" in lines(bench, RECOVERY_POINTS)
+
+
+def test_nothing_is_written_down_before_its_time() -> None:
+    bench = with_a_record(RARE)
+    bench.settle(10_000)
+    assert "t 0 1" not in lines(bench, HIGH_WATERMARKS)
+    assert "t 0 1" not in lines(bench, RECOVERY_POINTS)
+
+
+def test_producers_that_were_not_heard_of_are_forgotten() -> None:
+    bench = with_a_record({"producer.id.expiration.ms": "60000"}, sequence=0)
+    producers = bench.broker.find("t", 0).log.producers
+    assert list(producers.states) == [7]
+    bench.settle(PRODUCER_EXPIRY_MS + 1_000)
+    assert list(producers.states) == []

@@ -1,0 +1,103 @@
+"""What a real disk is asked to make durable: seen at the system calls, by the files they name."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_process import produce_all
+
+from penstock.real.disk import RealDisk
+from penstock.real.world import RealWorld
+from penstock.testing import Cluster
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[RealDisk]:
+    world = RealWorld()
+    yield world.disk(str(tmp_path))
+    world.close()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """(call, path) of each sync from now on."""
+    seen: list[tuple[str, str]] = []
+
+    def watch(name: str) -> None:
+        call = getattr(os, name)
+
+        def watched(fd: int) -> None:
+            seen.append((name, os.readlink(f"/proc/self/fd/{fd}")))
+            call(fd)
+
+        monkeypatch.setattr(os, name, watched)
+
+    for name in ("fsync", "fdatasync"):
+        watch(name)
+    return seen
+
+
+def directories(synced: list[tuple[str, str]], root: Path) -> set[str]:
+    found = [Path(path) for call, path in synced if call == "fsync" and os.path.isdir(path)]
+    return {str(path.relative_to(root)) for path in found}
+
+
+def test_a_record_is_on_the_disk_before_it_is_acknowledged(
+    tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    with Cluster({"log.durability": "fsync"}, data=tmp_path) as cluster:
+        cluster.create_topic("t")
+        synced.clear()
+        assert produce_all(cluster.bootstrap, "t", [b"x"]) == [None]
+        log = str(tmp_path / "t-0" / f"{0:020d}.log")
+        assert ("fdatasync", log) in synced
+
+
+def test_the_page_cache_is_enough_if_that_is_what_was_asked_for(
+    tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    with Cluster({"log.durability": "page-cache"}, data=tmp_path) as cluster:
+        cluster.create_topic("t")
+        synced.clear()
+        assert produce_all(cluster.bootstrap, "t", [b"x"]) == [None]
+        assert [path for _, path in synced if "/t-0/" in path] == []
+
+
+def test_a_new_files_name_is_synced_with_it_up_to_the_root(
+    disk: RealDisk, tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    disk.make_directory("t-0")
+    file = disk.open("t-0/a.log", create=True)
+    file.append([b"x"])
+    file.sync_now()
+    assert ("fdatasync", str(tmp_path / "t-0" / "a.log")) in synced
+    assert directories(synced, tmp_path) == {".", "t-0"}
+
+
+def test_a_name_is_synced_once(
+    disk: RealDisk, tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    file = disk.open("a.log", create=True)
+    file.sync_now()
+    synced.clear()
+    file.sync_now()
+    assert synced == [("fdatasync", str(tmp_path / "a.log"))]
+
+
+def test_a_replaced_file_is_synced_before_its_name_and_the_name_after(
+    disk: RealDisk, tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    disk.make_directory("t-0")
+    disk.replace_now("t-0/checkpoint", b"x")
+    aside = synced[0][1]
+    assert aside.startswith(str(tmp_path / "t-0" / "checkpoint."))
+    assert synced[1] == ("fsync", str(tmp_path / "t-0"))
+
+
+def test_a_renamed_directory_keeps_its_new_name(
+    disk: RealDisk, tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    disk.make_directory("t-0")
+    disk.rename_now("t-0", "t-0.x-delete")
+    assert directories(synced, tmp_path) == {"."}
