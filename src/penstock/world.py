@@ -135,7 +135,8 @@ class Disk(Protocol):
     def total_bytes(self) -> int: ...
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
-        """Make what was appended to all of these durable; a few threads share the work."""
+        """Make what was appended to all of these durable; a few threads share the work. After
+        FileLost all but those whose directory is gone are."""
         ...
 
     def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.model import TopicPartition
 from penstock.testing.sim.client import INIT_PRODUCER_ID, PRODUCE
-from penstock.testing.sim.group_member import OFFSET_COMMIT, Owners
+from penstock.testing.sim.group_member import CONSUMER_HEARTBEAT, OFFSET_COMMIT, Owners
 from penstock.testing.sim.script import Ask, Script, ScriptedClient
 from penstock.testing.sim.transactional import (
     NOBODY,
@@ -23,6 +23,9 @@ COPIES_MAX = 12  # under way at a time
 HELD_MAX = 8
 TRANSACTIONAL_CHANCE, INIT_CHANCE, MEMBER_CHANCE, LATE_CHANCE = 0.06, 0.01, 0.02, 0.5
 MARKER_CHANCE = 0.2
+# Commits have no order of their own: a copy would undo what came after it. And an assignment is
+# told once: who got it as the answer to a copy would be the only one to know.
+UNREPEATABLE = (OFFSET_COMMIT, CONSUMER_HEARTBEAT)
 WRITE_TXN_MARKERS = 27
 
 
@@ -105,8 +108,7 @@ class Courier:
                 self._repeat(ask, client.name)
             elif len(self._held) < HELD_MAX:
                 self._held.append((ask, client.name))
-        elif isinstance(speaker, Member) and ask.key != OFFSET_COMMIT:
-            # Commits have no order of their own: a copy would undo what came after it.
+        elif isinstance(speaker, Member) and ask.key not in UNREPEATABLE:
             if chance.random() < MEMBER_CHANCE:
                 self._repeat(ask, client.name)
 

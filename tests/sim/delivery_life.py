@@ -262,12 +262,20 @@ class DeliveryLife:
             role = self.chance.choice(self.roles)
             role.current.stop_reading(self.chance.uniform(1.0, 300.0))
         if self.chance.random() < 0.12:
-            role = self.chance.choice(self.roles)
-            client = role.current
-            self.simulation.note(f"begin anew {client.name}\n")
-            if self.chance.random() < 0.7 or not isinstance(client, Transactor):
-                self.shared.courier.died(client, client.die())
+            self._begin_anew(self.chance.choice(self.roles))
+
+    def _begin_anew(self, role: Role) -> None:
+        """Most die before another takes their place; that may be much later."""
+        client = role.current
+        self.simulation.note(f"begin anew {client.name}\n")
+        if client.dead:
             role.begin()
+            return
+        if self.chance.random() < 0.7 or not isinstance(client, Transactor):
+            self.shared.courier.died(client, client.die())
+            if self.chance.random() < 0.3:
+                return
+        role.begin()
 
     # -- the whole story
 
@@ -294,6 +302,7 @@ class DeliveryLife:
         shared.courier.hush()
         self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
         for role in self.roles:
+            # What a feeder has left open when it died has to end without it.
             if role.current.finished and not isinstance(role.current, Feeder):
                 role.begin()
         self._calm_down()

@@ -104,7 +104,14 @@ class Directory:
         if isinstance(failure, TooManyFiles):
             self.fail(failure)
             return
-        if failure is not None:
+        if isinstance(failure, FileLost):
+            self.fail(failure)
+            gone = [each for each, _ in ends if not self.disk.exists(str(each))]
+            ends = [each for each in ends if each[0] not in gone]
+            for partition in gone:
+                partition.log.give_up(failure)
+                partition.abandon(KafkaStorageError(str(failure)))
+        elif failure is not None:
             self.take_offline(failure)
             return
         for partition, end_offset in ends:

@@ -272,6 +272,10 @@ class Log:
         """What went wrong off the loop; the log takes no more appends then."""
         return self.chores.failure or self.removals.failure
 
+    def give_up(self, failure: DiskFailed) -> None:
+        """Somebody else has removed its files: what would be appended could not be found again."""
+        self.chores.failure = self.chores.failure or failure
+
     @property
     def busy(self) -> bool:
         """Whether work off the loop is under way."""
@@ -382,7 +386,7 @@ class Log:
         try:
             return self.disk.open(segment_file(self.directory, base_offset, LOG), create=True)
         except FileLost as failure:
-            self.chores.failure = failure  # the directory is gone: what is written here is lost
+            self.give_up(failure)
             raise
 
     def adopt(self, closed: list[ClosedSegment]) -> None:
@@ -498,8 +502,9 @@ class Log:
                 files.append(self.disk.open(f"{self.directory}/{METADATA_FILE}"))
             except FileNotFoundError:
                 where = f"{self.disk.root}/{self.directory}/{METADATA_FILE}"
-                self.chores.failure = FileLost(f"{where} is gone: somebody else has removed it")
-                raise self.chores.failure from None
+                lost = FileLost(f"{where} is gone: somebody else has removed it")
+                self.give_up(lost)
+                raise lost from None
             self.metadata_unsynced = False
         self._unsynced.clear()
         self._round_ceiling = NEVER

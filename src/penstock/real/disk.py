@@ -264,8 +264,15 @@ def _holds(path: str, data: bytes) -> bool:
 
 
 def _each(works: Sequence[Callable[[], None]]) -> None:
+    """A file that is lost says nothing about the others: their work is done all the same."""
+    lost: FileLost | None = None
     for work in works:
-        work()
+        try:
+            work()
+        except FileLost as failure:
+            lost = failure
+    if lost is not None:
+        raise lost
 
 
 class RealDisk:
@@ -346,6 +353,7 @@ class RealDisk:
             if failure is not None:
                 failures.append(failure)
             if left == 0:
+                failures.sort(key=lambda each: isinstance(each, FileLost))
                 done(failures[0] if failures else None)
 
         for share in shares:
