@@ -45,6 +45,7 @@ typedef struct {
     void *_private;
 } rd_kafka_message_t;
 
+enum { LOADING = 14, NOT_COORDINATOR = 16 };
 enum { PRODUCER = 0, CONSUMER = 1, MSG_F_COPY = 2, QUEUE_FULL = -184 };
 enum { BATCH = 1000, FLUSH_MS_MAX = 60000, SILENT_SECONDS_MAX = 30, CLIENTS_MAX = 64 };
 
@@ -281,6 +282,11 @@ static void check(const char *what, rd_kafka_error_t *error) {
     if (error) die("%s: %s", what, rd.error_string(error));
 }
 
+static void sleep_s(double seconds) {
+    struct timespec t = {seconds, (seconds - (time_t)seconds) * 1e9};
+    nanosleep(&t, NULL);
+}
+
 static void *commit_for_long(void *number) {
     char group[128];
     snprintf(group, sizeof group, "%s-%d", option.topic, (int)(intptr_t)number);
@@ -293,6 +299,10 @@ static void *commit_for_long(void *number) {
     for (int64_t offset = 0; !stopping; offset++) {
         for (int i = 0; i < option.partitions; i++) placed[i]->offset = offset;
         int failure = rd.commit(client, offsets, 0);
+        if (failure >= LOADING && failure <= NOT_COORDINATOR && !measuring) {
+            sleep_s(0.05); /* its topic has just been made */
+            continue;
+        }
         if (failure) die("commit: %s", rd.err2str(failure));
         if (measuring) done_count++;
     }
@@ -318,11 +328,6 @@ static void *transact_for_long(void *number) {
         if (measuring) done_count++;
     }
     return NULL;
-}
-
-static void sleep_s(double seconds) {
-    struct timespec t = {seconds, (seconds - (time_t)seconds) * 1e9};
-    nanosleep(&t, NULL);
 }
 
 static void run_side_by_side(const char *mode, void *(*work)(void *)) {
