@@ -5,17 +5,12 @@ from typing import Any
 
 from penstock.model import TopicPartition
 from penstock.testing.sim.client import INIT_PRODUCER_ID, PRODUCE
-from penstock.testing.sim.group_member import CONSUMER_HEARTBEAT, OFFSET_COMMIT, Owners
+from penstock.testing.sim.group_member import CONSUMER_HEARTBEAT
+from penstock.testing.sim.group_offsets import OFFSET_COMMIT
 from penstock.testing.sim.script import Ask, Script, ScriptedClient
-from penstock.testing.sim.transactional import (
-    NOBODY,
-    Grants,
-    Identity,
-    Member,
-    Speaker,
-    error_codes,
-)
+from penstock.testing.sim.transactional import Member, error_codes
 from penstock.testing.sim.world import Simulation
+from penstock.testing.sim.zombies import NOBODY, Grants, Identity, Owners, Speaker
 from penstock.wire.messages import k27_write_txn_markers
 
 DELAY_MS_MAX = 1_500.0
@@ -60,6 +55,8 @@ class Echo(ScriptedClient):
             self._initialized(response, accepted and over)
         elif accepted and over and ask.key != WRITE_TXN_MARKERS:
             courier.grants.accepted(speaker, f"a late request (key {ask.key})")
+        elif over and not accepted:
+            courier.refused += 1
         if others and accepted:
             courier.owners.accepted(group, f"a late {self._who}", others)
 
@@ -91,6 +88,7 @@ class Courier:
         self.owners = owners
         self.quiet = False
         self.coordinator_epoch: Callable[[str], int] = lambda _name: 0
+        self.refused = 0  # requests of producers whose time was over
         self.echoes: list[Echo] = []
         self._count = 0
         self._held: list[tuple[Ask, str]] = []

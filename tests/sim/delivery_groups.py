@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from delivery_clients import Actor, Committer, Run, Worker
+from delivery_actors import Actor, Run
+from delivery_clients import Committer, Worker
 
 from penstock.model import TopicPartition
 from penstock.testing.sim.script import Ask, Script

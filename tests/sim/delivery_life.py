@@ -1,21 +1,15 @@
 """Groups, offsets and transactions over a node that dies: one story from one seed, and its end."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
+from delivery_actors import BILLS, ORDERS, PARTITIONS, PLACES, Actor, Run, Transactor
 from delivery_clients import (
     BILLING,
-    BILLS,
-    ORDERS,
-    PARTITIONS,
-    PLACES,
     Committer,
     Feeder,
     Join,
     LastReader,
     Reader,
-    Run,
-    Transactor,
     Watcher,
     Worker,
 )
@@ -34,8 +28,8 @@ from penstock.model import TRANSACTION_STATE_TOPIC
 from penstock.node import Node
 from penstock.testing.history import Isolation, Pipeline, Report, check
 from penstock.testing.sim.client import Ledger, SimAdmin
-from penstock.testing.sim.group_member import ClassicMembership, ConsumerMembership
-from penstock.testing.sim.script import ScriptedClient
+from penstock.testing.sim.group_member import ClassicMembership, ConsumerMembership, Membership
+from penstock.testing.sim.script import ScriptedClient, TopicFacts
 from penstock.testing.sim.world import Simulation, SimWorld, Stuck, WorldDisk
 
 ADDRESS = ("node", 9092)
@@ -53,12 +47,12 @@ READS = {BILLING: ORDERS, AUDIT: BILLS, LONERS: BILLS}
 class Role:
     """A place that one client after another takes."""
 
-    def __init__(self, make: Callable[[int], ScriptedClient]) -> None:
+    def __init__(self, make: Callable[[int], Actor]) -> None:
         self._make = make
-        self.clients: list[ScriptedClient] = []
+        self.clients: list[Actor] = []
 
     @property
-    def current(self) -> ScriptedClient:
+    def current(self) -> Actor:
         return self.clients[-1]
 
     def begin(self) -> None:
@@ -81,6 +75,8 @@ class DeliveryLife:
         self.world: SimWorld
         self.node: Node
         self.ready = self.stopped = False
+        self.deaths = 0
+        self.report: Report
         self.patience = Patience()
         pick = self.chance.choice
         self.shared = Run(
@@ -157,7 +153,7 @@ class DeliveryLife:
         instance_id = name if chance.random() < 0.3 else None
         rebalance_ms = chance.choice((150, 500))
 
-        def join(client: ScriptedClient, topics: Mapping[str, Any]) -> Any:
+        def join(client: ScriptedClient, topics: Mapping[str, TopicFacts]) -> Membership:
             protocol = chance.choice(("classic", "consumer")) if kind == "mixed" else kind
             if protocol == "classic":
                 return ClassicMembership(
@@ -224,6 +220,7 @@ class DeliveryLife:
         if self.ready and self.chance.random() < 0.7:
             self._wait_for_a_bad_moment()
         self.simulation.note("die\n")
+        self.deaths += 1
         self.world.kill()
         if self.power and self.chance.random() < 0.8:
             self.disks = self.world.disks_after_power_loss()
@@ -268,18 +265,24 @@ class DeliveryLife:
         """Most die before another takes their place; that may be much later."""
         client = role.current
         self.simulation.note(f"begin anew {client.name}\n")
-        if client.dead:
+        if client.finished:
             role.begin()
             return
-        if self.chance.random() < 0.7 or not isinstance(client, Transactor):
-            self.shared.courier.died(client, client.die())
-            if self.chance.random() < 0.3:
-                return
+        match self.chance.choices(("dies", "retires", "is taken for dead"), (70, 15, 15))[0]:
+            case "dies":
+                self.shared.courier.died(client, client.die())
+                if self.chance.random() < 0.3:
+                    return
+            case "retires":
+                client.retiring = True
+                return  # nothing guards the commits of one without a group from its successor's
+            case _ if not isinstance(client, Transactor):
+                return  # two of them would be one too many for good
         role.begin()
 
     # -- the whole story
 
-    def run(self) -> Report:
+    def run(self) -> None:
         self.start()
         self.admin.start()
         for role in self.roles:
@@ -293,14 +296,16 @@ class DeliveryLife:
             if self.chance.random() < 0.8:  # else it may die again before it is ready
                 self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
         self.live()
-        return self._finish()
+        self._finish()
+        self.report = self._judge()
 
-    def _finish(self) -> Report:
+    def _finish(self) -> None:
         """No more trouble: all work is done, everybody has a share, and nothing is left open."""
         shared = self.shared
         shared.calm = True
         shared.courier.hush()
         self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
+        self.simulation.run_until(self._have_retired, FINISH_MS_MAX)
         for role in self.roles:
             # What a feeder has left open when it died has to end without it.
             if role.current.finished and not isinstance(role.current, Feeder):
@@ -319,9 +324,11 @@ class DeliveryLife:
         self.simulation.run_for(1_000)
         judge_stability(self.broker)
         judge_leftovers(self.broker)
-        return self._judge()
 
-    def _everybody(self) -> list[ScriptedClient]:
+    def _have_retired(self) -> bool:
+        return all(each.finished for each in self._everybody() if each.retiring)
+
+    def _everybody(self) -> list[Actor]:
         return [client for role in self.roles for client in role.clients]
 
     def _members(self, group: str) -> list[Worker | Committer]:
@@ -381,7 +388,7 @@ class DeliveryLife:
             raise
         self._calm_down()
 
-    def _let_finish(self, clients: "list[Any]") -> None:
+    def _let_finish(self, clients: Sequence[ScriptedClient]) -> None:
         for client in clients:
             client.start()
         self.simulation.run_until(lambda: all(each.finished for each in clients), SETTLE_MS_MAX)

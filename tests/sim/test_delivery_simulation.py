@@ -4,17 +4,23 @@ PENSTOCK_SIM_RUNS says how many of each kind.
 """
 
 import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from delivery_life import DeliveryLife
+
+from penstock.testing.history import Ending
 
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "15"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
 
 
-def live_and_judge(seed: int, durability: str, *, power: bool) -> str:
-    """Run one simulation; its trace. A failure names the seed that repeats it."""
+def live_and_judge(seed: int, durability: str, *, power: bool) -> DeliveryLife:
+    """Run one simulation to its end. A failure names the seed that repeats it."""
     life = DeliveryLife(seed, durability, power=power)
     try:
         life.run()
@@ -22,14 +28,50 @@ def live_and_judge(seed: int, durability: str, *, power: bool) -> str:
         problem.add_note(f"seed {seed}, log.durability={durability}, power loss: {power}")
         problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
         raise
-    return life.simulation.trace
+    return life
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_deliveries_survive_every_loss_of_power_once_they_are_synced(seed: int) -> None:
+def test_what_was_delivered_and_synced_survives_every_loss_of_power(seed: int) -> None:
     live_and_judge(seed, "fsync", power=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_deliveries_survive_a_killed_process_from_the_page_cache(seed: int) -> None:
+def test_a_killed_process_takes_back_nothing_that_was_delivered(seed: int) -> None:
     live_and_judge(seed, "page-cache", power=False)
+
+
+def test_the_simulations_do_what_they_are_about() -> None:
+    """Commits, aborts, answers that never came, zombies: a quiet life proves nothing."""
+    endings: Counter[Ending] = Counter()
+    refused = deaths = 0
+    for seed in (101, 102, 103):
+        life = live_and_judge(seed, "fsync", power=True)
+        endings.update(life.report.endings)
+        refused += life.shared.courier.refused
+        deaths += life.deaths
+    assert endings[Ending.COMMITTED] > 30
+    assert endings[Ending.ABORTED] > 10
+    assert endings[Ending.UNKNOWN] > 0
+    assert refused > 0, "no zombie came"
+    assert deaths >= 6
+
+
+def test_a_seed_gives_the_same_trace_under_another_hash_seed() -> None:
+    kinds = (("fsync", True), ("page-cache", False))
+    here = [live_and_judge(1, kind, power=power).simulation.trace for kind, power in kinds]
+    script = (
+        "from test_delivery_simulation import live_and_judge\n"
+        f"for kind, power in {kinds}:\n"
+        "    print(live_and_judge(1, kind, power=power).simulation.trace)\n"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert there.stdout.split() == here

@@ -7,15 +7,13 @@ and finishes that, so that what is taken from it is given up at once.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from struct import pack
-from typing import NamedTuple
 
 from penstock.model import TopicPartition, id_to_text
 from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
 from penstock.testing.sim.transactional import Member
+from penstock.testing.sim.zombies import Claim, Owners
 from penstock.wire.codec import write
 from penstock.wire.messages import (
-    k08_offset_commit,
-    k09_offset_fetch,
     k11_join_group,
     k12_heartbeat,
     k13_leave_group,
@@ -24,53 +22,17 @@ from penstock.wire.messages import (
 )
 from penstock.wire.records import consumer_protocol
 
-OFFSET_COMMIT, OFFSET_FETCH, JOIN, HEARTBEAT, LEAVE, SYNC, CONSUMER_HEARTBEAT = (
-    *(8, 9, 11, 12, 13, 14),
-    68,
-)
+JOIN, HEARTBEAT, LEAVE, SYNC, CONSUMER_HEARTBEAT = 11, 12, 13, 14, 68
 PASSING = (14, 15, 16)
 ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, UNKNOWN_MEMBER, REBALANCING = 22, 23, 25, 27
 GROUP_NOT_FOUND, MEMBER_ID_REQUIRED, FENCED_INSTANCE = 69, 79, 82
-UNSTABLE_OFFSET, FENCED_MEMBER, UNRELEASED_INSTANCE, STALE_MEMBER = 88, 110, 111, 113
+FENCED_MEMBER, UNRELEASED_INSTANCE, STALE_MEMBER = 110, 111, 113
 PROTOCOL = "range"
 JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 
 
 class Dismissed(Exception):
     """Another has taken its place: the same instance id, started anew."""
-
-
-class Claim(NamedTuple):
-    """Somebody asked, and was told that a partition is its own."""
-
-    who: str
-    asked_ms: float
-    told_ms: float
-
-
-class Owners:
-    """Who has which partition of each group, as members were told; and whose commits were taken
-    although another had been told that the partition is its own."""
-
-    def __init__(self) -> None:
-        self.violations: list[str] = []
-        # None where two answers crossed: nobody outside can tell which is the later one.
-        self._owners: dict[tuple[str, TopicPartition], Claim | None] = {}
-
-    def told(self, group: str, places: Sequence[TopicPartition], claim: Claim) -> None:
-        for place in places:
-            before = self._owners.get((group, place))
-            crossed = before is not None and claim.asked_ms <= before.told_ms
-            crossed = crossed and before is not None and before.who != claim.who
-            self._owners[group, place] = None if crossed else claim
-
-    def others(self, group: str, places: Sequence[TopicPartition], who: str) -> list[str]:
-        """Those to whom some of these belong by now."""
-        found = [self._owners.get((group, place)) for place in places]
-        return [each.who for each in found if each is not None and each.who != who]
-
-    def accepted(self, group: str, who: str, others: Sequence[str]) -> None:
-        self.violations.append(f"a commit of {who} in {group} was taken, not of {others}")
 
 
 class Membership(ABC):
@@ -369,70 +331,3 @@ def _assignment(share: Mapping[str, list[int]]) -> bytes:
         ]
     )
     return pack(">h", 0) + write(assignment, 0)
-
-
-# -- offsets
-
-
-def offset_commit(
-    version: int,
-    group: str,
-    offsets: Mapping[TopicPartition, int],
-    topics: Mapping[str, TopicFacts],
-    member: Member,
-) -> Ask:
-    """OffsetCommit; all its codes are in `transactional.error_codes`."""
-    wanted: dict[str, k08_offset_commit.OffsetCommitRequestTopic] = {}
-    for place, offset in offsets.items():
-        topic = wanted.setdefault(
-            place.topic,
-            k08_offset_commit.OffsetCommitRequestTopic(
-                name=place.topic, topic_id=topics[place.topic].topic_id
-            ),
-        )
-        topic.partitions.append(
-            k08_offset_commit.OffsetCommitRequestPartition(
-                partition_index=place.partition, committed_offset=offset
-            )
-        )
-    message = k08_offset_commit.OffsetCommitRequest(
-        group_id=group,
-        generation_id_or_member_epoch=member.generation,
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        topics=list(wanted.values()),
-    )
-    return Ask(OFFSET_COMMIT, version, message, member)
-
-
-def fetch_offsets(
-    version: int, group: str, places: Sequence[TopicPartition], topics: Mapping[str, TopicFacts]
-) -> Script[dict[TopicPartition, int]]:
-    """What the group has committed, -1 for nothing; without the places of which that is not known
-    yet, because a transaction is open or nobody answered. From version 8 on."""
-    wanted: dict[str, k09_offset_fetch.OffsetFetchRequestTopics] = {}
-    for place in places:
-        topic = wanted.setdefault(
-            place.topic,
-            k09_offset_fetch.OffsetFetchRequestTopics(
-                name=place.topic, topic_id=topics[place.topic].topic_id
-            ),
-        )
-        topic.partition_indexes.append(place.partition)
-    asked = k09_offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=list(wanted.values()))
-    message = k09_offset_fetch.OffsetFetchRequest(groups=[asked], require_stable=True)
-    response = yield Ask(OFFSET_FETCH, version, message)
-    found: dict[TopicPartition, int] = {}
-    if response is None:
-        return found
-    answer = response.groups[0]
-    assert answer.error_code in (0, *PASSING), f"offsets of {group}: error {answer.error_code}"
-    names = {facts.topic_id: name for name, facts in topics.items()}
-    for each in answer.topics:
-        for partition in each.partitions:
-            if partition.error_code:
-                assert partition.error_code == UNSTABLE_OFFSET, f"error {partition.error_code}"
-                continue
-            place = TopicPartition(each.name or names[each.topic_id], partition.partition_index)
-            found[place] = partition.committed_offset
-    return found

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from penstock.model import TopicPartition
 from penstock.testing.sim.client import DUPLICATE_SEQUENCE, INIT_PRODUCER_ID, PRODUCE
 from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
+from penstock.testing.sim.zombies import NOBODY, Grants, Identity, Speaker
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import (
     k00_produce,
@@ -35,14 +36,6 @@ EXPECTED = (INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING, FENCED, ABORTABLE, *G
 MEMBERS_FROM = 3  # TxnOffsetCommit names the member that commits
 
 
-class Identity(NamedTuple):
-    producer_id: int
-    epoch: int
-
-
-NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-
-
 class Refused(Exception):
     """`certain`: no attempt of it can have had an effect. `abortable`: the producer may go on after
     an abort, else it needs another epoch."""
@@ -52,14 +45,6 @@ class Refused(Exception):
         self.code = code
         self.certain = certain
         self.abortable = code == ABORTABLE or code in GENERATION_GONE
-
-
-class Speaker(NamedTuple):
-    """Who asks: a producer of this name, as it believed itself to be."""
-
-    transactional_id: str
-    identity: Identity
-    new_protocol: bool
 
 
 class Versions(NamedTuple):
@@ -90,31 +75,6 @@ class Versions(NamedTuple):
             pick((3, 4)),
             pick((0, 1, 2, 3, 4)),
         )
-
-
-class Grants:
-    """Who the producer of each transactional id is, as far as clients were told; and who was
-    answered although another had been told so before it asked."""
-
-    def __init__(self) -> None:
-        self.violations: list[str] = []
-        self._latest: dict[str, Identity] = {}
-
-    def granted(self, name: str, identity: Identity) -> None:
-        """InitProducerId said so."""
-        self._latest[name] = max(identity, self.latest(name))
-
-    def latest(self, name: str) -> Identity:
-        return self._latest.get(name, NOBODY)
-
-    def is_over(self, speaker: Speaker) -> bool:
-        """Somebody was told since to be the producer: it may be itself, with another epoch."""
-        return speaker.identity < self.latest(speaker.transactional_id)
-
-    def accepted(self, speaker: Speaker, what: str) -> None:
-        """It was answered well, though it was over when it asked."""
-        name, identity, _ = speaker
-        self.violations.append(f"{what} of {name} {identity} was accepted from a zombie")
 
 
 class Member(NamedTuple):
