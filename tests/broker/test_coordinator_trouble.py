@@ -28,6 +28,7 @@ def from_the_future(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def spoil() -> None:
         monkeypatch.setattr(batches, "write_record", spoilt)
+        monkeypatch.setattr(batches, "write_quickly", lambda _records: None)
 
     def spoilt(key: object, _value: object) -> tuple[bytes, bytes]:
         return write_coordinator_key(key), FROM_THE_FUTURE

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from penstock.coordinator.batches import (
     decode,
     encode,
+    encode_plainly,
     read_plainly,
-    value_version,
-    write_record,
 )
-from penstock.coordinator.offset_batches import Pair, read_quickly
+from penstock.coordinator.offset_batches import Pair, read_quickly, write_quickly
 from penstock.coordinator.records import Pending, Record
 from penstock.wire import batch as batches
 from penstock.wire.compression import decompress
@@ -164,18 +163,40 @@ def test_a_batch_of_a_transaction_holds_pending_records() -> None:
 
 
 @given(
-    st.builds(OffsetCommitKey, group=NAMES, topic=NAMES, partition=INT32),
-    st.builds(
-        OffsetCommitValue,
-        offset=INT64,
-        leader_epoch=INT32,
-        metadata=METADATA,
-        commit_timestamp=INT64,
-        topic_id=st.one_of(st.just(bytes(16)), st.binary(min_size=16, max_size=16)),
-    ),
+    st.lists(
+        st.builds(
+            Record,
+            st.builds(OffsetCommitKey, group=NAMES, topic=NAMES, partition=INT32),
+            st.builds(
+                OffsetCommitValue,
+                offset=INT64,
+                leader_epoch=INT32,
+                commit_timestamp=INT64,
+                topic_id=st.one_of(st.just(bytes(16)), st.binary(min_size=16, max_size=16)),
+            ),
+        ),
+        max_size=70,
+    )
 )
 def test_offsets_are_written_by_hand_as_the_general_codec_writes_them(
-    key: OffsetCommitKey, value: OffsetCommitValue
+    records: list[Record],
 ) -> None:
-    expected = (write_coordinator_key(key), write_coordinator_value(value, value_version(value)))
-    assert write_record(key, value) == expected
+    assert write_quickly(records) == encode_plainly(records)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        OffsetCommitValue(metadata="why"),
+        OffsetCommitValue(expire_timestamp=5),
+        None,
+        LegacyOffsetCommitValue(),
+    ],
+)
+def test_what_is_no_plain_offset_is_left_to_the_general_codec(value: object) -> None:
+    assert write_quickly([Record(OffsetCommitKey(group="g", topic="t"), value)]) is None
+
+
+def test_a_commit_of_a_very_long_name_is_left_to_the_general_codec() -> None:
+    long = Record(OffsetCommitKey(group="g" * 1_000, topic="t"), OffsetCommitValue())
+    assert write_quickly([long]) is None

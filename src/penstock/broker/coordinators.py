@@ -29,12 +29,14 @@ from penstock.errors import (
 )
 from penstock.machine.runtime import Runtime
 from penstock.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from penstock.wire.messages.k11_join_group import JoinGroupRequest
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.records.coordinator import GROUP_RECORDS, TRANSACTION_RECORDS
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ log = logging.getLogger("penstock.coordinators")
 
 CREATE_TOPICS_VERSION = 7
 CREATE_TIMEOUT_MS = 30_000
+# Those who join get a member id, which is made of chance.
+NEED_CHANCE = (JoinGroupRequest, ConsumerGroupHeartbeatRequest)
+NO_CHANCE = bytes(16)
 
 AnyRuntime = Runtime[GroupCoordinator] | Runtime[TransactionCoordinator]
 Made = Callable[[KafkaError | None], None]
@@ -176,7 +181,7 @@ class Coordinators:
             request.api_version,
             request.client_id or "",
             f"/{request.connection.peer.address[0]}",  # as Java prints an address
-            self._broker.world.entropy.uuid(),
+            self._broker.world.entropy.uuid() if type(message) in NEED_CHANCE else NO_CHANCE,
         )
 
     def ask_group(

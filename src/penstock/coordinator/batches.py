@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from penstock.coordinator.offset_batches import NO_EXPIRY, Pair, read_quickly, write_quickly
 from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire import batch as batches
 from penstock.wire.batch import (
     CODEC_MASK,
@@ -15,7 +16,7 @@ from penstock.wire.batch import (
     LENGTH_OVERHEAD,
     TRANSACTIONAL,
 )
-from penstock.wire.compression import decompress
+from penstock.wire.compression import compress, decompress
 from penstock.wire.primitives import Buffer, UnknownRecord
 from penstock.wire.records import group, transaction
 from penstock.wire.records.coordinator import (
@@ -34,6 +35,7 @@ _VERSIONS: dict[type, int] = {
     transaction.TransactionLogValue: 1,
 }
 _OFFSET_WITH_EXPIRY = 1
+_NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
 def value_version(value: object) -> int:
@@ -45,28 +47,34 @@ def value_version(value: object) -> int:
 
 def encode(records: Sequence[Record | Pending], now_ms: int, compression: int = 0) -> bytes:
     """One batch. Pending records are all of one producer."""
+    body = write_quickly(records)
+    if body is None:
+        body = encode_plainly(records)
+    attributes, producer = compression, _NOBODY
     first = records[0]
-    written = [
-        batches.Record(number, now_ms, *write_record(record.key, record.value))
-        for number, record in enumerate(records)
-    ]
     if isinstance(first, Pending):
-        return batches.build_batch(
-            written,
-            compression=compression,
-            producer_id=first.producer_id,
-            producer_epoch=first.producer_epoch,
-            transactional=True,
-        )
-    return batches.build_batch(written, compression=compression)
+        attributes |= TRANSACTIONAL
+        producer = (first.producer_id, first.producer_epoch, NO_SEQUENCE)
+    return batches.seal_batch(
+        compress(compression, body),
+        attributes,
+        len(records),
+        last_delta=len(records) - 1,
+        times_ms=(now_ms, now_ms),
+        producer=producer,
+    )
+
+
+def encode_plainly(records: Sequence[Record | Pending]) -> bytes:
+    """The records of a batch, all of one moment, by the general codec."""
+    body = bytearray()
+    for number, record in enumerate(records):
+        batches.write_record(body, 0, number, *write_record(record.key, record.value))
+    return bytes(body)
 
 
 def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None]:
     """A key and its value as they are stored."""
-    if type(key) is group.OffsetCommitKey and type(value) is group.OffsetCommitValue:
-        quickly = write_quickly(key, value)
-        if quickly is not None:
-            return quickly
     return write_coordinator_key(key), (
         None if value is None else write_coordinator_value(value, value_version(value))
     )

@@ -8,9 +8,12 @@ whole, and so are the words for what is wrong with it. A property test proves bo
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from penstock.coordinator.records import Pending, Record
+from penstock.wire.batch import SMALL_VARINTS, write_varint
 from penstock.wire.primitives import ZERO_UUID, UnknownRecord
 from penstock.wire.records.coordinator import (
     GROUP_RECORDS,
@@ -35,6 +38,11 @@ _VALUE_3: Final = struct.Struct(">hqihq")
 _VALUE_4: Final = struct.Struct(">hqiBqB")
 _VALUE_4_WITH_ID: Final = struct.Struct(">hqiBqBBB16s")
 _TOPIC_ID_TAG: Final = (1, 0, 16)
+# What follows a record's group and topic: the partition, the length of the value, and the value up
+# to the time of the commit. Before them: attributes, and the time since the first record.
+_REST: Final = struct.Struct(">iBhqiBq")
+_NO_TIME_SINCE: Final = bytes(2)
+_REST_BYTES: Final = len(_NO_TIME_SINCE) + 1 + _REST.size  # with a record's number below 64
 
 
 def read_quickly(data: bytes, count: int) -> list[Pair] | None:
@@ -155,23 +163,61 @@ def _read_value(key: OffsetCommitKey, data: bytes, start: int, end: int) -> obje
     return value
 
 
-def write_quickly(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes, bytes] | None:
-    """An offset's key and value as the general codec writes them, the value in version 4; None if
-    it has to be written the long way."""
-    if value.metadata or value.expire_timestamp != NO_EXPIRY:
+def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
+    """The records of a batch as the general codec writes them, values in version 4; None if they
+    have to be written the long way. All are of one moment, and numbered from zero.
+
+    Hot path: a consumer commits a record per partition.
+    """
+    if len(records) > len(SMALL_VARINTS):
         return None
-    written_key = _key_prefix(key.group, key.topic) + _PARTITION.pack(key.partition)
-    offset, epoch, committed_ms = value.offset, value.leader_epoch, value.commit_timestamp
-    if value.topic_id == ZERO_UUID:
-        return written_key, _VALUE_4.pack(4, offset, epoch, 1, committed_ms, 0)
-    return written_key, _VALUE_4_WITH_ID.pack(
-        4, offset, epoch, 1, committed_ms, *_TOPIC_ID_TAG, value.topic_id
-    )
+    parts: list[bytes] = []
+    pack = _REST.pack
+    for number, record in enumerate(records):
+        key, value = record.key, record.value
+        if type(key) is not OffsetCommitKey or type(value) is not OffsetCommitValue:
+            return None
+        if value.metadata or value.expire_timestamp != NO_EXPIRY:
+            return None
+        head = _key_head(key.group, key.topic)
+        value_size, tail = _value_tail(value.topic_id)
+        size = len(head) + len(tail) + (_REST_BYTES if number < 64 else _REST_BYTES + 1)
+        if size >= len(SMALL_VARINTS):
+            return None
+        parts += (
+            SMALL_VARINTS[size],
+            _NO_TIME_SINCE,
+            SMALL_VARINTS[number],
+            head,
+            pack(
+                key.partition,
+                value_size,
+                4,
+                value.offset,
+                value.leader_epoch,
+                1,
+                value.commit_timestamp,
+            ),
+            tail,
+        )
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=NAMES_MAX)
-def _key_prefix(group: str, topic: str) -> bytes:
-    return write_coordinator_key(OffsetCommitKey(group=group, topic=topic))[: -_PARTITION.size]
+def _value_tail(topic_id: bytes) -> tuple[int, bytes]:
+    """The length of a value, as it is written, and what follows the time of the commit."""
+    if topic_id == ZERO_UUID:
+        return _VALUE_4.size << 1, bytes(2)
+    return _VALUE_4_WITH_ID.size << 1, bytes(_TOPIC_ID_TAG) + topic_id + bytes(1)
+
+
+@lru_cache(maxsize=NAMES_MAX)
+def _key_head(group: str, topic: str) -> bytes:
+    """The length of an offset's key, and the key but for the partition at its end."""
+    key = write_coordinator_key(OffsetCommitKey(group=group, topic=topic))
+    out = bytearray()
+    write_varint(out, len(key))
+    return bytes(out + key[: -_PARTITION.size])
 
 
 def _read_other(raw_key: bytes, raw_value: bytes | None, pairs: list[Pair]) -> None:

@@ -1,11 +1,14 @@
 """Which partition of an internal topic is responsible for a group or a transactional id."""
 
 import struct
+from functools import lru_cache
 from operator import mul
 from typing import Final
 
 _SIGN: Final = 0x80000000
 _BITS: Final = 0xFFFFFFFF
+_NAMES_MAX: Final = 4096
+_REMEMBERED: Final = 255  # longer names are nobody's habit, and would fill the memory
 # Names are as long as a request allows and anybody may ask, so long ones are taken in parts.
 _PART: Final = 2048
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_PART + 1)]
@@ -46,5 +49,11 @@ def _units_hash(text: str) -> int:
 
 def partition_for(name: str, partitions: int) -> int:
     """As Kafka's clients and tools find it; the one number without a positive twin counts as 0."""
-    hashed = java_hash(name)
+    hashed = java_hash(name) if len(name) > _REMEMBERED else _remembered_hash(name)
     return (0 if hashed == -_SIGN else abs(hashed)) % partitions
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def _remembered_hash(name: str) -> int:
+    """Every request of a member asks for the same few names."""
+    return java_hash(name)

@@ -58,6 +58,8 @@ CONTROL = 0x20
 _REFUSED = CONTROL | APPEND_TIME
 
 _MAX_TIMESTAMP_POSITION = 35
+_CHECKED = struct.Struct(">bI")  # magic and checksum
+_SEALED = struct.Struct(">hiqqqhii")  # what the checksum covers of the header
 _CONTROL_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 ABORT_MARKER, COMMIT_MARKER = 0, 1
@@ -353,9 +355,9 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + size], position + size
 
 
-def _write_varint(out: bytearray, value: int) -> None:
+def write_varint(out: bytearray, value: int) -> None:
     if 0 <= value < _SMALL:
-        out += _SMALL_VARINTS[value]  # nearly all lengths and deltas; a call costs more than this
+        out += SMALL_VARINTS[value]  # nearly all lengths and deltas; a call costs more than this
         return
     value = ((value << 1) ^ (value >> 63)) & _LONG_MASK
     while value > 0x7F:
@@ -369,15 +371,37 @@ def _small_varint(value: int) -> bytes:
 
 
 _SMALL = 1024
-_SMALL_VARINTS = tuple(_small_varint(value) for value in range(_SMALL))
+SMALL_VARINTS = tuple(_small_varint(value) for value in range(_SMALL))
 
 
 def _write_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out.append(1)  # zigzag of -1
         return
-    _write_varint(out, len(value))
+    write_varint(out, len(value))
     out += value
+
+
+def write_record(
+    body: bytearray,
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> None:
+    """One record at the end of a batch's body."""
+    one = bytearray(1)
+    write_varint(one, timestamp_delta)
+    write_varint(one, offset_delta)
+    _write_bytes(one, key)
+    _write_bytes(one, value)
+    write_varint(one, len(headers))
+    for name, content in headers:
+        _write_bytes(one, name.encode())
+        _write_bytes(one, content)
+    write_varint(body, len(one))
+    body += one
 
 
 def build_batch(
@@ -401,41 +425,56 @@ def build_batch(
     body = bytearray()
     max_timestamp = NO_TIMESTAMP
     for record in listed:
-        one = bytearray(1)
-        _write_varint(one, record.timestamp - base_timestamp)
-        _write_varint(one, record.offset - base_offset)
-        _write_bytes(one, record.key)
-        _write_bytes(one, record.value)
-        _write_varint(one, len(record.headers))
-        for name, content in record.headers:
-            _write_bytes(one, name.encode())
-            _write_bytes(one, content)
-        _write_varint(body, len(one))
-        body += one
+        write_record(
+            body,
+            record.timestamp - base_timestamp,
+            record.offset - base_offset,
+            record.key,
+            record.value,
+            record.headers,
+        )
         max_timestamp = max(max_timestamp, record.timestamp)
-    data = compress(compression, body, level)
     attributes = compression | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0)
     if append_time_ms is not None:
         attributes |= APPEND_TIME
         max_timestamp = append_time_ms
-    delta = listed[-1].offset - base_offset if listed else -1
-    fields = struct.pack(
-        ">hiqqqhii",
+    return seal_batch(
+        compress(compression, body, level),
         attributes,
-        delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
         len(listed),
+        last_delta=listed[-1].offset - base_offset if listed else -1,
+        times_ms=(base_timestamp, max_timestamp),
+        producer=(producer_id, producer_epoch, base_sequence),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
     )
-    length = LENGTH_MIN + len(data)
+
+
+def seal_batch(
+    data: Buffer,
+    attributes: int,
+    count: int,
+    *,
+    last_delta: int,
+    times_ms: tuple[int, int],
+    producer: tuple[int, int, int] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE),
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The header and checksum before records that are already written, and compressed.
+
+    `times_ms` are those of the first record and of the newest; `producer` is id, epoch and the
+    sequence of the first record.
+    """
+    fields = _SEALED.pack(attributes, last_delta, *times_ms, *producer, count)
     checksum = crc32c(data, crc32c(fields))
-    return (
-        PREFIX.pack(base_offset, length, leader_epoch)
-        + struct.pack(">bI", MAGIC_2, checksum)
-        + (fields + data)
+    return b"".join(
+        (
+            PREFIX.pack(base_offset, LENGTH_MIN + len(data), leader_epoch),
+            _CHECKED.pack(MAGIC_2, checksum),
+            fields,
+            data,
+        )
     )
 
 

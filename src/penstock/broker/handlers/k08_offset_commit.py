@@ -42,23 +42,19 @@ def handle(
         if isinstance(result, KafkaError):
             for topic in known:
                 answers.refuse(topic, told_code(result))
+        elif not answers.response.topics:
+            request.reply(result)  # nothing was refused here
+            return
         else:
             for answer in result.topics:
                 answers.take(answer)
         request.reply(answers.response)
 
-    wanted = OffsetCommitRequest(
-        group_id=message.group_id,
-        generation_id_or_member_epoch=message.generation_id_or_member_epoch,
-        member_id=message.member_id,
-        group_instance_id=message.group_instance_id,
-        retention_time_ms=message.retention_time_ms,
-        topics=known,
-    )
+    message.topics = known
     coordinators = broker.coordinators
     try:
         coordinators.group_runtime(message.group_id).submit(
-            coordinators.call(request, wanted), done
+            coordinators.call(request, message), done
         )
     except KafkaError as error:
         done(error)
@@ -72,19 +68,19 @@ def _known(
     image = broker.image
     name = image.topic_names.get(asked.topic_id, "") if by_id else asked.name
     topic = image.topics.get(name)
-    known = OffsetCommitRequestTopic(name=name, topic_id=asked.topic_id)
+    asked.name = name
     if topic is None:
-        known.partitions = asked.partitions
-        answers.refuse(known, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
+        answers.refuse(asked, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
         return OffsetCommitRequestTopic()
-    known.topic_id = topic.topic_id
-    unknown = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id)
-    for each in asked.partitions:
-        place = known if each.partition_index in topic.partitions else unknown
-        place.partitions.append(each)
-    if unknown.partitions:
-        answers.refuse(unknown, UnknownTopicOrPartition.code)
-    return known
+    asked.topic_id = topic.topic_id
+    partitions = topic.partitions
+    known = [each for each in asked.partitions if each.partition_index in partitions]
+    if len(known) < len(asked.partitions):
+        unknown = [each for each in asked.partitions if each.partition_index not in partitions]
+        refused = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=unknown)
+        answers.refuse(refused, UnknownTopicOrPartition.code)
+        asked.partitions = known
+    return asked
 
 
 class _Answers:

@@ -7,6 +7,7 @@ of whoever calls: here a topic is a name, and an id to tell it from the next one
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from penstock.coordinator.cluster import ClusterView
@@ -75,6 +76,7 @@ DEAD: Final = ClassicState.DEAD.value
 NO_RETENTION: Final = -1
 # From here on clients know that a group may not exist.
 GROUP_ID_NOT_FOUND_FROM: Final = 9
+PLACES_MAX: Final = 16_384
 LAST_OF_ONE_UNIT: Final = "\uffff"
 # Whoever commits in another state is refused, or not waited for.
 LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
@@ -151,12 +153,12 @@ class OffsetWork:
             # A record with a time of expiry is of a version that has no place for the id.
             topic_id = topic.topic_id if expires_ms == NO_EXPIRY else ZERO_ID
             for each in topic.partitions:
-                answer = OffsetCommitResponsePartition(partition_index=each.partition_index)
-                answers.partitions.append(answer)
-                if self._is_too_large(each.committed_metadata):
-                    answer.error_code = OffsetMetadataTooLarge.code
+                index = each.partition_index
+                if each.committed_metadata and self._is_too_large(each.committed_metadata):
+                    answers.partitions.append(_answer(index, OffsetMetadataTooLarge.code))
                     continue
-                key = _key(message.group_id, topic.name, each.partition_index)
+                answers.partitions.append(_answer(index, NONE))
+                key = _key(message.group_id, topic.name, index)
                 records.append(Record(key, _value(each, now_ms, topic_id, expires_ms)))
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
@@ -373,8 +375,18 @@ class OffsetWork:
         self._store.end(marker.producer_id, committed=marker.committed)
 
 
+# A member commits the same partitions again and again: what says nothing but where is made once,
+# and changed by nobody.
+
+
+@lru_cache(maxsize=PLACES_MAX)
 def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+
+
+@lru_cache(maxsize=PLACES_MAX)
+def _answer(partition: int, error_code: int) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
 
 
 def _value(
@@ -383,14 +395,14 @@ def _value(
     topic_id: bytes,
     expires_ms: int,
 ) -> OffsetCommitValue:
-    return OffsetCommitValue(
-        offset=committed.committed_offset,
-        leader_epoch=committed.committed_leader_epoch,
-        metadata=committed.committed_metadata or "",
-        commit_timestamp=now_ms,
-        expire_timestamp=expires_ms,
-        topic_id=topic_id,
-    )
+    value: OffsetCommitValue = object.__new__(OffsetCommitValue)  # half the cost of its __init__
+    value.offset = committed.committed_offset
+    value.leader_epoch = committed.committed_leader_epoch
+    value.metadata = committed.committed_metadata or ""
+    value.commit_timestamp = now_ms
+    value.expire_timestamp = expires_ms
+    value.topic_id = topic_id
+    return value
 
 
 def _still_there(group: Group | None, member_id: str) -> list[SetTimer]:
