@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run install test check bench compat sim reference clean
+.PHONY: run install spark demo test check bench compat sim reference clean
 
 # -- what a node needs, and nothing more
 
@@ -19,11 +19,21 @@ $(VENV)/.node: pyproject.toml constraints.txt
 run: install
 	@$(BIN)/penstock start --data ./data
 
+# -- what pipelines need besides: Spark, and a Java for machines that have none
+
+spark: $(VENV)/.spark
+
+$(VENV)/.spark: $(VENV)/.node
+	@echo "installing what pipelines on Spark need"
+	@$(INSTALL) --editable '.[spark,java]'
+	@$(BIN)/penstock spark warmup
+	@touch $@
+
 # -- what a developer needs besides
 
-$(VENV)/.dev: $(VENV)/.node
+$(VENV)/.dev: $(VENV)/.spark
 	@echo "installing the tools for development"
-	@$(INSTALL) --editable '.[dev]'
+	@$(INSTALL) --editable '.[dev,spark,java]'
 	@touch $@
 
 test: check

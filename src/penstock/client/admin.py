@@ -13,6 +13,7 @@ from penstock.client.connection import Connection
 from penstock.client.groups import Groups
 from penstock.client.offsets import ask_delete_records, ask_offsets
 from penstock.client.routing import Routes
+from penstock.client.security import Security
 from penstock.client.topics import ask_all_topics, ask_topics
 from penstock.client.transactions import Transactions
 from penstock.client.values import (
@@ -36,10 +37,17 @@ class Admin:
     """Close it, or use it in a `with`."""
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "penstock-admin", timeout_ms: int = 30_000
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "penstock-admin",
+        timeout_ms: int = 30_000,
+        security: Security | None = None,
     ) -> None:
         """`bootstrap` is `host:port,...`. Nothing is connected to before the first call."""
-        self._nodes = Nodes(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        self._nodes = Nodes(
+            bootstrap, client_id=client_id, timeout_ms=timeout_ms, security=security
+        )
         self._routes = Routes(self._nodes)
         self._timeout_ms = timeout_ms
         self.groups = Groups(self._routes)
@@ -58,6 +66,15 @@ class Admin:
 
     def close(self) -> None:
         self._nodes.close()
+
+    @property
+    def nodes(self) -> Nodes:
+        """For what stands beside it on the same connections: reading, writing, transactions."""
+        return self._nodes
+
+    @property
+    def routes(self) -> Routes:
+        return self._routes
 
     # -- cluster and topics
 

@@ -1,6 +1,7 @@
 """Connections to the nodes of a cluster, and who is who among them."""
 
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.connection import CannotReach, Connection, NotAuthenticated
+from penstock.client.security import Security
 from penstock.client.values import Broker
 from penstock.errors import BrokerNotAvailable
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -24,20 +25,33 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 
 
 class Nodes:
-    """Opens a connection when it is first needed, and keeps it while it works."""
+    """Opens a connection when it is first needed, and keeps it while it works.
 
-    def __init__(self, bootstrap: str, *, client_id: str, timeout_ms: int) -> None:
+    One whose authentication is about to end is replaced; what is under way on it is finished there.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "penstock",
+        timeout_ms: int = 30_000,
+        security: Security | None = None,
+    ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap)
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._security = security
         self._open: dict[tuple[str, int], Connection] = {}
+        self._expired: list[Connection] = []
         self._brokers: dict[int, Broker] = {}
         self._controller_id = -1
 
     def close(self) -> None:
-        for connection in self._open.values():
+        for connection in (*self._open.values(), *self._expired):
             connection.close()
         self._open.clear()
+        self._expired.clear()
 
     def any(self) -> Connection:
         """A node that answers, a known one first."""
@@ -46,6 +60,8 @@ class Nodes:
         for address in dict.fromkeys([*self._open, *self._bootstrap, *known]):
             try:
                 return self._connect(address)
+            except NotAuthenticated:
+                raise  # the others would refuse it too, and may lock the account
             except CannotReach as problem:
                 problems.append(str(problem))
         raise CannotReach("; ".join(problems))
@@ -87,8 +103,24 @@ class Nodes:
         return tuple(self._brokers[node_id] for node_id in sorted(self._brokers))
 
     def _connect(self, address: tuple[str, int]) -> Connection:
-        if address not in self._open or self._open[address].closed:
-            self._open[address] = Connection(
-                *address, client_id=self._client_id, timeout_ms=self._timeout_ms
-            )
+        known = self._open.get(address)
+        if known is not None and not known.closed and not known.expired:
+            return known
+        if known is not None:
+            self._retire(known)
+            del self._open[address]
+        self._open[address] = Connection(
+            *address,
+            client_id=self._client_id,
+            timeout_ms=self._timeout_ms,
+            security=self._security,
+        )
         return self._open[address]
+
+    def _retire(self, connection: Connection) -> None:
+        """Closed once nothing is under way on it."""
+        self._expired.append(connection)
+        for each in self._expired:
+            if not each.under_way:
+                each.close()
+        self._expired = [each for each in self._expired if not each.closed]
