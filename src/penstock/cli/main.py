@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.cli import config, consume, group, log, produce, start, topic, txn, version
+from penstock.cli import (
+    config,
+    consume,
+    group,
+    log,
+    produce,
+    spark,
+    start,
+    topic,
+    txn,
+    version,
+)
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -40,6 +51,7 @@ app.command("consume")(consume.consume)
 app.add_typer(group.app, name="group")
 app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
+app.add_typer(spark.app, name="spark")
 app.command("version")(version.version)
 
 

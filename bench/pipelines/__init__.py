@@ -1,0 +1,1 @@
+"""Pipelines on Spark beside the same jobs with nothing behind them: no broker, ready batches."""

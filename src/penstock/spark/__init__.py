@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: `session()`, and `format("penstock")` to read and to write."""

@@ -1,0 +1,114 @@
+"""The data source that Spark knows as "penstock"."""
+
+from pyspark.errors import PySparkNotImplementedError
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    SimpleDataSourceStreamReader,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.options.source import read_columns, read_source_options
+
+NAME = "penstock"
+
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(HEADER),
+}
+WRITTEN: dict[str, tuple[str, ...]] = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+}
+
+
+class PenstockSource(DataSource):
+    """Reads and writes topics of any Kafka-compatible cluster."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        columns = read_columns(OptionBag(self.options))
+        return StructType([StructField(name, TYPES[name]) for name in columns])
+
+    # -- reading
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        from penstock.spark.source.batch import PenstockReader
+
+        return PenstockReader(read_source_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
+        from penstock.spark.source.stream import PenstockStreamReader
+
+        options = read_source_options(self.options, streaming=True)
+        if options.low_latency:
+            # Spark's own way of being told that there is only the simple one.
+            raise PySparkNotImplementedError(
+                errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
+            )
+        return PenstockStreamReader(options)
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: ARG002
+        from penstock.spark.source.low_latency import PenstockSimpleReader
+
+        return PenstockSimpleReader(read_source_options(self.options, streaming=True))
+
+    # -- writing
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.options.sink import read_sink_options
+        from penstock.spark.sink.writer import PenstockBatchWriter
+
+        if overwrite:
+            raise BadOption('a topic is only appended to: use .mode("append")')
+        options = read_sink_options(self.options)
+        _check(schema, options.topic)
+        return PenstockBatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.spark.options.sink import read_sink_options
+        from penstock.spark.sink.writer import PenstockStreamWriter
+
+        if overwrite:
+            raise BadOption("a topic is only appended to: the output mode must be append")
+        options = read_sink_options(self.options)
+        _check(schema, options.topic)
+        return PenstockStreamWriter(options)
+
+
+def _check(schema: StructType, topic: str | None) -> None:
+    """Rows that cannot be written are refused before any of them is."""
+    from penstock.spark.sink.rows import check_columns
+
+    check_columns(schema.names, topic)
+    for field in schema.fields:
+        wanted, found = WRITTEN.get(field.name.lower()), field.dataType.simpleString()
+        if wanted is not None and found not in wanted:
+            raise BadOption(f"column {field.name} is {found}; the sink takes {' or '.join(wanted)}")

@@ -1,0 +1,98 @@
+"""The options of a write: topic and `kafka.*` as Spark's Kafka sink has them, and our own."""
+
+from collections.abc import Mapping
+
+from penstock.spark.options.client_keys import (
+    WRITER,
+    client_properties,
+    whole_property,
+    word_property,
+)
+from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.sink.decisions import BatchName
+from penstock.spark.sink.finishing import OnLost
+from penstock.spark.sink.settings import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    TRANSACTION_TIMEOUT_MS,
+    Delivery,
+    SinkOptions,
+)
+
+NAMES = (
+    "topic",
+    "checkpointLocation",
+    "includeHeaders",
+    "delivery.guarantee",
+    "sink.id",
+    "sink.tasks",
+    "new.checkpoint",
+    "on.lost",
+)
+# What `write_batch` says of a foreachBatch, which options cannot carry otherwise.
+BATCH_QUERY, BATCH_NUMBER = "penstock.batch.query", "penstock.batch.id"
+SPARKS_OWN = ("path", "__table", "queryname", "outputmode")
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+BATCH_BYTES = 1_000_000  # as large as a default broker takes, where Kafka's client has 16 KB
+
+
+def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """BadOption says which one is wrong and what it takes."""
+    bag = OptionBag(options)
+    known = {name.lower() for name in (*NAMES, BATCH_QUERY, BATCH_NUMBER)} | set(SPARKS_OWN)
+    for name in bag.names():
+        if name not in known and not name.startswith("kafka."):
+            raise BadOption(f"there is no option {name}; the sink takes {', '.join(NAMES)}")
+    properties = client_properties(bag, WRITER)
+    delivery = Delivery(bag.choice("delivery.guarantee", tuple(Delivery), Delivery.EXACTLY_ONCE))
+    compression = word_property(properties, "compression.type", CODECS, "none")
+    return SinkOptions(
+        properties=properties,
+        topic=bag.text("topic"),
+        sink_id=bag.text("sink.id"),
+        checkpoint_location=bag.text("checkpointLocation"),
+        delivery=delivery,
+        tasks_max=bag.whole("sink.tasks", at_least=1),
+        transaction_timeout_ms=whole_property(
+            properties, "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS
+        ),
+        new_checkpoint_allowed=bag.choice("new.checkpoint", ("allow", "stop"), "stop") == "allow",
+        on_lost=OnLost(bag.choice("on.lost", tuple(OnLost), OnLost.STOP)),
+        batch=_batch(bag),
+        acks=_acks(properties, delivery),
+        compression=compression,
+        compression_level=_level(properties, compression),
+        batch_bytes=whole_property(properties, "batch.size", BATCH_BYTES),
+        delivery_timeout_ms=whole_property(properties, "delivery.timeout.ms", DELIVERY_TIMEOUT_MS),
+        request_timeout_ms=whole_property(properties, "request.timeout.ms", REQUEST_TIMEOUT_MS),
+        client_id=properties.get("client.id", "penstock-spark-sink"),
+    )
+
+
+def _batch(bag: OptionBag) -> BatchName | None:
+    query, number = bag.text(BATCH_QUERY), bag.whole(BATCH_NUMBER)
+    return None if query is None or number is None else BatchName(query, number)
+
+
+def _acks(properties: Mapping[str, str], delivery: Delivery) -> int:
+    acks = ACKS[word_property(properties, "acks", tuple(ACKS), "all")]
+    if acks != -1 and delivery is Delivery.EXACTLY_ONCE:
+        raise BadOption(
+            "kafka.acks must be all where rows are written exactly once; "
+            "delivery.guarantee=at-least-once takes others"
+        )
+    return acks
+
+
+def _level(properties: Mapping[str, str], compression: str) -> int | None:
+    name = f"compression.{compression}.level"
+    if name not in properties or compression not in LEVELS:
+        return None
+    level = whole_property(properties, name, 0)
+    low, high = LEVELS[compression]
+    if not low <= level <= high:
+        raise BadOption(f"kafka.{name} is {level}; it takes {low} to {high}")
+    return level

@@ -1,0 +1,174 @@
+"""The options of a read: those of Spark's Kafka source, and isolation.level, columns, group.id."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.spark.options.client_keys import (
+    READER,
+    client_properties,
+    whole_property,
+    word_property,
+)
+from penstock.spark.options.places import (
+    Bound,
+    Subscription,
+    read_end,
+    read_start,
+    read_subscription,
+)
+from penstock.spark.options.reading import BadOption, OptionBag
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS = "headers"
+ISOLATION = ("read_uncommitted", "read_committed")
+CHUNK_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES_MAX = 256 * 1024 * 1024
+TIMEOUT_MS = 120_000
+TRIGGER_DELAY_MS = 15 * 60_000
+
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "lowLatency")
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+NAMES = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "groupIdPrefix",
+    "includeHeaders",
+    "isolation.level",
+    "columns",
+    "group.id",
+    *STREAM_ONLY,
+    *BATCH_ONLY,
+)
+# Spark hands its own options through to every source.
+SPARKS_OWN = ("path", "__table", "streamingschema", "recursivefilelookup")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one micro-batch takes."""
+
+    offsets_max: int | None
+    offsets_min: int | None
+    delay_ms_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All that a read was told."""
+
+    properties: Mapping[str, str]
+    subscription: Subscription
+    start: Bound
+    end: Bound
+    late_start_is_latest: bool
+    fail_on_data_loss: bool
+    limits: Limits
+    tasks_min: int | None
+    task_records_max: int | None
+    columns: tuple[str, ...]
+    committed_only: bool
+    check_crc: bool
+    group_id: str | None
+    low_latency: bool
+    chunk_bytes: int
+    timeout_ms: int
+    lookup_retries: int
+    lookup_pause_ms: int
+    client_id: str
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+
+def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOptions:
+    """BadOption says which one is wrong and what it takes."""
+    bag = OptionBag(options)
+    _refuse_unknown(bag, streaming)
+    properties = client_properties(bag, READER)
+    strategy = bag.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+    prefix = bag.text("groupIdPrefix") or "penstock-spark-source"
+    limits = Limits(
+        bag.whole("maxOffsetsPerTrigger", at_least=1),
+        bag.whole("minOffsetsPerTrigger", at_least=1),
+        bag.duration_ms("maxTriggerDelay", TRIGGER_DELAY_MS),
+    )
+    if limits.offsets_max and limits.offsets_min and limits.offsets_min > limits.offsets_max:
+        raise BadOption(
+            f"minOffsetsPerTrigger ({limits.offsets_min}) is above "
+            f"maxOffsetsPerTrigger ({limits.offsets_max})"
+        )
+    return SourceOptions(
+        properties=properties,
+        subscription=read_subscription(bag),
+        start=read_start(bag, streaming),
+        end=read_end(bag),
+        late_start_is_latest=strategy == "latest",
+        fail_on_data_loss=bag.flag("failOnDataLoss", True),
+        limits=limits,
+        tasks_min=bag.whole("minPartitions", at_least=1),
+        task_records_max=bag.whole("maxRecordsPerPartition", at_least=1),
+        columns=read_columns(bag),
+        committed_only=_isolation(bag, properties) == "read_committed",
+        check_crc=word_property(properties, "check.crcs", ("true", "false"), "true") == "true",
+        group_id=bag.text("group.id"),
+        low_latency=bag.flag("lowLatency", False),
+        chunk_bytes=_chunk_bytes(properties),
+        timeout_ms=bag.number("kafkaConsumer.pollTimeoutMs", TIMEOUT_MS, 1),
+        lookup_retries=bag.number("fetchOffset.numRetries", 3),
+        lookup_pause_ms=bag.number("fetchOffset.retryIntervalMs", 1_000),
+        client_id=properties.get("client.id") or properties.get("group.id") or prefix,
+    )
+
+
+def _refuse_unknown(bag: OptionBag, streaming: bool) -> None:
+    known = {name.lower() for name in NAMES} | set(SPARKS_OWN)
+    for name in bag.names():
+        if name not in known and not name.startswith("kafka."):
+            raise BadOption(f"there is no option {name}; the source takes {', '.join(NAMES)}")
+    foreign = BATCH_ONLY if streaming else STREAM_ONLY
+    kind = "batch" if streaming else "streaming"
+    for name in foreign:
+        if name in bag:
+            raise BadOption(f"{name} is an option of {kind} reads")
+
+
+def _isolation(bag: OptionBag, properties: Mapping[str, str]) -> str:
+    """With or without `kafka.` before it: both are natural to write."""
+    if "isolation.level" in bag:
+        return bag.choice("isolation.level", ISOLATION, ISOLATION[0])
+    return word_property(properties, "isolation.level", ISOLATION, ISOLATION[0])
+
+
+def _chunk_bytes(properties: Mapping[str, str]) -> int:
+    chosen = whole_property(properties, "max.partition.fetch.bytes", CHUNK_BYTES)
+    if not 1 <= chosen <= CHUNK_BYTES_MAX:
+        raise BadOption(
+            f"kafka.max.partition.fetch.bytes is {chosen}; it takes 1 to {CHUNK_BYTES_MAX}"
+        )
+    return chosen
+
+
+def read_columns(bag: OptionBag) -> tuple[str, ...]:
+    """Spark's columns in Spark's order; headers on request; fewer when `columns` says so."""
+    everything = (*COLUMNS, HEADERS)
+    text = bag.text("columns")
+    if text is None:
+        return everything if bag.flag("includeHeaders", False) else COLUMNS
+    by_lower = {name.lower(): name for name in everything}
+    asked = [part.strip().lower() for part in text.split(",") if part.strip()]
+    unknown = [name for name in asked if name not in by_lower]
+    if unknown or not asked:
+        raise BadOption(f"columns is {text!r}; it takes some of {', '.join(everything)}")
+    return tuple(dict.fromkeys(by_lower[name] for name in asked))

@@ -1,0 +1,121 @@
+"""Commits the progress of streaming queries to the group that they name with `group.id`.
+
+A listener on the driver does it when a batch is done: a reader of its own accord would hear of a
+batch only with the next one, and never of the last one of a query that ends. Groups are for
+looking (lag shows in every tool): a query starts from its checkpoint, not from them.
+"""
+
+import json
+import logging
+import weakref
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from penstock.client.admin import Admin
+from penstock.client.connection import CannotReach
+from penstock.client.security import Security
+from penstock.errors import KafkaError
+from penstock.spark.options.source import SourceOptions, read_source_options
+from penstock.spark.source.positions import Position
+
+COMMIT_TIMEOUT_MS = 10_000
+NAME = "penstock"
+
+logger = logging.getLogger("penstock.spark")
+
+# A session has one listener, however often it is asked for.
+_listened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+
+
+def commit_progress(spark: SparkSession) -> None:
+    """From now on, for every query of the session whose source has a group."""
+    if spark not in _listened:
+        spark.streams.addListener(ProgressListener(spark))
+        _listened.add(spark)
+
+
+class ProgressListener(StreamingQueryListener):
+    """Called by Spark, one event at a time."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = weakref.ref(spark)
+        self._queries: dict[str, Any] = {}  # Java's object, by run: it outlives the query
+        self._admins: dict[str, Admin] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        spark = self._spark()
+        query = spark.streams.get(str(event.id)) if spark is not None else None
+        if query is not None:
+            self._queries[str(event.runId)] = query._jsq
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        run = str(event.progress.runId)
+        if run not in self._queries:
+            return
+        try:
+            sources = sources_of(self._queries[run])
+        except Exception as problem:  # Java's side may fail in any way; a query must not notice
+            logger.warning("the progress of query %s is not committed: %s", run, problem)
+            del self._queries[run]
+            return
+        for told in event.progress.sources:
+            options = sources.get(told.description)
+            if options is not None and options.group_id and told.endOffset:
+                self._commit(run, options, Position.from_json(json.loads(told.endOffset)))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        run = str(event.runId)
+        self._queries.pop(run, None)
+        admin = self._admins.pop(run, None)
+        if admin is not None:
+            admin.close()
+
+    def _commit(self, run: str, options: SourceOptions, position: Position) -> None:
+        assert options.group_id is not None, "asked before"
+        if run not in self._admins:
+            self._admins[run] = Admin(
+                options.bootstrap,
+                client_id=options.client_id,
+                timeout_ms=COMMIT_TIMEOUT_MS,
+                security=Security.from_properties(options.properties),
+            )
+        problem = _problem_of_commit(self._admins[run], options.group_id, position)
+        if problem is not None:
+            logger.warning("progress is not committed to group %s: %s", options.group_id, problem)
+
+
+def _problem_of_commit(admin: Admin, group_id: str, position: Position) -> Exception | None:
+    try:
+        answers = admin.groups.commit(group_id, position.offsets)
+    except (KafkaError, CannotReach, OSError) as problem:
+        return problem
+    return next((each for each in answers.values() if each is not None), None)
+
+
+def sources_of(query: Any) -> dict[str, SourceOptions]:
+    """The options of our sources in a running query, by the description that progress gives.
+
+    Through Java's objects: a listener gets a description, and options stand nowhere in it.
+    """
+    leaves = query.streamingQuery().logicalPlan().collectLeaves()
+    found: dict[str, SourceOptions] = {}
+    for number in range(leaves.size()):
+        leaf = leaves.apply(number)
+        if not leaf.getClass().getSimpleName().startswith("StreamingDataSourceV2"):
+            continue
+        if leaf.relation().table().name() != NAME:
+            continue
+        given = dict(leaf.relation().options().asCaseSensitiveMap())
+        found[leaf.stream().toString()] = read_source_options(given, streaming=True)
+    return found

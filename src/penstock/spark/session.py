@@ -1,0 +1,103 @@
+"""`session()`: a Spark session in which `format("penstock")` just works."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.spark.datasource import PenstockSource
+from penstock.spark.java import find_java
+from penstock.spark.progress import commit_progress
+
+LOCAL = "local[*]"
+LOGGING = Path(__file__).with_name("log4j2.properties")
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class WrongPython(RuntimeError):
+    """Spark's workers run another Python than this one."""
+
+
+def session(
+    app: str = "penstock",
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    environment: str | None = None,
+) -> SparkSession:
+    """Start or find the session of this process.
+
+    `master` is any Spark master (this machine by default). On another machine the workers need
+    this package: installed there beforehand, or sent along as `environment`, an archive that
+    conda-pack or venv-pack has made. `conf` has Spark's own settings, which come before ours.
+    """
+    chosen = master or os.environ.get("PENSTOCK_SPARK_MASTER") or LOCAL
+    _set_environment(chosen, environment)
+    builder = SparkSession.builder.appName(app).master(chosen)
+    for name, value in {**_defaults(chosen, environment), **(conf or {})}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    if not chosen.startswith("local"):
+        _check_python(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("penstock")` known to a session that somebody else has made."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(PenstockSource)
+    commit_progress(spark)
+
+
+def _set_environment(master: str, environment: str | None) -> None:
+    """What has to be known before Java starts."""
+    if "SPARK_REMOTE" not in os.environ:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+    if master.startswith("local"):
+        # Workers and driver are the same interpreter, whatever `python3` means on PATH.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif environment is not None:
+        os.environ["PYSPARK_PYTHON"] = "./environment/bin/python"
+
+
+def _defaults(master: str, environment: str | None) -> dict[str, str]:
+    settings = {
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.startswith("local"):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(_cores(master)),
+            "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+        }
+    if environment is not None:
+        settings["spark.archives"] = f"{Path(environment)}#environment"
+    return settings
+
+
+def _cores(master: str) -> int:
+    """Of `local`, `local[4]`, `local[*]`."""
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    if inside.isdecimal():
+        return int(inside)
+    return len(os.sched_getaffinity(0)) if inside == "*" else 1
+
+
+def _check_python(spark: SparkSession) -> None:
+    """Pickled code does not cross Python's minor versions; Spark says so late and obscurely."""
+    here = sys.version_info[:2]
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.version_info[:2]).first()
+    if found != here:
+        raise WrongPython(
+            f"the workers run Python {found[0]}.{found[1]} and this is {here[0]}.{here[1]}: "
+            "install the same minor version there, or send environment=..."
+        )

@@ -1,0 +1,1 @@
+"""The source: offsets planned on the driver, ranges read by tasks straight into Arrow."""

@@ -1,0 +1,198 @@
+"""Asks a cluster what a plan needs: which partitions there are, and where their offsets stand."""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from penstock.client.admin import Admin
+from penstock.client.connection import CannotReach
+from penstock.client.values import FoundOffset, TopicDescription
+from penstock.errors import KafkaError, UnknownTopicOrPartition
+from penstock.model import TopicPartition
+from penstock.spark.options.places import (
+    EARLIEST,
+    LATEST,
+    Assigned,
+    Bound,
+    Edge,
+    Offsets,
+    Pattern,
+    Subscription,
+    Timestamp,
+    Timestamps,
+    Topics,
+)
+from penstock.spark.options.reading import BadOption
+from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.positions import Position
+
+R = TypeVar("R")
+
+NOT_FOUND = -1
+
+logger = logging.getLogger("penstock.spark")
+
+
+class TopicMissing(LookupError):
+    """A topic that was asked for by name is not there."""
+
+
+class Lookup:
+    """One cluster, asked again where an answer did not come."""
+
+    def __init__(self, admin: Admin, options: SourceOptions) -> None:
+        self._admin = admin
+        self._options = options
+
+    def close(self) -> None:
+        self._admin.close()
+
+    # -- partitions
+
+    def topics(self) -> dict[str, TopicDescription]:
+        """The topics that the subscription means now; one asked for by name must be there."""
+        return self._again(lambda: self._topics(self._options.subscription))
+
+    def _topics(self, subscription: Subscription) -> dict[str, TopicDescription]:
+        match subscription:
+            case Pattern(text):
+                fits = re.compile(text).fullmatch
+                listed = self._admin.list_topics()
+                return {each.name: each for each in listed if fits(each.name)}
+            case Topics(names):
+                wanted: Sequence[str] = names
+            case Assigned(partitions):
+                wanted = list(dict.fromkeys(each.topic for each in partitions))
+        found: dict[str, TopicDescription] = {}
+        for name, topic in self._admin.describe_topics(wanted).items():
+            if isinstance(topic, UnknownTopicOrPartition):
+                continue
+            if isinstance(topic, KafkaError):
+                raise topic
+            found[name] = topic
+        return found
+
+    def partitions(self, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+        existing = [
+            TopicPartition(topic.name, each.partition)
+            for topic in topics.values()
+            for each in topic.partitions
+        ]
+        match self._options.subscription:
+            case Assigned(wanted):
+                return [each for each in wanted if each in set(existing)]
+            case _:
+                return existing
+
+    def require(self, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+        """The partitions, all of those that were named among them."""
+        found = self.partitions(topics)
+        match self._options.subscription:
+            case Topics(names):
+                missing = [name for name in names if name not in topics]
+            case Assigned(wanted):
+                missing = [f"{topic}-{index}" for topic, index in set(wanted) - set(found)]
+            case Pattern():
+                missing = []
+        if missing:
+            raise TopicMissing(
+                f"{', '.join(sorted(missing))}: not there. Create it first, e.g. "
+                "penstock topic create NAME"
+            )
+        return found
+
+    # -- offsets
+
+    def earliest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermark; with read_committed the last stable offset."""
+        return self._offsets(dict.fromkeys(partitions, LATEST))
+
+    def first_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first record at or after a time, NOT_FOUND where all are older."""
+        return self._offsets(times)
+
+    def resolve(
+        self, bound: Bound, partitions: Sequence[TopicPartition], starting: bool
+    ) -> dict[TopicPartition, int]:
+        """A bound as offsets."""
+        match bound:
+            case Edge(place):
+                return self._offsets(dict.fromkeys(partitions, place))
+            case Offsets(by_partition):
+                _require_same(by_partition, partitions, "Offsets")
+                asked = {each: at for each, at in by_partition.items() if at < 0}
+                return {**by_partition, **self._offsets(asked)}
+            case Timestamp(timestamp_ms):
+                return self._at_times(dict.fromkeys(partitions, timestamp_ms), starting)
+            case Timestamps(by_partition):
+                _require_same(by_partition, partitions, "OffsetsByTimestamp")
+                return self._at_times(by_partition, starting)
+
+    def _at_times(
+        self, times: Mapping[TopicPartition, int], starting: bool
+    ) -> dict[TopicPartition, int]:
+        found = self.first_at(times)
+        late = [each for each, offset in found.items() if offset == NOT_FOUND]
+        if late and starting and not self._options.late_start_is_latest:
+            names = ", ".join(f"{topic}-{index}" for topic, index in sorted(late))
+            raise BadOption(
+                f"nothing in {names} is as new as the starting timestamp; "
+                "startingOffsetsByTimestampStrategy=latest begins at the end there"
+            )
+        return {**found, **self.latest(late)}
+
+    def _offsets(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+
+        def ask() -> dict[TopicPartition, int]:
+            committed = self._options.committed_only
+            found = self._admin.offsets(places, committed_only=committed)
+            return {each: _offset_of(each, answer) for each, answer in found.items()}
+
+        return self._again(ask)
+
+    def position(
+        self, offsets: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
+    ) -> Position:
+        ids = {name: topic.topic_id for name, topic in topics.items()}
+        return Position(offsets, {name: ids[name] for name in ids if _has(offsets, name)})
+
+    def _again(self, ask: Callable[[], R]) -> R:
+        """As often as fetchOffset.numRetries says."""
+        for _ in range(self._options.lookup_retries):
+            try:
+                return ask()
+            except (KafkaError, CannotReach) as problem:
+                if isinstance(problem, KafkaError) and not problem.retriable:
+                    raise
+                logger.warning("offsets could not be looked up, asking again: %s", problem)
+                time.sleep(self._options.lookup_pause_ms / 1000)
+        return ask()
+
+
+def _has(offsets: Mapping[TopicPartition, int], topic: str) -> bool:
+    return any(each.topic == topic for each in offsets)
+
+
+def _offset_of(partition: TopicPartition, answer: FoundOffset | KafkaError) -> int:
+    if isinstance(answer, KafkaError):
+        raise type(answer)(f"{partition.topic}-{partition.partition}: {answer.message}")
+    return answer.offset
+
+
+def _require_same(
+    given: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition], name: str
+) -> None:
+    """Offsets by partition name every partition, or some would be read from nobody knows where."""
+    missing = sorted(set(partitions) - set(given))
+    unknown = sorted(set(given) - set(partitions))
+    for wrong, sentence in ((missing, "does not name"), (unknown, "names what is not read:")):
+        if wrong:
+            listed = ", ".join(f"{topic}-{index}" for topic, index in wrong)
+            raise BadOption(f"starting{name} or ending{name} {sentence} {listed}")

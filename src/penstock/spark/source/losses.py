@@ -1,0 +1,81 @@
+"""What a reader says, and does, when records that it was to read are not there any more.
+
+failOnDataLoss decides: true stops the query with the reason, false goes on with what is left and
+leaves a warning. Nothing is skipped without one of them.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from penstock.model import TopicPartition
+from penstock.spark.source.positions import Position
+
+logger = logging.getLogger("penstock.spark")
+
+WAY_OUT = (
+    "To go on with what is left, set failOnDataLoss=false; to read all that is there, start with a "
+    "new checkpoint"
+)
+
+
+class DataLoss(RuntimeError):
+    """Records are gone that the query had not read yet."""
+
+
+class Losses:
+    """Hears of what is gone."""
+
+    def __init__(self, fail: bool) -> None:
+        self._fail = fail
+
+    def report(self, sentence: str) -> None:
+        """Raises DataLoss, or warns and lets the caller go on."""
+        if self._fail:
+            raise DataLoss(f"{sentence}. {WAY_OUT}.")
+        logger.warning("%s; going on with what is left (failOnDataLoss=false)", sentence)
+
+
+def base_of(
+    start: Position,
+    now: Position,
+    earliest: Mapping[TopicPartition, int],
+    losses: Losses,
+) -> dict[TopicPartition, int]:
+    """From where each partition that is there now is read on.
+
+    `earliest` has the first offsets of partitions that `start` does not know (`unknown_to`).
+    """
+    gone = sorted(set(start.offsets) - set(now.offsets))
+    if gone:
+        losses.report(f"{_listed(gone)} were deleted, with what had not been read of them")
+    anew = sorted({each.topic for each in now.offsets if not start.same_topic(now, each.topic)})
+    if anew:
+        losses.report(f"{', '.join(anew)} were deleted and created again: these are other records")
+    base: dict[TopicPartition, int] = {}
+    for each, end in now.offsets.items():
+        known = start.offsets.get(each)
+        if known is None or each in earliest:
+            base[each] = earliest[each]
+            continue
+        if end < known:
+            losses.report(
+                f"{each.topic}-{each.partition} ends at {end} and was read up to {known}: "
+                "records were lost, by an unclean leader election or with a disk"
+            )
+        base[each] = min(known, end)
+    return base
+
+
+def unknown_to(start: Position, now: Position) -> list[TopicPartition]:
+    """Partitions that are read from their beginning: new ones, and those of topics made anew."""
+    return [
+        each
+        for each in now.offsets
+        if each not in start.offsets or not start.same_topic(now, each.topic)
+    ]
+
+
+def _listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
+    names = [f"{topic}-{index}" for topic, index in partitions[:most]]
+    more = len(partitions) - most
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")

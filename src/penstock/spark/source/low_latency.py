@@ -1,0 +1,66 @@
+"""The source for few records and short waits: read on the driver, without starting tasks for it.
+
+Spark's Python tasks cost tens of milliseconds per batch; here the process that plans has read the
+rows by the time it says that there are any. At most `maxOffsetsPerTrigger` records a batch, or
+RECORDS_MAX: they travel through the driver.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+from penstock.client.cluster import Nodes
+from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.positions import Position
+from penstock.spark.source.stream import Json, Planner
+from penstock.spark.source.task import open_nodes, read_share_from
+
+RECORDS_MAX = 100_000
+
+
+class PenstockSimpleReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`lowLatency=true`."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        limits = options.limits
+        bounded = replace(limits, offsets_max=limits.offsets_max or RECORDS_MAX)
+        self._options = replace(options, limits=bounded)
+        self._planner: Planner | None = None
+        self._nodes: Nodes | None = None
+
+    def __getstate__(self) -> SourceOptions:
+        return self._options
+
+    def __setstate__(self, options: SourceOptions) -> None:
+        self.__init__(options)  # type: ignore[misc]  # a copy begins without connections
+
+    def initialOffset(self) -> Json:
+        return self._plans.first().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._plans.read_up_to_now()
+
+    def read(self, start: Json) -> tuple[Iterator[pa.RecordBatch], Json]:
+        begin = Position.from_json(start)
+        end = self._plans.end_of_batch(begin, unlimited=False)
+        return self._rows(begin, end), end.to_json()
+
+    def readBetweenOffsets(self, start: Json, end: Json) -> Iterator[pa.RecordBatch]:
+        return self._rows(Position.from_json(start), Position.from_json(end))
+
+    @property
+    def _plans(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._options)
+        return self._planner
+
+    def _rows(self, start: Position, end: Position) -> Iterator[pa.RecordBatch]:
+        if self._nodes is None:
+            self._nodes = open_nodes(self._options)
+        rows: list[pa.RecordBatch] = []
+        for share in self._plans.shares(start, end):
+            rows += read_share_from(self._nodes, self._options, share)
+        return iter(rows)

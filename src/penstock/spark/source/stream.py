@@ -1,0 +1,164 @@
+"""The source of a streaming query: on the driver it plans, in tasks it reads.
+
+Spark keeps one such object in a Python process of its own for as long as the query runs, and
+sends copies of it to the tasks; those have no connection and no memory of earlier batches.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.client.admin import Admin
+from penstock.client.course import OffsetRange
+from penstock.client.security import Security
+from penstock.model import TopicPartition
+from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.lookup import Lookup
+from penstock.spark.source.losses import Losses, base_of, unknown_to
+from penstock.spark.source.planning import deal, holds_back, limited
+from penstock.spark.source.positions import Position
+from penstock.spark.source.task import Share, read_share
+
+Json = dict[str, dict[str, int | str]]
+
+
+def open_lookup(options: SourceOptions) -> Lookup:
+    admin = Admin(
+        options.bootstrap,
+        client_id=options.client_id,
+        timeout_ms=options.timeout_ms,
+        security=Security.from_properties(options.properties),
+    )
+    return Lookup(admin, options)
+
+
+def cores_here() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Planner:
+    """Where the newest records are, what a batch takes of them, and who reads what."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._lookup = open_lookup(options)
+        self._losses = Losses(options.fail_on_data_loss)
+        self._goal: Position | None = None  # of a query that reads what is there now, and ends
+        self._began_at = time.monotonic()
+        self.newest: Position | None = None
+
+    def close(self) -> None:
+        self._lookup.close()
+
+    def first(self) -> Position:
+        lookup = self._lookup
+        topics = lookup.topics()
+        partitions = lookup.require(topics)
+        offsets = lookup.resolve(self._options.start, partitions, starting=True)
+        return lookup.position(offsets, topics)
+
+    def read_up_to_now(self) -> None:
+        """From here on nothing is newer than what is there at this moment."""
+        self._goal = self._now()
+
+    def end_of_batch(self, start: Position, unlimited: bool) -> Position:
+        now = self._goal or self._now()
+        self.newest = now
+        base = self._base(start, now)
+        end: Mapping[TopicPartition, int] = now.offsets
+        limits = self._options.limits
+        if not unlimited and self._goal is None:
+            waited_ms = (time.monotonic() - self._began_at) * 1000
+            if holds_back(base, now.offsets, limits, waited_ms):
+                return start
+        if not unlimited and limits.offsets_max is not None:
+            end = limited(base, now.offsets, limits.offsets_max)
+        if dict(end) != dict(start.offsets):
+            self._began_at = time.monotonic()
+        return Position(dict(end), now.ids)
+
+    def shares(self, start: Position, end: Position) -> list[Share]:
+        base = self._base(start, end)
+        ranges = [OffsetRange(each, base[each], offset) for each, offset in end.offsets.items()]
+        options = self._options
+        dealt = deal(ranges, cores_here(), options.tasks_min, options.task_records_max)
+        return [Share(tuple(each), end.ids) for each in dealt]
+
+    def _base(self, start: Position, end: Position) -> dict[TopicPartition, int]:
+        earliest = self._lookup.earliest(unknown_to(start, end))
+        return base_of(start, end, earliest, self._losses)
+
+    def _now(self) -> Position:
+        lookup = self._lookup
+        topics = lookup.topics()
+        return lookup.position(lookup.latest(lookup.partitions(topics)), topics)
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream.format("penstock")`."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._planner: Planner | None = None
+
+    def __getstate__(self) -> SourceOptions:
+        return self._options
+
+    def __setstate__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._planner = None
+
+    @property
+    def _plans(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._options)
+        return self._planner
+
+    # -- on the driver
+
+    def initialOffset(self) -> Json:
+        return self._plans.first().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """One limit is all that Spark can carry: `latestOffset` looks at the options themselves."""
+        limits = self._options.limits
+        if limits.offsets_max is not None:
+            return ReadMaxRows(limits.offsets_max)
+        return ReadAllAvailable() if limits.offsets_min is None else ReadMinRows(limits.offsets_min)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._plans.read_up_to_now()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        unlimited = isinstance(limit, ReadAllAvailable)
+        return self._plans.end_of_batch(Position.from_json(start), unlimited).to_json()
+
+    def reportLatestOffset(self) -> Json | None:
+        newest = self._plans.newest
+        return None if newest is None else newest.to_json()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        return self._plans.shares(Position.from_json(start), Position.from_json(end))
+
+    def commit(self, end: Json) -> None:
+        """Progress is told to a group by the listener (progress.py): this comes a batch late."""
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+
+    # -- in a task
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share), "one of those that were planned"
+        return read_share(self._options, partition)

@@ -1,0 +1,455 @@
+"""The source against a node: planned and read as Spark would, without the cost of Spark."""
+
+import pickle
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from penstock.client.admin import Admin
+from penstock.client.values import NewTopic
+from penstock.model import TopicPartition
+from penstock.spark.options.reading import BadOption
+from penstock.spark.options.source import SourceOptions, read_source_options
+from penstock.spark.source.batch import PenstockReader
+from penstock.spark.source.lookup import TopicMissing
+from penstock.spark.source.losses import DataLoss
+from penstock.spark.source.low_latency import PenstockSimpleReader
+from penstock.spark.source.stream import PenstockStreamReader
+from penstock.testing import Cluster
+
+pytest_plugins = ["spark_fixtures"]
+
+Produce = Callable[..., None]
+
+
+def options_of(cluster: Cluster, streaming: bool, **given: str) -> SourceOptions:
+    base = {"kafka.bootstrap.servers": cluster.bootstrap}
+    return read_source_options({**base, **given}, streaming=streaming)
+
+
+def values_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
+
+
+class Reading:
+    """A batch read, planned and read here."""
+
+    def __init__(self, cluster: Cluster, *filters: Filter, **given: str) -> None:
+        self.reader = PenstockReader(options_of(cluster, streaming=False, **given))
+        assert list(self.reader.pushFilters(list(filters))) == list(filters)
+        self.shares = self.reader.partitions()
+
+    def batches(self) -> list[pa.RecordBatch]:
+        # As Spark does: tasks get copies.
+        copies = pickle.loads(pickle.dumps((self.reader, self.shares)))
+        reader, shares = copies
+        return [batch for share in shares for batch in reader.read(share)]
+
+    def values(self) -> list[bytes]:
+        return values_of(self.batches())
+
+    def planned(self) -> set[tuple[str, int, int, int]]:
+        return {
+            (*each.partition, each.start, each.end)
+            for share in self.shares
+            for each in share.ranges  # type: ignore[attr-defined]
+        }
+
+
+class Following:
+    """A stream, driven by hand."""
+
+    def __init__(self, cluster: Cluster, **given: str) -> None:
+        self.reader = PenstockStreamReader(options_of(cluster, streaming=True, **given))
+        self.position: dict[str, Any] = {}
+
+    def begin(self) -> "Following":
+        self.position = self.reader.initialOffset()
+        return self
+
+    def next(self, limit: Any = None) -> list[bytes]:
+        """The values of the next micro-batch."""
+        end = self.reader.latestOffset(self.position, limit or self.reader.getDefaultReadLimit())
+        shares = self.reader.partitions(self.position, end)
+        copy = pickle.loads(pickle.dumps(self.reader))
+        rows = [value for share in shares for value in values_of(copy.read(share))]
+        self.position = end
+        return rows
+
+
+# -- batches
+
+
+def test_every_record_comes_with_sparks_columns(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"v"], partition=1, key=b"k", timestamp=1_700_000_000_123)
+    (batch,) = Reading(cluster, subscribe=topic).batches()
+    moment = datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
+    assert batch.to_pylist() == [
+        {
+            "key": b"k",
+            "value": b"v",
+            "topic": topic,
+            "partition": 1,
+            "offset": 0,
+            "timestamp": moment,
+            "timestampType": 0,
+        }
+    ]
+
+
+def test_headers_come_on_request(cluster: Cluster, topic: str, produce: Produce) -> None:
+    produce(topic, [b"with"], headers=[("a", b"1"), ("b", None)])
+    produce(topic, [b"without"])
+    rows = Reading(cluster, subscribe=topic, columns="headers").batches()
+    listed = [row for batch in rows for row in batch.column("headers").to_pylist()]
+    assert listed == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_compression_is_read(
+    cluster: Cluster, topic: str, produce: Produce, codec: str
+) -> None:
+    values = [b"x" * 200 + b"%d" % number for number in range(500)]
+    produce(topic, values, config={"compression.type": codec, "linger.ms": "50"})
+    assert Reading(cluster, subscribe=topic).values() == values
+
+
+def test_offsets_bound_a_batch(cluster: Cluster, topic: str, produce: Produce) -> None:
+    produce(topic, [b"%d" % number for number in range(10)])
+    start, end = '{"%s": {"0": 3, "1": -2}}', '{"%s": {"0": 6, "1": -1}}'
+    reading = Reading(
+        cluster, subscribe=topic, startingOffsets=start % topic, endingOffsets=end % topic
+    )
+    assert reading.values() == [b"3", b"4", b"5"]
+
+
+def test_times_bound_a_batch(cluster: Cluster, topic: str, produce: Produce) -> None:
+    for second in range(5):
+        produce(topic, [b"%d" % second], timestamp=1_000_000 + second * 1_000)
+    reading = Reading(
+        cluster,
+        assign=f'{{"{topic}": [0]}}',
+        startingTimestamp="1001000",
+        endingTimestamp="1003000",
+    )
+    assert reading.values() == [b"1", b"2"]
+
+
+def test_a_start_later_than_everything_is_refused(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"old"], timestamp=1_000)
+    with pytest.raises(BadOption, match="as new as"):
+        Reading(cluster, subscribe=topic, startingTimestamp="2000")
+
+
+def test_a_start_later_than_everything_may_be_the_end(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"old"], timestamp=1_000)
+    late = {"startingTimestamp": "2000", "startingOffsetsByTimestampStrategy": "latest"}
+    assert Reading(cluster, subscribe=topic, **late).values() == []
+
+
+def test_offsets_must_name_every_partition(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(BadOption, match=f"{topic}-1"):
+        Reading(cluster, subscribe=topic, startingOffsets=f'{{"{topic}": {{"0": 1}}}}')
+
+
+def test_a_topic_that_is_not_there_is_named(cluster: Cluster) -> None:
+    with pytest.raises(TopicMissing, match="nowhere"):
+        Reading(cluster, subscribe="nowhere")
+
+
+def test_a_pattern_reads_all_topics_that_fit(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    admin.create_topics([NewTopic(f"{topic}-more", 1), NewTopic(f"other-{topic}", 1)])
+    for each in (topic, f"{topic}-more", f"other-{topic}"):
+        produce(each, [each.encode()])
+    values = Reading(cluster, subscribePattern=f"{topic}.*").values()
+    assert sorted(values) == [topic.encode(), f"{topic}-more".encode()]
+
+
+def test_many_tasks_read_every_record_once(cluster: Cluster, topic: str, produce: Produce) -> None:
+    values = [b"%d" % number for number in range(100)]
+    produce(topic, values)
+    reading = Reading(cluster, subscribe=topic, minPartitions="7")
+    assert (len(reading.shares), reading.values()) == (7, values)
+
+
+# -- filters
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([EqualTo(("partition",), 1)], {(1, 0, 4)}),
+        ([In(("partition",), (0, 5))], {(0, 0, 10)}),
+        ([GreaterThan(("offset",), 2), LessThan(("offset",), 6)], {(0, 3, 6), (1, 3, 4)}),
+        ([EqualTo(("offset",), 7)], {(0, 7, 8)}),
+        ([EqualTo(("topic",), "another")], set()),
+        (
+            [GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp(1_005, UTC))],
+            {(0, 5, 10)},
+        ),
+    ],
+)
+def test_filters_spare_what_they_would_throw_away(
+    cluster: Cluster,
+    topic: str,
+    produce: Produce,
+    filters: list[Filter],
+    expected: set[tuple[int, int, int]],
+) -> None:
+    for number in range(10):
+        produce(topic, [b"%d" % number], timestamp=(1_000 + number) * 1_000)
+    produce(topic, [b"x"] * 4, partition=1, timestamp=1_000_000)
+    planned = Reading(cluster, *filters, subscribe=topic).planned()
+    assert planned == {(topic, *each) for each in expected}
+
+
+# -- transactions
+
+
+@pytest.fixture
+def transaction(cluster: Cluster, topic: str) -> Producer:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    return producer
+
+
+def test_aborted_records_are_not_read_as_committed(
+    cluster: Cluster, topic: str, produce: Produce, transaction: Producer
+) -> None:
+    transaction.produce(topic, b"aborted", partition=0)
+    transaction.flush(30)
+    produce(topic, [b"plain"])
+    transaction.abort_transaction(30)
+    reading = Reading(cluster, subscribe=topic, **{"isolation.level": "read_committed"})
+    assert reading.values() == [b"plain"]
+
+
+def test_an_open_transaction_is_the_end_of_what_is_committed(
+    cluster: Cluster, topic: str, produce: Produce, transaction: Producer
+) -> None:
+    produce(topic, [b"before"])
+    transaction.produce(topic, b"open", partition=0)
+    transaction.flush(30)
+    produce(topic, [b"after"])
+    reading = Reading(cluster, subscribe=topic, **{"isolation.level": "read_committed"})
+    transaction.abort_transaction(30)
+    assert reading.values() == [b"before"]
+
+
+def test_uncommitted_records_are_read_by_default(
+    cluster: Cluster, topic: str, transaction: Producer
+) -> None:
+    transaction.produce(topic, b"open", partition=0)
+    transaction.flush(30)
+    values = Reading(cluster, subscribe=topic).values()
+    transaction.abort_transaction(30)
+    assert values == [b"open"]
+
+
+# -- streams
+
+
+def test_a_stream_goes_on_where_the_last_batch_ended(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    first = following.next()
+    produce(topic, [b"2", b"3"])
+    assert (first, following.next(), following.next()) == ([b"1"], [b"2", b"3"], [])
+
+
+def test_a_stream_without_news_stays_where_it_is(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    following.next()
+    place = following.position
+    following.next()
+    assert following.position == place
+
+
+def test_a_batch_takes_no_more_than_its_limit(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"%d" % number for number in range(5)])
+    limit = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+    following = Following(cluster, subscribe=topic, **limit).begin()
+    assert [following.next() for _ in range(3)] == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+
+
+def test_spark_may_ask_for_everything_in_spite_of_a_limit(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"%d" % number for number in range(5)])
+    limit = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+    following = Following(cluster, subscribe=topic, **limit).begin()
+    assert len(following.next(ReadAllAvailable())) == 5
+
+
+def test_a_batch_that_is_too_small_waits(cluster: Cluster, topic: str, produce: Produce) -> None:
+    least = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h"}
+    following = Following(cluster, subscribe=topic, **least).begin()
+    produce(topic, [b"1", b"2"])
+    first = following.next()
+    produce(topic, [b"3"])
+    assert (first, following.next()) == ([], [b"1", b"2", b"3"])
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "7", "minOffsetsPerTrigger": "2"}, ReadMaxRows(7)),
+        ({"minOffsetsPerTrigger": "2"}, ReadMinRows(2)),
+    ],
+)
+def test_spark_is_told_of_a_limit(given: dict[str, str], limit: object, cluster: Cluster) -> None:
+    assert Following(cluster, subscribe="any", **given).reader.getDefaultReadLimit() == limit
+
+
+def test_what_is_there_now_has_an_end(cluster: Cluster, topic: str, produce: Produce) -> None:
+    produce(topic, [b"now"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    following.reader.prepareForTriggerAvailableNow()
+    produce(topic, [b"later"])
+    assert (following.next(), following.next()) == ([b"now"], [])
+
+
+def test_added_partitions_are_read_from_their_beginning(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    following = Following(cluster, subscribe=topic).begin()
+    following.next()
+    admin.create_partitions({topic: 3})
+    produce(topic, [b"new"], partition=2)
+    assert following.next() == [b"new"]
+
+
+def test_a_topic_that_comes_later_is_read_by_a_pattern(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    following = Following(cluster, subscribePattern=f"{topic}.*").begin()
+    following.next()
+    admin.create_topics([NewTopic(f"{topic}-later", 1)])
+    produce(f"{topic}-later", [b"new"])
+    assert following.next() == [b"new"]
+
+
+def test_the_newest_offset_is_reported(cluster: Cluster, topic: str, produce: Produce) -> None:
+    produce(topic, [b"%d" % number for number in range(5)])
+    limit = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
+    following = Following(cluster, subscribe=topic, **limit).begin()
+    following.next()
+    newest = following.reader.reportLatestOffset()
+    assert newest is not None
+    assert newest[topic] == {"0": 5, "1": 0}
+
+
+def test_few_records_are_read_on_the_driver_for_low_latency(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2"])
+    reader = PenstockSimpleReader(
+        options_of(
+            cluster, streaming=True, subscribe=topic, startingOffsets="earliest", lowLatency="true"
+        )
+    )
+    start = reader.initialOffset()
+    rows, end = reader.read(start)
+    assert values_of(rows) == [b"1", b"2"]
+    assert values_of(reader.readBetweenOffsets(start, end)) == [b"1", b"2"]
+
+
+# -- what is gone
+
+
+def drop(admin: Admin, topic: str, before: int) -> None:
+    place = TopicPartition(topic, 0)
+    answer = admin.delete_records({place: before})[place]
+    assert answer == before, answer
+
+
+def test_a_stream_that_was_overtaken_by_retention_stops(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2", b"3"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    drop(admin, topic, 2)
+    with pytest.raises(DataLoss, match="retention"):
+        following.next()
+
+
+def test_a_stream_that_was_overtaken_goes_on_if_losses_may_be(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2", b"3"])
+    lenient = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    following = Following(cluster, subscribe=topic, **lenient).begin()
+    drop(admin, topic, 2)
+    assert following.next() == [b"3"]
+
+
+def test_a_batch_whose_start_is_gone_is_refused_when_it_is_planned(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2", b"3"])
+    drop(admin, topic, 2)
+    with pytest.raises(DataLoss, match="begins at 2"):
+        Reading(cluster, subscribe=topic, startingOffsets=f'{{"{topic}": {{"0": 0, "1": -2}}}}')
+
+
+def replace_topic(admin: Admin, topic: str) -> None:
+    assert admin.delete_topics([topic])[topic] is None
+    made = admin.create_topics([NewTopic(topic, 2)])[topic]
+    assert not isinstance(made, Exception), made
+
+
+def test_a_topic_made_anew_stops_the_stream(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"old"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    following.next()
+    replace_topic(admin, topic)
+    produce(topic, [b"new", b"newer"])
+    with pytest.raises(DataLoss, match="created again"):
+        following.next()
+
+
+def test_a_topic_made_anew_is_read_whole_if_losses_may_be(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"old"])
+    lenient = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    following = Following(cluster, subscribe=topic, **lenient).begin()
+    following.next()
+    replace_topic(admin, topic)
+    produce(topic, [b"new", b"newer"])
+    assert following.next() == [b"new", b"newer"]
+
+
+def test_a_deleted_topic_stops_the_stream(
+    cluster: Cluster, admin: Admin, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"old"])
+    following = Following(cluster, subscribe=topic, startingOffsets="earliest").begin()
+    admin.delete_topics([topic])
+    with pytest.raises(DataLoss, match="deleted"):
+        following.next()
