@@ -1,4 +1,4 @@
-"""`penstock txn list|describe|find-hanging|abort`"""
+"""`penstock txn list|describe|find-hanging|abort|recover`"""
 
 import re
 from enum import StrEnum
@@ -23,6 +23,7 @@ from penstock.cli.output import (
 from penstock.cli.partitions import partitions_text
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, wall_ms
 from penstock.cli.txn_hanging import abort, find_hanging
+from penstock.cli.txn_recover import recover
 from penstock.client.coordinator_values import TransactionFilter
 from penstock.errors import InvalidRegularExpression, KafkaError, TransactionalIdNotFound
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command("find-hanging")(find_hanging)
 app.command()(abort)
+app.command()(recover)
 
 PRODUCER_ID_MAX = 2**63 - 1
 DESCRIBED_COLUMNS = (

@@ -1,0 +1,63 @@
+"""Is this batch new, or the one that was decided before? (rule 6)
+
+A decided batch is left out only if it is that very batch: the last one, of the same query, with the
+same content. Anything else that is not new stops the query, since the checkpoint and the topic then
+tell different stories.
+"""
+
+from enum import Enum, auto
+
+from penstock.spark.sink.decisions import BatchName, Content, LastBatch, Stage
+from penstock.spark.sink.refusals import (
+    CheckpointWentBack,
+    ContentUnknown,
+    NewCheckpoint,
+    SinkRefusal,
+    SinkTaken,
+)
+
+
+class Admission(Enum):
+    NEW = auto()
+    REPEATED = auto()  # decided before, if its content is the same
+
+
+def admit(
+    sink_id: str, last: LastBatch | None, batch: BatchName, *, new_checkpoint_allowed: bool
+) -> Admission:
+    if last is None or (last.batch.of_a_job and not batch.of_a_job):
+        return Admission.NEW
+    if batch.of_a_job:
+        if not last.batch.of_a_job:
+            raise SinkTaken(sink_id, last)
+        return Admission.NEW
+    if batch.query_id != last.batch.query_id:
+        if not new_checkpoint_allowed:
+            raise NewCheckpoint(sink_id, batch, last)
+        return Admission.NEW
+    if batch.batch_id > last.batch.batch_id:
+        return Admission.NEW
+    if batch.batch_id < last.batch.batch_id:
+        raise CheckpointWentBack(sink_id, batch, last, "")
+    return Admission.NEW if last.stage is Stage.REWRITE else Admission.REPEATED
+
+
+def may_write(
+    sink_id: str, last: LastBatch | None, batch: BatchName, *, new_checkpoint_allowed: bool
+) -> bool:
+    """For a task: what is not new is not written. Why not is for commit to say, once."""
+    try:
+        admission = admit(sink_id, last, batch, new_checkpoint_allowed=new_checkpoint_allowed)
+    except SinkRefusal:
+        return False
+    return admission is Admission.NEW
+
+
+def check_repeated(sink_id: str, last: LastBatch, batch: BatchName, content: Content) -> None:
+    same = content.same_as(last.content)
+    if same is None:
+        raise ContentUnknown(sink_id, batch, last)
+    if not same:
+        raise CheckpointWentBack(
+            sink_id, batch, last, f", which has other content ({content.rows} rows)"
+        )

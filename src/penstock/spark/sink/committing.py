@@ -1,0 +1,160 @@
+"""A batch is committed (rules 4, 6, 7 and 11): decision, then ends, then done.
+
+The decision is written with the epoch of the driver that planned the batch: if another has taken
+over since, it is refused and nothing of the batch is committed. Only what the tasks' reports name
+is committed; copies of tasks and attempts that failed are aborted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.spark.sink.admitting import Admission, admit, check_repeated
+from penstock.spark.sink.cluster import (
+    End,
+    EndTransactions,
+    Finished,
+    ListOpen,
+    OpenTransaction,
+    Question,
+    Steps,
+)
+from penstock.spark.sink.decisions import (
+    BatchName,
+    Content,
+    Decision,
+    Driver,
+    Stage,
+)
+from penstock.spark.sink.finishing import FinishedDecision, Finishing, Lost, OnLost, Storing
+from penstock.spark.sink.refusals import (
+    BatchToRewrite,
+    MixedPlans,
+    RowsLost,
+    TransactionsTooOld,
+)
+from penstock.spark.sink.task import Carried, TaskReport
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRules:
+    sink_id: str
+    on_lost: OnLost = OnLost.STOP
+    new_checkpoint_allowed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    rows: int
+    transactions: int
+    repeated: bool = False  # it had been committed before
+    aborted: int = 0
+    lost: Lost | None = None
+
+
+class Committing(Steps[Committed]):
+    def __init__(
+        self,
+        rules: CommitRules,
+        batch: BatchName,
+        content: Content,
+        reports: Sequence[TaskReport],
+        now_ms: int,
+    ) -> None:
+        super().__init__()
+        self._rules = rules
+        self._batch = batch
+        self._content = content
+        self._reports = tuple(reports)
+        self._now_ms = now_ms
+        self._transactions = tuple(
+            each.transaction for each in self._reports if each.transaction is not None
+        )
+        self._driver: Driver | None = None
+        self._decision: Decision | None = None
+        self._left: tuple[OpenTransaction, ...] = ()
+
+    def begin(self) -> Question[Any] | Finished[Committed]:
+        if not self._reports:
+            return Finished(Committed(0, 0))
+        carried = self._one_plan()
+        if self._was_decided(carried):
+            return Finished(Committed(self._content.rows, 0, repeated=True))
+        if not self._transactions:
+            return Finished(Committed(0, 0))
+        self._check_age(carried)
+        self._driver = carried.driver
+        # Before the decision: what is open now cannot belong to a driver that comes later.
+        return self._ask(ListOpen(self._rules.sink_id), self._listed)
+
+    def _one_plan(self) -> Carried:
+        carried = self._reports[0].carried
+        if any((each.carried, each.batch) != (carried, self._batch) for each in self._reports):
+            raise MixedPlans(self._rules.sink_id, self._batch)
+        return carried
+
+    def _was_decided(self, carried: Carried) -> bool:
+        rules = self._rules
+        admission = admit(
+            rules.sink_id,
+            carried.last,
+            self._batch,
+            new_checkpoint_allowed=rules.new_checkpoint_allowed,
+        )
+        if admission is Admission.NEW:
+            return False
+        assert carried.last is not None
+        check_repeated(rules.sink_id, carried.last, self._batch, self._content)
+        return True
+
+    def _check_age(self, carried: Carried) -> None:
+        """Half of the timeout is left for the ends. A worker's clock that runs ahead, or behind
+        the plan, is not believed."""
+        for each in self._transactions:
+            if each.timeout_ms is None:
+                continue
+            sane = carried.planned_ms <= each.opened_ms <= self._now_ms
+            age_ms = self._now_ms - (each.opened_ms if sane else carried.planned_ms)
+            if age_ms > each.timeout_ms // 2:
+                raise TransactionsTooOld(self._rules.sink_id, self._batch, age_ms, each.timeout_ms)
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+        assert self._driver is not None
+        named = {each.transactional_id for each in self._transactions}
+        self._left = tuple(each for each in found if each.transactional_id not in named)
+        self._decision = Decision(
+            self._rules.sink_id,
+            self._batch,
+            self._content,
+            self._driver.producer,
+            Stage.DECIDED,
+            self._transactions,
+        )
+        return self._run(Storing(self._driver, self._decision), self._decided)
+
+    def _decided(self, driver: Driver) -> Question[Any] | Finished[Committed]:
+        self._driver = driver
+        if not self._left:
+            return self._finish()
+        # They hold back everybody who reads committed rows, and no further batch need ever come.
+        ends = tuple(End(each.transactional_id, each.producer, False) for each in self._left)
+        return self._ask(EndTransactions(ends), lambda _: self._finish())
+
+    def _finish(self) -> Question[Any] | Finished[Committed]:
+        assert self._driver is not None and self._decision is not None
+        finishing = Finishing(self._driver, self._decision, self._rules.on_lost)
+        return self._run(finishing, self._finished)
+
+    def _finished(self, finished: FinishedDecision) -> Finished[Committed]:
+        if finished.decision.stage is not Stage.DONE:
+            assert finished.lost is not None
+            refusal = RowsLost if finished.must_stop else BatchToRewrite
+            raise refusal(self._rules.sink_id, self._batch, *finished.lost)
+        return Finished(
+            Committed(
+                self._content.rows,
+                len(self._transactions),
+                aborted=len(self._left),
+                lost=finished.lost,
+            )
+        )

@@ -1,0 +1,142 @@
+"""The driver's side of the sink for real: plan, commit, abort, recover.
+
+Each is one of the pure machines, driven to its end with a cluster. They run in different
+processes: what planning learned comes back to commit in the tasks' reports.
+"""
+
+import functools
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from penstock.client.coordinator_values import TransactionFilter
+from penstock.spark.sink.checkpoint import can_read, offsets_of
+from penstock.spark.sink.client_cluster import ClientCluster
+from penstock.spark.sink.cluster import drive
+from penstock.spark.sink.committing import CommitRules, Committed, Committing
+from penstock.spark.sink.decisions import BatchName, Content
+from penstock.spark.sink.identity import driver_id, sink_of
+from penstock.spark.sink.refusals import RepeatBatch
+from penstock.spark.sink.settings import SinkOptions
+from penstock.spark.sink.settling import Settled, Settling
+from penstock.spark.sink.task import DIGEST_MODULUS, Carried, Plan, TaskReport
+
+_log = logging.getLogger(__name__)
+
+
+class CheckpointUnreadable(RepeatBatch):
+    """It could be read when the batch was planned."""
+
+
+def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> Plan:
+    """Take over the sink, settle what is left, and say how tasks write. A batch that may be
+    repeated has to be recognised then: by its checkpoint, or by its rows."""
+    with _cluster(options) as cluster:
+        if not cluster.abilities.new_epoch_per_transaction:
+            _warn_of_old_transactions(options.bootstrap)
+        planned_ms = _now_ms()
+        settled = drive(Settling(sink_id, options.on_lost), cluster)
+    _tell(sink_id, settled)
+    return Plan(
+        sink_id,
+        Carried(settled.driver, settled.last, planned_ms),
+        options.new_checkpoint_allowed,
+        # What nobody knows the name of must end by itself (rule 9).
+        two_phase_commit=may_repeat or options.sink_id is not None,
+        digest_rows=may_repeat and not _has_checkpoint(options),
+    )
+
+
+def commit_batch(
+    options: SinkOptions, sink_id: str, batch: BatchName, reports: Sequence[TaskReport]
+) -> Committed:
+    if not reports:
+        return Committed(0, 0)
+    rules = CommitRules(sink_id, options.on_lost, options.new_checkpoint_allowed)
+    content = _content(options, batch, reports)
+    with _cluster(options) as cluster:
+        committed = drive(Committing(rules, batch, content, reports, _now_ms()), cluster)
+    if options.tasks_max is not None and committed.transactions > options.tasks_max:
+        _log.warning(
+            "%s was written by %d tasks, sink.tasks is %d: each costs a marker per partition; "
+            "coalesce(%d) before the write makes them fewer",
+            *(batch, committed.transactions, options.tasks_max, options.tasks_max),
+        )
+    if committed.lost is not None:
+        _log.warning("on.lost=skip: %s goes on without %d rows", batch, committed.lost.rows)
+    return committed
+
+
+def settle(options: SinkOptions, sink_id: str) -> Settled:
+    """For abort, and for recovery: finish what is decided, abort everything else."""
+    with _cluster(options) as cluster:
+        settled = drive(Settling(sink_id, options.on_lost), cluster)
+    _tell(sink_id, settled)
+    return settled
+
+
+def known_sinks(options: SinkOptions) -> list[str]:
+    """Those that have decided something, and those that have begun to."""
+    with options.connect() as admin:
+        decided = ClientCluster(admin, options).ledger.sinks()
+        listed = admin.transactions.list_all(TransactionFilter())
+    names = {each.transactional_id for each in listed}
+    begun = (sink_of(name) for name in names)
+    return sorted({*decided, *(each for each in begun if each and driver_id(each) in names)})
+
+
+@contextmanager
+def _cluster(options: SinkOptions) -> Iterator[ClientCluster]:
+    with options.connect() as admin:
+        yield ClientCluster(admin, options)
+
+
+def _has_checkpoint(options: SinkOptions) -> bool:
+    return options.batch is None and can_read(options.checkpoint_location)
+
+
+def _content(options: SinkOptions, batch: BatchName, reports: Sequence[TaskReport]) -> Content:
+    rows = sum(each.rows for each in reports)
+    digests = [each.digest for each in reports if each.digest is not None]
+    if digests:
+        return Content(rows, digest=f"{sum(digests) % DIGEST_MODULUS:032x}")
+    if batch.of_a_job:
+        return Content(rows)
+    assert options.checkpoint_location, "without a checkpoint rows are digested"
+    try:
+        return Content(rows, offsets=offsets_of(options.checkpoint_location, batch.batch_id))
+    except OSError as problem:
+        raise CheckpointUnreadable(
+            f"the offsets of {batch} cannot be read from {options.checkpoint_location} "
+            f"({problem}); without them the batch could not be recognised if it is repeated"
+        ) from problem
+
+
+def _tell(sink_id: str, settled: Settled) -> None:
+    if settled.finished and settled.last is not None:
+        _log.info("sink %s: finished %s, which was decided", sink_id, settled.last.batch)
+    if settled.lost is not None:
+        _log.warning("sink %s: %d rows were lost (on.lost)", sink_id, settled.lost.rows)
+    if settled.aborted:
+        oldest_ms = max(0, _now_ms() - min(each.started_ms for each in settled.aborted))
+        _log.info(
+            "sink %s: aborted %d transactions that no batch was committed with, the oldest "
+            "%.1f s old",
+            *(sink_id, len(settled.aborted), oldest_ms / 1000),
+        )
+
+
+@functools.cache
+def _warn_of_old_transactions(bootstrap: str) -> None:
+    """Once per process."""
+    _log.warning(
+        "the cluster at %s has transaction.version below 2: a task that outlives its batch may "
+        "open another transaction, which holds back readers until the next batch. "
+        "`kafka-features upgrade --feature transaction.version=2` ends that",
+        bootstrap,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,63 @@
+"""What a write was told, as the sink needs it. spark/options fills it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.bulk.encode import BATCH_BYTES_MAX
+from penstock.client.admin import Admin
+from penstock.client.security import Security
+from penstock.spark.sink.decisions import BatchName
+from penstock.spark.sink.finishing import OnLost
+
+# Below 15 minutes, which is what a stock cluster allows at most (transaction.max.timeout.ms).
+TRANSACTION_TIMEOUT_MS = 10 * 60_000
+DELIVERY_TIMEOUT_MS = 120_000
+REQUEST_TIMEOUT_MS = 30_000
+
+
+class Delivery(StrEnum):
+    """The option `delivery.guarantee`."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """`topic` None: each row has one. `batch` is what `write_batch` knows of a foreachBatch."""
+
+    properties: Mapping[str, str]
+    topic: str | None = None
+    sink_id: str | None = None
+    checkpoint_location: str | None = None
+    delivery: Delivery = Delivery.EXACTLY_ONCE
+    tasks_max: int | None = None
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    new_checkpoint_allowed: bool = False
+    on_lost: OnLost = OnLost.STOP
+    batch: BatchName | None = None
+    acks: int = -1
+    compression: str = "none"
+    compression_level: int | None = None
+    batch_bytes: int = BATCH_BYTES_MAX
+    delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    client_id: str = "penstock-spark-sink"
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def transactional(self) -> bool:
+        return self.delivery is Delivery.EXACTLY_ONCE
+
+    def connect(self) -> Admin:
+        """To the cluster; close it."""
+        return Admin(
+            self.bootstrap,
+            client_id=self.client_id,
+            timeout_ms=self.request_timeout_ms,
+            security=Security.from_properties(self.properties),
+        )

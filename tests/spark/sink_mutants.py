@@ -1,0 +1,287 @@
+"""The sink's protocol with one rule switched off at a time.
+
+Each of these looks reasonable; each loses rows, doubles them or stops a query without need. A
+simulation that does not notice proves nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sink_spark import Protocols
+from sink_world import Climate, Weather
+
+from penstock.spark.sink.admitting import Admission, admit
+from penstock.spark.sink.cluster import (
+    End,
+    Ended,
+    EndTransactions,
+    Finished,
+    Gone,
+    OpenTransaction,
+    Question,
+    TakeOver,
+)
+from penstock.spark.sink.committing import CommitRules, Committed, Committing
+from penstock.spark.sink.decisions import (
+    END_VERSION_V2,
+    BatchName,
+    Content,
+    Decision,
+    Driver,
+    Producer,
+    RowsAt,
+    Stage,
+    WrittenTransaction,
+)
+from penstock.spark.sink.finishing import FinishedDecision, Finishing, Storing
+from penstock.spark.sink.settling import Settled, Settling
+from penstock.spark.sink.task import Carried, Plan, Slots, TaskReport
+
+Given = Question[Any] | Finished[Any]
+
+
+class SameSlot(Slots):
+    """Rule 2: an id is taken again while the decision about it is open."""
+
+    def take(self, driver: Producer) -> int:  # noqa: ARG002
+        return 0
+
+
+class RepeatsInit(Slots):
+    """Rule 2: after an InitProducerId without an answer it is sent again under the same id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._again: int | None = None
+
+    def take(self, driver: Producer) -> int:
+        again, self._again = self._again, None
+        return super().take(driver) if again is None else again
+
+    def abandon(self, ordinal: int) -> None:
+        self._again = ordinal
+
+
+class LeavesUnfinished(Settling):
+    """Rule 3 when planning, rule 5 when aborting: the last decision is not finished first."""
+
+    def _read(self, decision: Decision | None) -> Question[Any] | Finished[Settled]:
+        self._decision = decision
+        return self._look()
+
+
+class AbortsNothing(Settling):
+    """Rule 3: what no decision names stays open."""
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Settled]:
+        del found
+        return self._settled(())
+
+
+class AbortsUnproven(Settling):
+    """Rule 3: an old driver that is slow takes a newer one's transactions for leftovers."""
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Settled]:
+        assert self._driver is not None
+        return self._abort(self._driver, found) if found else self._settled(())
+
+
+class DecidesAnyway(Committing):
+    """Rule 3: a driver takes over again at commit, instead of using the epoch of its plan."""
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+        return self._ask(TakeOver(self._rules.sink_id), lambda mine: self._decide(mine, found))
+
+    def _decide(self, mine: Producer, found: tuple[OpenTransaction, ...]) -> Given:
+        self._driver = Driver(mine)
+        return super()._listed(found)
+
+
+class DecidesNothing(Committing):
+    """Rule 4: the transactions are ended without a decision."""
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+        del found
+        ends = tuple(End(each.transactional_id, each.producer, True) for each in self._transactions)
+        return self._ask(EndTransactions(ends), self._done)
+
+    def _done(self, answers: tuple[Ended | Gone, ...]) -> Finished[Committed]:
+        del answers
+        return Finished(Committed(self._content.rows, len(self._transactions)))
+
+
+class DoneFirst(Finishing):
+    """Rule 4: the decision is marked as done before its transactions are ended."""
+
+    def begin(self) -> Given:  # type: ignore[override]
+        done = self._decision.ended(Stage.DONE)
+        return self._run(Storing(self._driver, done), lambda driver: self._then_end(driver, done))
+
+    def _then_end(self, driver: Driver, done: Decision) -> Question[Any]:
+        ends = tuple(
+            End(each.transactional_id, each.producer, True) for each in self._decision.transactions
+        )
+        result = Finished(FinishedDecision(driver, done))
+        return self._ask(EndTransactions(ends), lambda _: result)
+
+
+class IgnoresLosses(Finishing):
+    """Rule 7: whatever the answer is, it is taken for done."""
+
+    def _ended(self, answers: tuple[Ended | Gone, ...]) -> Given:
+        fine = tuple(Ended(Producer(0, 0, 0)) for _ in answers)
+        return super()._ended(fine)
+
+
+class OtherVersion(Finishing):
+    """Rule 7: ends are repeated in the version that this driver would use."""
+
+    def begin(self) -> Question[Any]:
+        other = END_VERSION_V2 + 4 - self._decision.driver.end_version
+        ends = tuple(
+            End(each.transactional_id, each.producer._replace(end_version=other), True)
+            for each in self._decision.transactions
+        )
+        return self._ask(EndTransactions(ends), self._ended)
+
+
+class CriesTooEarly(Finishing):
+    """Rule 7: rows are called lost by a driver that does not know that it was replaced."""
+
+    def _ended(self, answers: tuple[Ended | Gone, ...]) -> Given:
+        given = super()._ended(answers)
+        if any(isinstance(each, Gone) for each in answers):
+            from penstock.spark.sink.refusals import RowsLost
+
+            raise RowsLost("sink", self._decision.batch, self._decision.transactions, "?")
+        return given
+
+
+class FinishesWith:
+    """Commit and settle with another way to finish."""
+
+    def __init__(self, finishing: type[Finishing]) -> None:
+        class Commit(Committing):
+            def _finish(self) -> Given:
+                assert self._driver is not None and self._decision is not None
+                made = finishing(self._driver, self._decision, self._rules.on_lost)
+                return self._run(made, self._finished)
+
+        class Settle(Settling):
+            def _read(self, decision: Decision | None) -> Given:
+                assert self._driver is not None
+                self._decision = decision
+                if decision is None or decision.stage is not Stage.DECIDED:
+                    return self._look()
+                made = finishing(self._driver, decision, self._on_lost)
+                return self._run(made, self._is_finished)
+
+        self.commit, self.settle = Commit, Settle
+
+
+class CommitsEverything(Committing):
+    """Rule 4: what is open and not named by a report is committed as well."""
+
+    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+        named = {each.transactional_id for each in self._transactions}
+        self._transactions += tuple(
+            WrittenTransaction(each.transactional_id, each.producer, (RowsAt("output", 0, 1),))
+            for each in found
+            if each.transactional_id not in named
+        )
+        return super()._listed(found)
+
+
+class SkipsById(Committing):
+    """Rule 6: a batch with the id of the last one is left out, whatever it contains."""
+
+    def _was_decided(self, carried: Carried) -> bool:
+        allowed = self._rules.new_checkpoint_allowed
+        found = admit(
+            self._rules.sink_id, carried.last, self._batch, new_checkpoint_allowed=allowed
+        )
+        return found is Admission.REPEATED
+
+
+def allows_new_checkpoint(
+    rules: CommitRules,
+    batch: BatchName,
+    content: Content,
+    reports: Sequence[TaskReport],
+    now_ms: int,
+) -> Committing:
+    """Rule 6: a query id that the sink does not know is taken for a new query."""
+    return Committing(replace(rules, new_checkpoint_allowed=True), batch, content, reports, now_ms)
+
+
+def forgets_sequence(plan: Plan) -> Plan:
+    """Rule 4, transactions v1: commit begins at the sequence number that planning has used."""
+    driver = Driver(plan.carried.driver.producer)
+    return replace(plan, carried=replace(plan.carried, driver=driver))
+
+
+def knows_no_last_batch(plan: Plan) -> Plan:
+    """Rule 6: tasks and commit do not know what was decided last."""
+    return replace(plan, carried=replace(plan.carried, last=None))
+
+
+def allows_in_plan(plan: Plan) -> Plan:
+    return replace(plan, new_checkpoint_allowed=True)
+
+
+def id_by_partition(sink_id: str, worker: str, ordinal: int, partition: int) -> str:
+    """Rule 2: the id belongs to the task's number, and copies of the task share it."""
+    del worker, ordinal
+    return f"{sink_id}.{0:016x}.{partition}"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    rule: str
+    protocols: Protocols
+    climate: Climate = field(default_factory=Climate)
+
+
+STOCK = Climate(two_phase_commit=False, weather=Weather(clock_jump=0.1))
+OLD = Climate(end_version=4)
+RESTORED = Climate(weather=Weather(restore=0.5))
+DELETED = Climate(weather=Weather(delete=0.5))
+
+
+def _finishing(kind: type[Finishing]) -> Protocols:
+    made = FinishesWith(kind)
+    return Protocols(settling=made.settle, aborting=made.settle, committing=made.commit)
+
+
+MUTANTS = {
+    "ids by task number": Mutant("2", Protocols(worker_id=id_by_partition)),
+    "ids used again at once": Mutant("2", Protocols(slots=SameSlot)),
+    "InitProducerId sent twice": Mutant("2", Protocols(slots=RepeatsInit)),
+    "commit takes over again": Mutant("3", Protocols(committing=DecidesAnyway)),
+    "planning leaves a decision unfinished": Mutant("3", Protocols(settling=LeavesUnfinished)),
+    "planning aborts nothing": Mutant(
+        "3", Protocols(settling=AbortsNothing, aborting=AbortsNothing)
+    ),
+    "planning aborts without proof": Mutant(
+        "3", Protocols(settling=AbortsUnproven, aborting=AbortsUnproven)
+    ),
+    "no decision": Mutant("4", Protocols(committing=DecidesNothing)),
+    "done before the ends": Mutant("4", _finishing(DoneFirst)),
+    "everything open is committed": Mutant("4", Protocols(committing=CommitsEverything)),
+    "sequence numbers used twice": Mutant("4", Protocols(plan=forgets_sequence), OLD),
+    "abort aborts what is decided": Mutant("5", Protocols(aborting=LeavesUnfinished)),
+    "no batch is left out": Mutant("6", Protocols(plan=knows_no_last_batch)),
+    "left out by id alone": Mutant("6", Protocols(committing=SkipsById), RESTORED),
+    "a new query id is welcome": Mutant(
+        "6", Protocols(plan=allows_in_plan, committing=allows_new_checkpoint), DELETED
+    ),
+    "losses are ignored": Mutant("7", _finishing(IgnoresLosses), STOCK),
+    "repeated in another version": Mutant(
+        "7", Protocols(settling=FinishesWith(OtherVersion).settle)
+    ),
+    "a fenced driver calls rows lost": Mutant("7", _finishing(CriesTooEarly)),
+    "two writes with one sink id": Mutant(
+        "8", Protocols(sink_ids=lambda count: ["sink-0"] * count), Climate(writes=2)
+    ),
+}

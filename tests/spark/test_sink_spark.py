@@ -1,0 +1,246 @@
+"""The exactly-once sink in Spark itself."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.client.admin import Admin
+from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.values import At, FoundOffset, NewTopic
+from penstock.model import TopicPartition
+from penstock.spark.foreach import write_batch
+from penstock.testing import Cluster
+
+pytest_plugins = ["spark_fixtures"]
+
+Produce = Callable[..., None]
+SECONDS_MAX = 120
+PARTITIONS = 2
+
+
+class Pipeline:
+    """From one topic to another, again and again from its checkpoint."""
+
+    def __init__(
+        self, spark: SparkSession, cluster: Cluster, admin: Admin, source: str, folder: Path
+    ) -> None:
+        self.spark = spark
+        self.cluster = cluster
+        self.admin = admin
+        self.source = source
+        self.target = f"{source}-out"
+        self.checkpoint = folder / "checkpoint"
+        admin.create_topics([NewTopic(self.target, PARTITIONS)])
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.cluster.bootstrap, "topic": self.target}
+
+    def stream(self) -> DataFrame:
+        return (
+            self.spark.readStream.format("penstock")
+            .option("kafka.bootstrap.servers", self.cluster.bootstrap)
+            .option("subscribe", self.source)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+
+    def start(self, **options: str) -> StreamingQuery:
+        return (
+            self.stream()
+            .select("key", "value")
+            .writeStream.format("penstock")
+            .option("checkpointLocation", str(self.checkpoint))
+            .options(**{**self.options, **options})
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def run(self, **options: str) -> None:
+        """To the end of what is there; raises what the query fails with."""
+        assert self.start(**options).awaitTermination(SECONDS_MAX)
+
+    def forget_last_commit(self) -> None:
+        """As if Spark had died between the sink's commit and its own."""
+        entries = self.checkpoint / "commits"
+        last = max(int(path.name) for path in entries.iterdir() if path.name.isdecimal())
+        (entries / str(last)).unlink()
+        (entries / f".{last}.crc").unlink(missing_ok=True)
+
+    def output(self) -> list[int]:
+        """What a reader of committed rows sees."""
+        self.check_rest()
+        rows = (
+            self.spark.read.format("penstock")
+            .option("kafka.bootstrap.servers", self.cluster.bootstrap)
+            .option("subscribe", self.target)
+            .option("isolation.level", "read_committed")
+            .load()
+        )
+        values = rows.selectExpr("CAST(CAST(value AS STRING) AS INT) AS value").collect()
+        return sorted(row.value for row in values)
+
+    def check_rest(self) -> None:
+        """Nothing is open, and nobody is held back."""
+        wanted = TransactionFilter(states=("Ongoing",))
+        assert self.admin.transactions.list_all(wanted) == []
+        for index in range(PARTITIONS):
+            place = TopicPartition(self.target, index)
+            stable, end = (
+                self.admin.offsets({place: At.END}, committed_only=only)[place]
+                for only in (True, False)
+            )
+            assert isinstance(stable, FoundOffset) and stable == end
+
+
+@pytest.fixture
+def pipeline(
+    spark: SparkSession, cluster: Cluster, admin: Admin, topic: str, tmp_path: Path
+) -> Pipeline:
+    return Pipeline(spark, cluster, admin, topic, tmp_path)
+
+
+def texts(*numbers: int) -> list[bytes]:
+    return [b"%d" % number for number in numbers]
+
+
+def test_every_row_arrives_once_over_several_lives(pipeline: Pipeline, produce: Produce) -> None:
+    for life in range(3):
+        produce(pipeline.source, texts(*range(life * 10, life * 10 + 10)), partition=life % 2)
+        pipeline.run()
+    assert pipeline.output() == list(range(30))
+
+
+def test_a_batch_that_spark_repeats_is_not_written_twice(
+    pipeline: Pipeline, produce: Produce
+) -> None:
+    produce(pipeline.source, texts(1, 2, 3))
+    pipeline.run()
+    pipeline.forget_last_commit()
+    produce(pipeline.source, texts(4))
+    pipeline.run()
+    assert pipeline.output() == [1, 2, 3, 4]
+
+
+def test_the_same_at_least_once_is_written_twice(pipeline: Pipeline, produce: Produce) -> None:
+    guarantee = {"delivery.guarantee": "at-least-once"}
+    produce(pipeline.source, texts(1, 2, 3))
+    pipeline.run(**guarantee)
+    pipeline.forget_last_commit()
+    pipeline.run(**guarantee)
+    assert pipeline.output() == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_restored_checkpoint_stops_the_query(
+    pipeline: Pipeline, produce: Produce, tmp_path: Path
+) -> None:
+    produce(pipeline.source, texts(1))
+    pipeline.run()
+    shutil.copytree(pipeline.checkpoint, tmp_path / "older")
+    produce(pipeline.source, texts(2))
+    pipeline.run()
+    produce(pipeline.source, texts(3))
+    shutil.rmtree(pipeline.checkpoint)
+    shutil.move(tmp_path / "older", pipeline.checkpoint)
+    with pytest.raises(StreamingQueryException, match="the checkpoint went back in time"):
+        pipeline.run()
+    assert pipeline.output() == [1, 2]
+
+
+def test_a_deleted_checkpoint_stops_the_query_unless_it_is_allowed(
+    pipeline: Pipeline, produce: Produce
+) -> None:
+    produce(pipeline.source, texts(1))
+    pipeline.run()
+    shutil.rmtree(pipeline.checkpoint)
+    with pytest.raises(StreamingQueryException, match=r"new\.checkpoint=allow"):
+        pipeline.run()
+    assert pipeline.output() == [1]
+    shutil.rmtree(pipeline.checkpoint)
+    pipeline.run(**{"new.checkpoint": "allow"})
+    assert pipeline.output() == [1, 1]
+
+
+def test_without_a_name_for_the_sink_the_query_does_not_start(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    pipeline.spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
+    try:
+        query = (
+            pipeline.stream()
+            .writeStream.format("penstock")
+            .options(**pipeline.options)
+            .trigger(availableNow=True)
+            .start()
+        )
+        with pytest.raises(PySparkException, match=r"set the option sink\.id"):
+            query.awaitTermination(SECONDS_MAX)
+    finally:
+        pipeline.spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+# ---- batch jobs
+
+
+def job_rows(pipeline: Pipeline, count: int) -> DataFrame:
+    return pipeline.spark.range(0, count, 1, 2).selectExpr("CAST(id AS STRING) AS value")
+
+
+def test_a_job_writes_everything(pipeline: Pipeline) -> None:
+    rows = job_rows(pipeline, 1000)
+    rows.write.format("penstock").options(**pipeline.options).mode("append").save()
+    assert pipeline.output() == list(range(1000))
+
+
+def test_a_job_that_fails_writes_nothing(pipeline: Pipeline) -> None:
+    fail = udf(lambda value: value if value != "999" else 1 / 0, "string")
+    rows = job_rows(pipeline, 1000).select(fail("value").alias("value"))
+    writer = rows.write.format("penstock").options(**pipeline.options).mode("append")
+    with pytest.raises(PySparkException, match="ZeroDivisionError"):
+        writer.save()
+    assert pipeline.output() == []
+
+
+# ---- foreachBatch
+
+
+def test_two_writes_in_one_batch_are_each_written_once(
+    pipeline: Pipeline, produce: Produce
+) -> None:
+    produce(pipeline.source, texts(1, 2))
+
+    def both(rows: DataFrame, batch_id: int) -> None:
+        for name in ("one", "two"):
+            sink_id = f"{pipeline.target}-{name}"
+            write_batch(rows, batch_id, sink_id=sink_id, options=pipeline.options)
+
+    def run() -> None:
+        query = (
+            pipeline.stream()
+            .select("value")
+            .writeStream.foreachBatch(both)
+            .option("checkpointLocation", str(pipeline.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(SECONDS_MAX)
+
+    run()
+    assert pipeline.output() == [1, 1, 2, 2]
+    pipeline.forget_last_commit()
+    run()
+    assert pipeline.output() == [1, 1, 2, 2]
+
+
+def test_a_write_in_a_batch_without_a_name_is_refused(pipeline: Pipeline) -> None:
+    with pytest.raises(ValueError, match="needs a sink_id"):
+        write_batch(job_rows(pipeline, 1), 0, options=pipeline.options)
+    with pytest.raises(ValueError, match="foreachBatch"):
+        write_batch(job_rows(pipeline, 1), 0, sink_id="x", options=pipeline.options)
