@@ -10,9 +10,13 @@ from bench.servers import CACHE
 from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
+from compat.history import check_history
+from compat.pipelines import check_pipelines
+from compat.raw_client import check_raw_client
 from compat.records import check_records
 from compat.report import Report
 from compat.sample import check_sample
+from compat.security import check_security
 from compat.tools import check_tools
 
 CHECKS = {
@@ -21,7 +25,11 @@ CHECKS = {
     "directories": check_directories,
     "tools": check_tools,
     "delivery": check_delivery,
+    "history": check_history,
     "sample": check_sample,
+    "security": check_security,
+    "client": check_raw_client,
+    "pipelines": check_pipelines,
 }
 ANYWHERE = {"tools": check_tools, "delivery": check_delivery}
 SUMMARY = CACHE / "compat.json"

@@ -1,4 +1,4 @@
-"""The clients of a chaos run that are librdkafka: the feeder, and workers in a group."""
+"""The clients of a chaos run that are librdkafka: the feeder, and workers in groups."""
 
 import logging
 import time
@@ -7,8 +7,11 @@ from typing import Any, TypeVar
 
 from chaos_run import (
     CALL_SECONDS_MAX,
+    CONSUMER,
+    COOPERATIVE,
+    EAGER,
+    HEARTBEAT_MS,
     INPUTS,
-    LIBRDKAFKA,
     SESSION_MS,
     WAIT_SECONDS_MAX,
     ChaosRun,
@@ -28,6 +31,7 @@ from confluent_kafka import (
 from penstock.model import TopicPartition
 from penstock.testing.history import (
     OpenTransaction,
+    Pipeline,
     Polled,
     Process,
     Sending,
@@ -55,6 +59,17 @@ QUICK: dict[str, Any] = {
 }
 QUICK["logger"].addHandler(logging.NullHandler())  # it tells of every death of the node
 QUICK["logger"].propagate = False
+
+_CLASSIC: dict[str, Any] = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": HEARTBEAT_MS,
+    "max.poll.interval.ms": 30_000,
+}
+MEMBERSHIPS: dict[Pipeline, dict[str, Any]] = {
+    EAGER: {**_CLASSIC, "partition.assignment.strategy": "range"},
+    COOPERATIVE: {**_CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
+    CONSUMER: {"group.protocol": "consumer"},  # the server says how often
+}
 
 
 class Crash(Exception):
@@ -138,12 +153,14 @@ def feed(run: ChaosRun) -> None:
 class Worker:
     """One member of the group: polls, transforms in a transaction, dies and comes again."""
 
-    def __init__(self, run: ChaosRun, name: str) -> None:
+    def __init__(self, run: ChaosRun, pipeline: Pipeline, name: str) -> None:
         self._run = run
+        self._pipeline = pipeline
         self._name = name
         self._chance = run.chance(name)
         self._process: Process = run.recorder.process(name)
         self._attempts = 0
+        self._owned: dict[TopicPartition, None] = {}
         self._batch: list[Polled] = []
         # What the life before left behind: its producer, its transaction if it was not decided.
         self._left: Producer | None = None
@@ -152,15 +169,8 @@ class Worker:
 
     def work(self) -> None:
         while True:
-            consumer = consumer_of(
-                self._run,
-                LIBRDKAFKA.group,
-                **{
-                    "session.timeout.ms": SESSION_MS,
-                    "heartbeat.interval.ms": SESSION_MS // 5,
-                    "max.poll.interval.ms": 30_000,
-                },
-            )
+            membership = MEMBERSHIPS[self._pipeline]
+            consumer = consumer_of(self._run, self._pipeline.group, **membership)
             try:
                 producer = self._succeed()
                 self._live(producer, consumer)
@@ -201,9 +211,10 @@ class Worker:
 
     def _live(self, producer: Producer, consumer: Consumer) -> None:
         self._batch = []
-        self._process.subscribed(LIBRDKAFKA.inputs)
+        self._owned = {}
+        self._process.subscribed(self._pipeline.inputs)
         consumer.subscribe(
-            list(LIBRDKAFKA.inputs),
+            list(self._pipeline.inputs),
             on_assign=self._assigned,
             on_revoke=self._revoked,
             on_lost=self._revoked,
@@ -215,11 +226,14 @@ class Worker:
                 self._transform(producer, consumer, batch)
 
     def _assigned(self, _consumer: Consumer, partitions: list[At]) -> None:
-        self._process.assigned(place_of(each) for each in partitions)
+        # Of what it has already it is not told again, but by an eager group, which revokes first.
+        self._owned.update(dict.fromkeys(place_of(each) for each in partitions))
+        self._process.assigned(self._owned)
 
     def _revoked(self, _consumer: Consumer, partitions: list[At]) -> None:
-        gone = {place_of(each) for each in partitions}
-        self._process.revoked(sorted(gone))
+        gone = [place_of(each) for each in partitions]
+        self._process.revoked(gone)
+        self._owned = {each: None for each in self._owned if each not in gone}
         self._batch = [each for each in self._batch if each.partition not in gone]
 
     def _gather(self, consumer: Consumer) -> None:
@@ -267,7 +281,7 @@ class Worker:
             self._abort(producer, consumer, transaction, batch)
             return
         transaction.committed()
-        self._run.committed(LIBRDKAFKA)
+        self._run.committed(self._pipeline)
         if late:
             raise Crash
 
@@ -275,7 +289,7 @@ class Worker:
         self, producer: Producer, transaction: OpenTransaction, batch: list[Polled]
     ) -> None:
         for place, record in enumerate(batch):
-            partition = self._chance.choice(outputs_of(LIBRDKAFKA))
+            partition = self._chance.choice(outputs_of(self._pipeline))
             value = record.value + f" {self._name}/{self._attempts}.{place}".encode()
             sending = self._process.send(
                 partition, value, transaction=transaction, source=record.place
@@ -296,7 +310,7 @@ class Worker:
         batch: list[Polled],
     ) -> None:
         following = {each.partition: each.offset + 1 for each in batch}
-        committing = self._process.commit_offsets(LIBRDKAFKA.group, following, transaction)
+        committing = self._process.commit_offsets(self._pipeline.group, following, transaction)
         offsets = [At(*place, offset) for place, offset in following.items()]
         group = consumer.consumer_group_metadata()
         persist(lambda seconds: producer.send_offsets_to_transaction(offsets, group, seconds))

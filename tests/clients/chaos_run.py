@@ -1,7 +1,8 @@
 """A run of clients over a node that dies: what they share, who kills the node, how it ends.
 
-Two pipelines read the topic `in` and write one output per input in transactions: librdkafka's
-workers in a consumer group, and aiokafka's workers, each with partitions of its own.
+Pipelines read the topic `in` and write one output per input in transactions: librdkafka's workers
+in groups of every kind (eager, cooperative, and of the consumer protocol), and aiokafka's workers,
+each with partitions of its own.
 """
 
 import sys
@@ -32,11 +33,20 @@ COMMITS_BETWEEN_KILLS_MAX = 25
 LIFE_SECONDS_MAX = 4.0  # a node that serves no commits is killed nevertheless
 # A member whose farewell was lost holds up its group so long; a new life begins it anew.
 SESSION_MS = 1_500
+HEARTBEAT_MS = SESSION_MS // 5
+BRISK_GROUPS = {
+    "group.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+}
 JITTER_SECONDS_MAX = 0.2
 
-LIBRDKAFKA = Pipeline("librdkafka", (INPUT,), ("out-librdkafka",))
-AIOKAFKA = Pipeline("aiokafka", (INPUT,), ("out-aiokafka",))
-PIPELINES = (LIBRDKAFKA, AIOKAFKA)
+EAGER, COOPERATIVE, CONSUMER, AIOKAFKA = PIPELINES = [
+    Pipeline(group, (INPUT,), (f"out-{group}",))
+    for group in ("eager", "cooperative", "consumer", "aiokafka")
+]
 INPUTS = [TopicPartition(INPUT, number) for number in range(PARTITIONS)]
 
 
@@ -79,6 +89,11 @@ class ChaosRun:
         with self._changed:
             self._commits[pipeline.group] += 1
             self._changed.notify_all()
+
+    def commits(self, pipeline: Pipeline) -> int:
+        """That were answered."""
+        with self._changed:
+            return self._commits[pipeline.group]
 
     def wait_for_commits(self, pipeline: Pipeline, count: int, seconds: float) -> None:
         """Until there were so many more, or the time is over."""
@@ -155,7 +170,7 @@ class MortalNode:
         settings = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.durability": self._chance.choice(["page-cache", "fsync"]),
-            "group.min.session.timeout.ms": str(SESSION_MS),
+            **BRISK_GROUPS,
         }
         self._node = self._stack.enter_context(NodeProcess(self._data, settings))
 

@@ -30,7 +30,7 @@ class Member:
         self.revoked: list[set[tuple[str, int]]] = []
         self.assigned_times = 0
         self.got: list[bytes] = []
-        self.fatal: list[str] = []
+        self.errors: list[KafkaError] = []
         settings = {name.replace("_", "."): value for name, value in config.items()}
         if settings.get("group.protocol") != "consumer":  # there the server says how often
             settings["heartbeat.interval.ms"] = HEARTBEAT_MS
@@ -64,8 +64,12 @@ class Member:
         error = message.error()
         if error is None:
             self.got.append(message.value() or b"")
-        elif error.code() == KafkaError._FATAL:
-            self.fatal.append(error.str())
+        else:
+            self.errors.append(error)
+
+    @property
+    def fatal(self) -> list[str]:
+        return [each.str() for each in self.errors if each.code() == KafkaError._FATAL]
 
     def close(self) -> None:
         self.consumer.close()

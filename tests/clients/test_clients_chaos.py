@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import chaos_aiokafka
-import chaos_librdkafka
 import pytest
+from chaos_librdkafka import MEMBERSHIPS, Worker, feed
 from chaos_readers import Auditor, Reader
 from chaos_run import PIPELINES, WAIT_SECONDS_MAX, ChaosRun, MortalNode, create_topics
 
@@ -35,9 +35,10 @@ def live_through(run: ChaosRun, node: MortalNode) -> None:
     """Clients at work while the node dies; then it lives until all inputs are processed."""
     reader = Reader(run, "reader-librdkafka", Isolation.READ_COMMITTED)
     watcher, auditor = Auditor(run, "watcher"), Auditor(run, "auditor")
-    feeder = run.start("feeder", lambda: chaos_librdkafka.feed(run))
-    for name in ("librdkafka-1", "librdkafka-2"):
-        run.start(name, chaos_librdkafka.Worker(run, name).work)
+    feeder = run.start("feeder", lambda: feed(run))
+    for pipeline in MEMBERSHIPS:
+        for name in (f"{pipeline.group}-1", f"{pipeline.group}-2"):
+            run.start(name, Worker(run, pipeline, name).work)
     run.start("aiokafka", lambda: chaos_aiokafka.run_workers(run))
     run.start("reader", reader.follow)
     run.start("watcher", watcher.watch)
@@ -80,4 +81,5 @@ def test_consume_transform_produce_is_exactly_once_while_the_node_is_killed(
     report = judge(run, tmp_path)
     assert report.unread == 0
     assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
+    assert all(run.commits(each) > 0 for each in PIPELINES), report.text
     assert node.kills >= KILLS_MIN

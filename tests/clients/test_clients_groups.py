@@ -16,8 +16,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from group_members import Member, everything, poll_until, shared, silent
+from group_members import BRISK_GROUPS, Member, everything, poll_until, shared, silent
 from kafka import KafkaConsumer
+from kafka.errors import GroupMaxSizeReachedError
 
 from penstock.testing.cluster import Cluster
 
@@ -41,6 +42,14 @@ def topic(make_topic: MakeTopic) -> str:
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as entered:
         yield entered
+
+
+@pytest.fixture
+def small_groups() -> Iterator[Cluster]:
+    """A node whose groups of either protocol have room for one member."""
+    sizes = {"group.max.size": 1, "group.consumer.max.size": 1}
+    with Cluster({**BRISK_GROUPS, **sizes}) as cluster:
+        yield cluster
 
 
 def produce(cluster: Cluster, topic: str, count: int) -> list[bytes]:
@@ -133,6 +142,30 @@ def test_a_second_client_with_the_same_instance_id_fences_the_first(
     second = member(stack, disk_cluster, group, topic, group_instance_id="one")
     poll_until([first, second], lambda: bool(second.owned and first.fatal))
     assert "fenced by other consumer" in first.fatal[0]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_one_member_too_many_is_turned_away(
+    small_groups: Cluster, group: str, stack: ExitStack, protocol: str
+) -> None:
+    topic = small_groups.create_topic("small", PARTITIONS)
+    first = member(stack, small_groups, group, topic, group_protocol=protocol)
+    poll_until([first], lambda: first.owned == everything(topic, PARTITIONS))
+    second = member(stack, small_groups, group, topic, group_protocol=protocol)
+    poll_until([first, second], lambda: bool(second.errors))
+    assert "Consumer group has reached maximum size" in second.errors[0].str()
+    assert (first.owned, second.owned) == (everything(topic, PARTITIONS), set())
+
+
+def test_kafka_python_is_told_that_a_group_is_full(
+    small_groups: Cluster, group: str, stack: ExitStack
+) -> None:
+    topic = small_groups.create_topic("small", PARTITIONS)
+    first = member(stack, small_groups, group, topic)
+    poll_until([first], lambda: bool(first.owned))
+    second = KafkaConsumer(topic, bootstrap_servers=small_groups.bootstrap, group_id=group)
+    with closing(second), pytest.raises(GroupMaxSizeReachedError):
+        second.poll(10_000)
 
 
 def test_a_pattern_is_resolved_by_the_server_under_the_consumer_protocol(

@@ -1,5 +1,6 @@
 """What arrives late or twice: copies of requests, on connections of their own."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,19 +9,16 @@ from penstock.testing.sim.client import INIT_PRODUCER_ID, PRODUCE
 from penstock.testing.sim.group_member import CONSUMER_HEARTBEAT
 from penstock.testing.sim.group_offsets import OFFSET_COMMIT
 from penstock.testing.sim.script import Ask, Script, ScriptedClient
-from penstock.testing.sim.transactional import Member, error_codes
+from penstock.testing.sim.transactional import error_codes
 from penstock.testing.sim.world import Simulation
 from penstock.testing.sim.zombies import NOBODY, Grants, Identity, Owners, Speaker
 from penstock.wire.messages import k27_write_txn_markers
 
 DELAY_MS_MAX = 1_500.0
 COPIES_MAX = 12  # under way at a time
-HELD_MAX = 8
+HELD_MAX = 16
 TRANSACTIONAL_CHANCE, INIT_CHANCE, MEMBER_CHANCE, LATE_CHANCE = 0.06, 0.01, 0.02, 0.5
-MARKER_CHANCE = 0.2
-# Commits have no order of their own: a copy would undo what came after it. And an assignment is
-# told once: who got it as the answer to a copy would be the only one to know.
-UNREPEATABLE = (OFFSET_COMMIT, CONSUMER_HEARTBEAT)
+COMMIT_CHANCE, MARKER_CHANCE = 0.2, 0.2
 WRITE_TXN_MARKERS = 27
 
 
@@ -38,15 +36,7 @@ class Echo(ScriptedClient):
         speaker = ask.speaker
         is_producer = isinstance(speaker, Speaker) and speaker.identity != NOBODY
         over = is_producer and courier.grants.is_over(speaker)
-        group, others = "", list[str]()
-        if ask.key == OFFSET_COMMIT and speaker.member_id:
-            group = ask.message.group_id
-            places = [
-                TopicPartition(topic.name, each.partition_index)
-                for topic in ask.message.topics
-                for each in topic.partitions
-            ]
-            others = courier.owners.others(group, places, self._who)
+        others = courier.other_owners(ask, self._who)
         response = yield Ask(ask.key, ask.version, ask.message, speaker)
         if response is None:
             return
@@ -58,7 +48,7 @@ class Echo(ScriptedClient):
         elif over and not accepted:
             courier.refused += 1
         if others and accepted:
-            courier.owners.accepted(group, f"a late {self._who}", others)
+            courier.owners.accepted(ask.message.group_id, f"a late {self._who}", others)
 
     def _initialized(self, response: Any, over: bool) -> None:
         if response.error_code:
@@ -77,6 +67,10 @@ class Courier:
     With transactions v2 anything may come again at any time. An old producer's request is held
     back until another has taken its place: before, nobody could tell it from a new one, and that
     is why there is a new protocol. Its writes have sequence numbers and may come at any time.
+
+    A member's commits have no order of their own, a copy would undo what came after it: they are
+    held back until its partitions belong to somebody else. And an assignment is told once: who got
+    it as the answer to a copy of a heartbeat would be the only one to know.
     """
 
     def __init__(
@@ -91,7 +85,8 @@ class Courier:
         self.refused = 0  # requests of producers whose time was over
         self.echoes: list[Echo] = []
         self._count = 0
-        self._held: list[tuple[Ask, str]] = []
+        # For those who are not over yet, with the name of who asked; the newest of them.
+        self._held: deque[tuple[Ask, str]] = deque(maxlen=HELD_MAX)
 
     def overhear(self, client: ScriptedClient, ask: Ask) -> None:
         chance = self.simulation.chance
@@ -104,11 +99,13 @@ class Courier:
                 return
             if speaker.new_protocol or ask.key in (PRODUCE, INIT_PRODUCER_ID):
                 self._repeat(ask, client.name)
-            elif len(self._held) < HELD_MAX:
+            else:
                 self._held.append((ask, client.name))
-        elif isinstance(speaker, Member) and ask.key not in UNREPEATABLE:
-            if chance.random() < MEMBER_CHANCE:
-                self._repeat(ask, client.name)
+        elif ask.key == OFFSET_COMMIT:
+            if speaker.member_id and chance.random() < COMMIT_CHANCE:
+                self._held.append((ask, client.name))
+        elif ask.key != CONSUMER_HEARTBEAT and chance.random() < MEMBER_CHANCE:
+            self._repeat(ask, client.name)
 
     def ended(self, speaker: Speaker, places: Sequence[TopicPartition], *, committed: bool) -> None:
         """A coordinator that believes to be in charge still may write the markers of a transaction
@@ -134,7 +131,7 @@ class Courier:
         ask = Ask(WRITE_TXN_MARKERS, 2 if bumped else 1, message, speaker)
         if bumped:
             self._repeat(ask, "coordinator")
-        elif len(self._held) < HELD_MAX:
+        else:
             self._held.append((ask, "coordinator"))
 
     def died(self, client: ScriptedClient, ask: Ask | None) -> None:
@@ -147,12 +144,28 @@ class Courier:
             self._repeat(ask, client.name)
 
     def look(self) -> None:
-        """Let go of what was held back for somebody who is over by now."""
-        over = [each for each in self._held if self.grants.is_over(each[0].speaker)]
-        self._held = [each for each in self._held if each not in over]
-        for ask, who in over:
-            self._repeat(ask, who)
+        """Let go of what was held back of somebody who is over by now."""
+        for held in list(self._held):
+            if self._is_over(*held):
+                self._held.remove(held)
+                self._repeat(*held)
         self.echoes = [each for each in self.echoes if not each.finished]
+
+    def _is_over(self, ask: Ask, who: str) -> bool:
+        if isinstance(ask.speaker, Speaker):
+            return self.grants.is_over(ask.speaker)
+        return bool(self.other_owners(ask, who))
+
+    def other_owners(self, ask: Ask, who: str) -> list[str]:
+        """Those to whom the partitions of a member's commit belong by now."""
+        if ask.key != OFFSET_COMMIT or not ask.speaker.member_id:
+            return []
+        places = [
+            TopicPartition(topic.name, each.partition_index)
+            for topic in ask.message.topics
+            for each in topic.partitions
+        ]
+        return self.owners.others(ask.message.group_id, places, who)
 
     def hush(self) -> None:
         """Nothing more comes late."""

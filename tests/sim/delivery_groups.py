@@ -13,7 +13,7 @@ from penstock.wire.records import consumer_protocol
 DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 69
 GROUP_NOT_FOUND = 69
 STABLE, EMPTY = "Stable", "Empty"
-
+UNKNOWN = "Dead"  # so Kafka calls the state of a group that never was
 
 Shares = dict[str, list[TopicPartition]]  # by member id
 
@@ -46,7 +46,7 @@ class Inspector(Actor):
         }
         if {member_id: sorted(share) for member_id, share in told.items()} != believed:
             return f"{self._group} is {told}, its members believe {believed}"
-        if state != (STABLE if believed else EMPTY):
+        if state not in ((STABLE,) if believed else (EMPTY, UNKNOWN)):
             return f"{self._group} is {state}"
         return None
 

@@ -24,7 +24,7 @@ from delivery_judges import (
 
 from penstock.broker.broker import Broker
 from penstock.config.broker import BrokerConfig
-from penstock.model import TRANSACTION_STATE_TOPIC
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from penstock.node import Node
 from penstock.testing.history import Isolation, Pipeline, Report, check
 from penstock.testing.sim.client import Ledger, SimAdmin
@@ -40,6 +40,9 @@ STOP_MS_MAX = 30_000
 FINISH_MS_MAX = 300_000
 SETTLE_MS_MAX = 20_000
 STEPS_MAX = 300
+NEVER = -1
+WRITES_MAX = 3  # that still go well before the disk is full
+WRITTEN = ("", CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
 AUDIT, LONERS = "audit", "loners"
 READS = {BILLING: ORDERS, AUDIT: BILLS, LONERS: BILLS}
 
@@ -75,7 +78,7 @@ class DeliveryLife:
         self.world: SimWorld
         self.node: Node
         self.ready = self.stopped = False
-        self.deaths = 0
+        self.deaths = self.full_disks = 0
         self.report: Report
         self.patience = Patience()
         pick = self.chance.choice
@@ -208,6 +211,7 @@ class DeliveryLife:
 
     def end(self) -> None:
         """A death at this very moment, or now and then a clean stop."""
+        self.world.disk(ROOT).fail_write(NEVER)
         if self.chance.random() < 0.2:
             self.simulation.note("stop\n")
             self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
@@ -252,12 +256,18 @@ class DeliveryLife:
                 judge_stability(self.broker)
 
     def _trouble(self) -> None:
-        """Connections break, clients do not read, die, or are taken for dead too early."""
+        """Connections break, a disk is full for a moment, clients do not read, die, or are taken
+        for dead too early."""
         if self.chance.random() < 0.15:
             self.simulation.network.break_one()
         if self.chance.random() < 0.1:
             role = self.chance.choice(self.roles)
             role.current.stop_reading(self.chance.uniform(1.0, 300.0))
+        if self.ready and self.chance.random() < 0.2:
+            self.full_disks += 1
+            self.world.disk(ROOT).fail_write(
+                self.chance.randint(0, WRITES_MAX), full=True, within=self.chance.choice(WRITTEN)
+            )
         if self.chance.random() < 0.12:
             self._begin_anew(self.chance.choice(self.roles))
 
@@ -303,6 +313,7 @@ class DeliveryLife:
         """No more trouble: all work is done, everybody has a share, and nothing is left open."""
         shared = self.shared
         shared.calm = True
+        self.world.disk(ROOT).fail_write(NEVER)
         shared.courier.hush()
         self.simulation.run_until(lambda: self.ready, STOP_MS_MAX)
         self.simulation.run_until(self._have_retired, FINISH_MS_MAX)
@@ -362,7 +373,9 @@ class DeliveryLife:
             for place in places
         }
         for group, topic in READS.items():
-            progress = [self.watcher.progress.get((group, each), -1) for each in PLACES[topic]]
+            # Who has found nothing to read commits nothing: that is the beginning.
+            told = [self.watcher.progress.get((group, each), -1) for each in PLACES[topic]]
+            progress = [max(0, each) for each in told]
             if progress != [ends[each] for each in PLACES[topic]]:
                 found.append(f"{group} is at {progress} of {topic}")
             shares = [each.membership for each in self._members(group) if each.membership]
@@ -395,9 +408,8 @@ class DeliveryLife:
 
     def _judge(self) -> Report:
         shared = self.shared
-        assert shared.violations == []
-        assert shared.grants.violations == []
-        assert shared.owners.violations == []
+        for found in (shared.violations, shared.grants.violations, shared.owners.violations):
+            assert not found, "\n".join(found)
         pipeline = Pipeline(BILLING, (ORDERS,), (BILLS,))
         report = check(shared.recorder.history(), pipelines=[pipeline])
         report.require_clean()

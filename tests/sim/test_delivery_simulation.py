@@ -42,19 +42,21 @@ def test_a_killed_process_takes_back_nothing_that_was_delivered(seed: int) -> No
 
 
 def test_the_simulations_do_what_they_are_about() -> None:
-    """Commits, aborts, answers that never came, zombies: a quiet life proves nothing."""
+    """Commits, aborts, lost answers, zombies, full disks: a quiet life proves nothing."""
     endings: Counter[Ending] = Counter()
-    refused = deaths = 0
-    for seed in (101, 102, 103):
+    refused = deaths = full_disks = 0
+    for seed in range(101, 107):
         life = live_and_judge(seed, "fsync", power=True)
         endings.update(life.report.endings)
         refused += life.shared.courier.refused
         deaths += life.deaths
+        full_disks += life.full_disks
     assert endings[Ending.COMMITTED] > 30
     assert endings[Ending.ABORTED] > 10
     assert endings[Ending.UNKNOWN] > 0
     assert refused > 0, "no zombie came"
     assert deaths >= 6
+    assert full_disks > 0
 
 
 def test_a_seed_gives_the_same_trace_under_another_hash_seed() -> None:

@@ -138,15 +138,18 @@ class SimDisk:
         self._directories: dict[str, None] = {"": None}
         self._waiting: deque[tuple[Callable[[], None], Done]] = deque()
         self._writes_left = -1
+        self._writes_within = ""
         self._write_failure: DiskFailed = DiskFailed("injected")
         self._syncs_left = -1
         self._locked: set[str] = set()
 
     # ---- faults
 
-    def fail_write(self, after: int, *, full: bool = False) -> None:
-        """Let `after` more appends through, fail the next one, once."""
+    def fail_write(self, after: int, *, full: bool = False, within: str = "") -> None:
+        """Let `after` more appends through, fail the next one, once; of files whose path begins
+        with `within`."""
         self._writes_left = after
+        self._writes_within = within
         self._write_failure = DiskFull("injected") if full else DiskFailed("injected")
 
     def fail_sync(self, after: int) -> None:
@@ -154,7 +157,7 @@ class SimDisk:
         self._syncs_left = after
 
     def before_write(self, path: str) -> None:
-        if self._writes_left >= 0:
+        if self._writes_left >= 0 and path.startswith(self._writes_within):
             self._writes_left -= 1
             if self._writes_left < 0:
                 raise type(self._write_failure)(f"injected: {path}")

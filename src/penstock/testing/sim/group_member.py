@@ -238,8 +238,7 @@ class ConsumerMembership(Membership):
         self._rebalance_ms = rebalance_ms
         self._version = client.chance.choice((0, 1))
         self._names = {facts.topic_id: topic for topic, facts in topics.items()}
-        self._must_tell = True  # everything: it joins, or an answer was lost
-        self.epoch = JOINING
+        self._must_tell: bool  # everything: it joins, or an answer was lost
         self._begin_anew()
 
     @property

@@ -25,15 +25,15 @@ from penstock.wire.messages import (
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 # Ask again: coordinators that load or move, topics that are not there yet, markers under way.
 PASSING = (3, 6, 7, 14, 15, 16, 19, 51, 56, 100)
-# Of these nobody knows whether the request had an effect before it failed.
-DOUBTFUL = (7, 56)
+# Of these nobody knows whether the request had an effect before it failed: whoever loses a log, or
+# the coordinator over it, tells so to everybody who waits, also to those whose records are in it.
+DOUBTFUL = (7, 15, 16, 56)
 STORED = (0, DUPLICATE_SEQUENCE)
-OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING = 45, 47, 48, 49
+INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING = 47, 48, 49
 FENCED, ABORTABLE = 90, 120
 GENERATION_GONE = (22, 25, 27, 82, 110, 113)  # the group has gone on without this member
 # What may be told to somebody who did nothing wrong: it was fenced, or too slow.
 EXPECTED = (INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING, FENCED, ABORTABLE, *GENERATION_GONE)
-MEMBERS_FROM = 3  # TxnOffsetCommit names the member that commits
 
 
 class Refused(Exception):
@@ -72,7 +72,7 @@ class Versions(NamedTuple):
             pick((3, 7, 9, 11)),
             pick((0, 1, 2, 3)),
             pick((0, 2, 3, 4)),
-            pick((3, 4)),
+            pick((3, 4)),  # before, an offset commit does not name its member
             pick((0, 1, 2, 3, 4)),
         )
 

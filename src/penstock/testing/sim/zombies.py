@@ -71,8 +71,9 @@ class Owners:
     def told(self, group: str, places: Sequence[TopicPartition], claim: Claim) -> None:
         for place in places:
             before = self._owners.get((group, place))
-            crossed = before is not None and claim.asked_ms <= before.told_ms
-            crossed = crossed and before is not None and before.who != claim.who
+            crossed = (
+                before is not None and before.who != claim.who and claim.asked_ms <= before.told_ms
+            )
             self._owners[group, place] = None if crossed else claim
 
     def others(self, group: str, places: Sequence[TopicPartition], who: str) -> list[str]:
