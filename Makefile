@@ -29,6 +29,12 @@ $(VENV)/.spark: $(VENV)/.node
 	@$(BIN)/penstock spark warmup
 	@touch $@
 
+# -- a pipeline to look at: SECONDS= of orders, RATE= per second, SEED=, KEEP= a directory
+
+demo: $(VENV)/.spark
+	@$(BIN)/python -m examples.orders $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))
+
 # -- what a developer needs besides
 
 $(VENV)/.dev: $(VENV)/.spark

@@ -74,11 +74,11 @@ class Shop:
 
     def judge(self, report: Report, how: str, place: Place, found: Mapping[str, Any]) -> None:
         wanted = expected(self.orders, self.customers)
-        for name in ("topic", "files"):
+        for name, has in (("topic", "the topic has"), ("files", "the files have")):
             said = differences(wanted, _results(found[name]))
             report.expect(
                 not said,
-                f"{how}: the {name} have each of {len(wanted)} results once",
+                f"{how}: {has} each of {len(wanted)} results once",
                 "\n".join(said),
             )
         rows = Counter(_committed_values(place.bootstrap, copy_topic(place)))

@@ -1,6 +1,7 @@
 """An embedded node and a Spark session, each once for all tests of a process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -50,7 +51,7 @@ def produce(cluster: Cluster) -> Callable[..., None]:
         values: Sequence[bytes],
         partition: int = 0,
         config: Mapping[str, str] | None = None,
-        **fields: object,
+        **fields: Any,
     ) -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, **(config or {})})
         for value in values:

@@ -139,3 +139,12 @@ def test_a_wrong_option_is_named_when_the_data_is_asked_for(
 ) -> None:
     with pytest.raises(Exception, match="startingOffsets is 'first'"):
         read(spark, cluster, subscribe=topic, startingOffsets="first").count()
+
+
+def test_spark_finds_the_format_by_its_name_alone(
+    spark: SparkSession, cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2"])
+    bare = spark.newSession()  # nothing was registered here
+    bare.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    assert read(bare, cluster, subscribe=topic).filter("offset > 0").count() == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from penstock.broker.handlers import HANDLERS
 
@@ -24,7 +25,7 @@ def sources(*roots: Path) -> list[Path]:
     return sorted(path for root in roots for path in root.rglob("*.py"))
 
 
-ALL = sources(SOURCE, ROOT / "tests", ROOT / "bench", ROOT / "compat")
+ALL = sources(SOURCE, ROOT / "tests", ROOT / "bench", ROOT / "compat", ROOT / "examples")
 
 
 def name_of(path: Path) -> str:
@@ -106,3 +107,8 @@ def test_no_test_sleeps(path: Path) -> None:
 def test_every_room_opens_with_what_it_is() -> None:
     bare = [path for path in sources(SOURCE) if not ast.get_docstring(ast.parse(path.read_text()))]
     assert bare == []
+
+
+def test_property_tests_have_no_deadline_on_a_busy_machine() -> None:
+    assert settings.default is not None
+    assert settings.default.deadline is None

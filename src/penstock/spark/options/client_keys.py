@@ -26,12 +26,8 @@ CONNECTION_PREFIXES = ("ssl.", "sasl.")
 READER = (
     "group.id",
     "isolation.level",
-    "fetch.max.bytes",
     "max.partition.fetch.bytes",
-    "fetch.max.wait.ms",
-    "client.rack",
     "check.crcs",
-    "allow.auto.create.topics",
 )
 WRITER = (
     "acks",
@@ -41,20 +37,23 @@ WRITER = (
     "compression.lz4.level",
     "compression.zstd.level",
     "delivery.timeout.ms",
-    "max.request.size",
     "transaction.timeout.ms",
-    "enable.idempotence",
 )
 
 # Of machinery that is not here: batches leave when they are full or a task ends, buffers are
 # bounded by the writer, and nothing is polled in the background.
 WITHOUT_EFFECT = (
+    "allow.auto.create.topics",
     "auto.commit.interval.ms",
     "buffer.memory",
     "client.dns.lookup",
+    "client.rack",
     "connections.max.idle.ms",
     "default.api.timeout.ms",
+    "enable.idempotence",
     "enable.metrics.push",
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
     "fetch.min.bytes",
     "heartbeat.interval.ms",
     "linger.ms",
@@ -62,6 +61,7 @@ WITHOUT_EFFECT = (
     "max.in.flight.requests.per.connection",
     "max.poll.interval.ms",
     "max.poll.records",
+    "max.request.size",
     "metadata.max.age.ms",
     "metadata.max.idle.ms",
     "receive.buffer.bytes",

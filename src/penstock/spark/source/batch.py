@@ -16,17 +16,12 @@ from penstock.spark.source.stream import cores_here, open_lookup
 from penstock.spark.source.task import Share, read_share
 
 
-class PenstockReader(DataSourceReader):
-    """`spark.read.format("penstock")`."""
+class WholeReader(DataSourceReader):
+    """`spark.read.format("penstock")` in a session that pushes no filters down."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._narrowing = Narrowing()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark keeps all of them: see filters.py."""
-        self._narrowing.take(filters)
-        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         lookup = open_lookup(self._options)
@@ -78,3 +73,12 @@ class PenstockReader(DataSourceReader):
             for each, (low, high) in clipped.items()
             if first[each] != NOT_FOUND
         }
+
+
+class PenstockReader(WholeReader):
+    """The same where Spark tells of its filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Spark keeps all of them: see filters.py."""
+        self._narrowing.take(filters)
+        return filters

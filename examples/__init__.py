@@ -1,0 +1,1 @@
+"""Pipelines to look at, and to begin one's own with."""

@@ -1,0 +1,1 @@
+"""An order stream, enriched and counted per minute. `make demo` runs it."""
