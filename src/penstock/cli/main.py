@@ -18,6 +18,7 @@ from penstock.cli import (
     produce,
     spark,
     start,
+    streams,
     topic,
     txn,
     version,
@@ -52,6 +53,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
 app.add_typer(spark.app, name="spark")
+app.add_typer(streams.app, name="streams")
 app.command("version")(version.version)
 
 

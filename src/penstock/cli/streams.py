@@ -1,0 +1,229 @@
+"""`penstock streams run|describe|list|reset`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.admin import connect
+from penstock.cli.output import (
+    CommandFailed,
+    ExecuteOption,
+    ExitCode,
+    Format,
+    FormatOption,
+    Json,
+    counted,
+    format_of,
+    note,
+    print_json,
+    print_rows,
+    report,
+)
+
+if TYPE_CHECKING:
+    from penstock.streams.app import Streams
+    from penstock.streams.registry import Known
+    from penstock.streams.settings import Settings
+
+app = typer.Typer(
+    help="Run, describe, list and reset applications of penstock.streams.", no_args_is_help=True
+)
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="A script or module with the application: revenue.py, revenue.py:app, shop.main:app.",
+    ),
+]
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="Where applications keep their state; state.dir by default."),
+]
+
+
+def _load(target: str) -> "Streams":
+    try:
+        from penstock.streams.errors import StreamsError
+        from penstock.streams.loading import load
+    except ImportError as problem:
+        raise CommandFailed(
+            f"{problem}; pip install 'penstock[spark]' brings what streams need"
+        ) from problem
+    try:
+        return load(target)
+    except StreamsError as problem:
+        raise CommandFailed(str(problem), ExitCode.USAGE) from problem
+
+
+@app.command()
+def run(
+    target: Target,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, and end.")
+    ] = False,
+    trigger: Annotated[
+        str | None,
+        typer.Option(metavar="LENGTH", help='Time between micro-batches, such as "5 seconds".'),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="A Spark master; this machine by default.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Serve metrics for Prometheus on 127.0.0.1; 0: a free port."),
+    ] = None,
+) -> None:
+    """Run an application until it is interrupted, with its progress on the terminal."""
+    from penstock.spark.session import session
+    from penstock.streams.errors import StreamsError
+    from penstock.streams.metrics_port import MetricsPort
+    from penstock.streams.progress import Terminal
+
+    application = _load(target)
+    try:
+        spark = session(application.settings.application_id, master=master)
+        with application.start(once=once, trigger=trigger, spark=spark) as running:
+            port = None if metrics_port is None else MetricsPort(running.metrics, metrics_port)
+            if port is not None:
+                note(f"metrics on http://127.0.0.1:{port.port}/metrics")
+            try:
+                running.wait(Terminal())
+            finally:
+                if port is not None:
+                    port.close()
+    except StreamsError as problem:
+        raise CommandFailed(str(problem)) from problem
+
+
+@app.command()
+def describe(context: typer.Context, target: Target, *, form: FormatOption = None) -> None:
+    """Draw an application's topology: its queries, their steps, what they read and write."""
+    from dataclasses import asdict
+
+    from penstock.streams.errors import StreamsError
+    from penstock.streams.registry import known_of
+
+    application = _load(target)
+    try:
+        if format_of(context, form) is Format.TABLE:
+            print(application.describe())
+            return
+        plan = application.plan()
+    except StreamsError as problem:
+        raise CommandFailed(str(problem)) from problem
+    known: dict[str, Json] = asdict(known_of(application.settings, plan))
+    known["queries"] = [
+        {
+            "name": query.name,
+            "stateful": query.stateful,
+            "mode": "update" if query.updates else "append",
+            "grace_ms": query.grace_ms,
+            "reads": [node.topic for node in query.inputs],
+            "writes": [*query.topics] if query.writes else [],
+            "stores": [*query.stores],
+            "steps": [{"name": node.name, "does": node.text()} for node in query.nodes],
+        }
+        for query in plan.queries
+    ]
+    print_json(known)
+
+
+@app.command("list")
+def list_applications(
+    context: typer.Context, *, state_dir: StateDir = None, form: FormatOption = None
+) -> None:
+    """List the applications that have run with this state directory."""
+    from penstock.streams.registry import is_running, last_batch, list_known
+    from penstock.streams.settings import state_directory
+
+    directory = state_directory(state_dir)
+    rows: list[dict[str, Json]] = []
+    for known in list_known(directory):
+        mine = directory / known.application_id
+        batches = [last_batch(mine, query) for query in known.queries]
+        committed = [each + 1 for each in batches if each is not None]
+        rows.append(
+            {
+                "application": known.application_id,
+                "state": "running" if is_running(mine) else "stopped",
+                "queries": [*known.queries],
+                "batches": sum(committed),
+                "reads": [*known.reads],
+                "writes": [*known.writes],
+                "bootstrap": known.bootstrap,
+            }
+        )
+    columns = ("application", "state", "queries", "batches", "reads", "writes")
+    print_rows(format_of(context, form), columns, rows)
+
+
+@app.command()
+def reset(
+    context: typer.Context,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="A script with the application, or its id.")
+    ],
+    *,
+    state_dir: StateDir = None,
+    execute: ExecuteOption = False,
+    form: FormatOption = None,
+) -> None:
+    """Send an application back to its beginning: state, checkpoints, offsets, internal topics."""
+    from penstock.streams.errors import StreamsError
+    from penstock.streams.reset import apply, plan_reset
+    from penstock.streams.topics import open_admin
+
+    known, directory, settings = _known(target, state_dir)
+    chosen = format_of(context, form)
+    try:
+        # A script knows how to log in; an id alone has the address only: secrets are not kept.
+        with connect(known.bootstrap) if settings is None else open_admin(settings) as admin:
+            plan = plan_reset(known, directory, admin)
+            if not execute or not plan.items:
+                rows: list[dict[str, Json]] = [
+                    {"kind": each.kind, "name": each.name, "detail": each.detail}
+                    for each in plan.items
+                ]
+                print_rows(chosen, ("kind", "name", "detail"), rows)
+                _explain(known, len(plan.items))
+                return
+            done, failed = apply(plan, admin)
+    except StreamsError as problem:
+        raise CommandFailed(str(problem)) from problem
+    report(chosen, done, failed, "removed")
+
+
+def _explain(known: "Known", count: int) -> None:
+    if not count:
+        note(f"{known.application_id} has nothing to reset")
+        return
+    written = [topic for topic in known.writes if topic not in known.internal_topics]
+    note(f"nothing was done; --execute removes {counted(count, 'item')}")
+    note(
+        f"{', '.join(written) or 'no topic'} and {known.dead_letters} stay as they are: "
+        "the next run writes its results again"
+    )
+
+
+def _known(target: str, state_dir: Path | None) -> "tuple[Known, Path, Settings | None]":
+    """By its script, or by what its state directory remembers of an id."""
+    from penstock.streams.registry import known_of, read_known
+    from penstock.streams.settings import state_directory
+
+    if target.endswith(".py") or ":" in target:
+        application = _load(target)
+        settings = application.settings
+        root = settings.state_dir if state_dir is None else state_dir
+        return known_of(settings, application.plan()), root / settings.application_id, settings
+    directory = state_directory(state_dir) / target
+    known = read_known(directory)
+    if known is None:
+        raise CommandFailed(
+            f"there is no application {target} in {directory.parent}; "
+            "`penstock streams list` shows which there are",
+            ExitCode.USAGE,
+        )
+    return known, directory, None

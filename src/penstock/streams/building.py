@@ -1,0 +1,148 @@
+"""What streams and tables build with: names for nodes, and the list of what has been built."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.streams.errors import TopologyError
+from penstock.streams.expressions import (
+    KEY,
+    RIGHT,
+    VALUE,
+    Expression,
+    Fields,
+    Kind,
+    as_value,
+    f,
+    fields_of,
+    input_of,
+    kind_of,
+    name_of,
+    trace,
+)
+from penstock.streams.topology import (
+    Aggregated,
+    Internal,
+    Joined,
+    JoinKind,
+    Node,
+    Partners,
+    Processed,
+    Reduced,
+    Role,
+    Shape,
+    Sink,
+    TimeMode,
+    upstream,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Builder:
+    """The topology while it is written down; belongs to one application."""
+
+    def __init__(
+        self,
+        application_id: str,
+        dataframe: "Callable[[Node, SparkSession | None], DataFrame]",
+    ) -> None:
+        self.application_id = application_id
+        self.dataframe = dataframe
+        self.sinks: list[Sink] = []
+        self.stores: dict[str, Node] = {}
+        self.ends: list[Node] = []  # nodes that must run although no sink follows
+        self._count = 0
+        self._internal: dict[int, Internal] = {}
+
+    def name(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._count}"
+
+    def keep_store(self, node: Aggregated | Reduced | Processed) -> None:
+        if node.store is None:
+            return
+        if node.store in self.stores:
+            raise TopologyError(f"there is a store {node.store} already")
+        self.stores[node.store] = node
+        self.ends.append(node)
+
+    def before_state(self, node: Node) -> Node:
+        """What a step with state stands on: the node, or a topic where a query has to end.
+
+        Some steps give rows whose event time Spark does not follow any further.
+        """
+        if any(_loses_event_time(each) for each in upstream(node)):
+            return self.internal(node, Role.STREAM)
+        return node
+
+    def internal(self, node: Node, role: Role) -> Internal:
+        """The topic by which one query hands this over to another."""
+        if id(node) not in self._internal:
+            kind = "changelog" if role is Role.TABLE else "repartition"
+            topic = f"{self.application_id}-{node.name}-{kind}"
+            self._internal[id(node)] = Internal(topic, (node,), node.shape, topic, role)
+        return self._internal[id(node)]
+
+
+def _loses_event_time(node: Node) -> bool:
+    match node:
+        case Joined(partners=Partners.TABLES):
+            return True
+        case Joined(partners=Partners.STREAMS):
+            return node.kind is JoinKind.OUTER
+        case Processed():
+            return node.time_mode is TimeMode.WALL
+        case _:
+            return False
+
+
+On = str | Callable[..., Any]
+
+
+def expression_of(on: On, shape: Shape, what: str) -> Expression:
+    """A field of the value by its name, or a lambda."""
+    if isinstance(on, str):
+        return input_of(VALUE, shape.value)[on]
+    if callable(on):
+        return trace(on, shape.key, shape.value)
+    raise TopologyError(f"{what} takes the name of a field or a lambda, not {on!r}")
+
+
+def key_expression(shape: Shape) -> Expression:
+    return input_of(KEY, shape.key)
+
+
+def joined_value(
+    left: Fields,
+    right: Fields,
+    on: str | None,
+    joiner: Callable[..., Any] | None,
+    is_outer: bool = False,
+) -> Expression:
+    """The joiner's result, or the fields of both sides; the field of `on` comes once."""
+    mine, other = input_of(VALUE, left), input_of(RIGHT, right)
+    if joiner is not None:
+        return as_value(joiner(mine, other))
+    if left is None or right is None:
+        raise TopologyError(
+            "one of the values has no fields: say joiner=lambda left, right: {...} to name them"
+        )
+    fresh = [name for name in right if name != on]
+    clash = [name for name in fresh if name in left]
+    if clash:
+        raise TopologyError(
+            f"both sides have {', '.join(clash)}: say joiner=lambda left, right: {{...}}, or "
+            "rename them with map_values"
+        )
+    fields = {**{name: mine[name] for name in left}, **{name: other[name] for name in fresh}}
+    if is_outer and on is not None and on in right:
+        fields[on] = f.coalesce(mine[on], other[on])  # either side may be the one that is there
+    return as_value(fields)
+
+
+def shape_after(expression: Expression, before: Shape) -> Fields:
+    """The fields of what an expression gives, as far as they are known."""
+    if kind_of(expression) is Kind.INPUT:
+        return {KEY: before.key, VALUE: before.value}.get(name_of(expression))
+    return fields_of(expression)

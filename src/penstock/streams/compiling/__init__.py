@@ -1,0 +1,1 @@
+"""From the description of a topology to Spark's DataFrames."""

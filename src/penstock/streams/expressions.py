@@ -1,0 +1,337 @@
+"""Stand-ins for columns: a lambda is called once with them and what it does becomes a value.
+
+An Expression is a plain tree that needs no Spark to be made, printed or pickled; `columns.py` turns
+it into Spark's columns. Python's `and`, `or`, `not` and `if` cannot be recorded, and say so.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NoReturn
+
+from penstock.streams.errors import TopologyError, TracingError
+
+NO_TRUTH = (
+    "a column has no truth value while a topology is described: write & instead of `and`, | "
+    "instead of `or`, ~ instead of `not` (with parentheses around comparisons), and "
+    "when(condition, value).otherwise(value) instead of `if`. Python per record is what map, "
+    "flat_map and process are for"
+)
+
+
+class Kind(StrEnum):
+    INPUT = "input"  # a whole input: the key, the value, the timestamp
+    FIELD = "field"
+    LITERAL = "literal"
+    OPERATOR = "operator"
+    METHOD = "method"  # of a column: cast, isin, ...
+    CALL = "call"  # of pyspark.sql.functions
+    STRUCT = "struct"
+    CHOICE = "choice"  # when ... otherwise
+
+
+Fields = tuple[str, ...] | None  # None: not a structure, or not known before Spark has looked
+
+
+class Expression:
+    """Something that has a value in every record. Attributes are fields; [] takes any name."""
+
+    __slots__ = ("_arguments", "_fields", "_kind", "_name")
+
+    def __init__(
+        self, kind: Kind, name: str, arguments: Sequence[Any] = (), fields: Fields = None
+    ) -> None:
+        self._kind, self._name, self._arguments, self._fields = kind, name, tuple(arguments), fields
+
+    # -- fields
+
+    def __getattr__(self, name: str) -> "Expression":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._field(name)
+
+    def __getitem__(self, name: "str | int | Expression") -> "Expression":
+        if isinstance(name, str):
+            return self._field(name)
+        return Expression(Kind.METHOD, "getItem", (self, name))
+
+    def _field(self, name: str) -> "Expression":
+        if self._fields is not None and name not in self._fields:
+            known = ", ".join(self._fields)
+            raise TopologyError(f"there is no field {name}; there are {known}")
+        return Expression(Kind.FIELD, name, (self,))
+
+    # -- what cannot be recorded
+
+    def __bool__(self) -> NoReturn:
+        raise TracingError(NO_TRUTH)
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TracingError("a column cannot be looped over: flat_map does this per record")
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise TracingError(
+            "`in` cannot be recorded: write column.isin(...) or column.contains(...)"
+        )
+
+    def __len__(self) -> NoReturn:
+        raise TracingError("len() cannot be recorded: write f.length(column) or f.size(column)")
+
+    def __float__(self) -> NoReturn:
+        raise TracingError('float() cannot be recorded: write column.cast("double")')
+
+    def __int__(self) -> NoReturn:
+        raise TracingError('int() cannot be recorded: write column.cast("bigint")')
+
+    __hash__ = None  # type: ignore[assignment]  # == makes an expression, so there is no equality
+
+    # -- operators
+
+    def __eq__(self, other: object) -> "Expression":  # type: ignore[override]
+        return _operator("==", self, other)
+
+    def __ne__(self, other: object) -> "Expression":  # type: ignore[override]
+        return _operator("!=", self, other)
+
+    def __lt__(self, other: object) -> "Expression":
+        return _operator("<", self, other)
+
+    def __le__(self, other: object) -> "Expression":
+        return _operator("<=", self, other)
+
+    def __gt__(self, other: object) -> "Expression":
+        return _operator(">", self, other)
+
+    def __ge__(self, other: object) -> "Expression":
+        return _operator(">=", self, other)
+
+    def __and__(self, other: object) -> "Expression":
+        return _operator("&", self, other)
+
+    def __rand__(self, other: object) -> "Expression":
+        return _operator("&", other, self)
+
+    def __or__(self, other: object) -> "Expression":
+        return _operator("|", self, other)
+
+    def __ror__(self, other: object) -> "Expression":
+        return _operator("|", other, self)
+
+    def __invert__(self) -> "Expression":
+        return _operator("~", self)
+
+    def __neg__(self) -> "Expression":
+        return _operator("neg", self)
+
+    def __add__(self, other: object) -> "Expression":
+        return _operator("+", self, other)
+
+    def __radd__(self, other: object) -> "Expression":
+        return _operator("+", other, self)
+
+    def __sub__(self, other: object) -> "Expression":
+        return _operator("-", self, other)
+
+    def __rsub__(self, other: object) -> "Expression":
+        return _operator("-", other, self)
+
+    def __mul__(self, other: object) -> "Expression":
+        return _operator("*", self, other)
+
+    def __rmul__(self, other: object) -> "Expression":
+        return _operator("*", other, self)
+
+    def __truediv__(self, other: object) -> "Expression":
+        return _operator("/", self, other)
+
+    def __rtruediv__(self, other: object) -> "Expression":
+        return _operator("/", other, self)
+
+    def __mod__(self, other: object) -> "Expression":
+        return _operator("%", self, other)
+
+    # -- methods, by the names that Spark's columns have
+
+    def cast(self, type_name: str) -> "Expression":
+        return _method(self, "cast", type_name)
+
+    def isin(self, *values: Any) -> "Expression":
+        return _method(self, "isin", *values)
+
+    def between(self, low: Any, high: Any) -> "Expression":
+        return _method(self, "between", low, high)
+
+    def is_null(self) -> "Expression":
+        return _method(self, "isNull")
+
+    def is_not_null(self) -> "Expression":
+        return _method(self, "isNotNull")
+
+    def like(self, pattern: str) -> "Expression":
+        return _method(self, "like", pattern)
+
+    def rlike(self, pattern: str) -> "Expression":
+        return _method(self, "rlike", pattern)
+
+    def startswith(self, text: Any) -> "Expression":
+        return _method(self, "startswith", text)
+
+    def endswith(self, text: Any) -> "Expression":
+        return _method(self, "endswith", text)
+
+    def contains(self, text: Any) -> "Expression":
+        return _method(self, "contains", text)
+
+    def substr(self, start: Any, length: Any) -> "Expression":
+        return _method(self, "substr", start, length)
+
+    # -- when(...).when(...).otherwise(...)
+
+    def when(self, condition: Any, value: Any) -> "Expression":
+        self._refuse_unless_choice("when")
+        return Expression(Kind.CHOICE, "when", (*self._arguments, condition, as_value(value)))
+
+    def otherwise(self, value: Any) -> "Expression":
+        self._refuse_unless_choice("otherwise")
+        return Expression(Kind.CHOICE, "otherwise", (*self._arguments, as_value(value)))
+
+    def _refuse_unless_choice(self, name: str) -> None:
+        if self._kind is not Kind.CHOICE or self._name == "otherwise":
+            raise TracingError(f"{name}() follows when(condition, value)")
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+
+def _operator(name: str, *arguments: object) -> Expression:
+    return Expression(Kind.OPERATOR, name, arguments)
+
+
+def _method(target: Expression, name: str, *arguments: Any) -> Expression:
+    return Expression(Kind.METHOD, name, (target, *arguments))
+
+
+class Functions:
+    """`f.upper(o.name)`: any function of pyspark.sql.functions, recorded by its name."""
+
+    def __getattr__(self, name: str) -> Callable[..., Expression]:
+        from pyspark.sql import functions
+
+        if name.startswith("_") or not callable(getattr(functions, name, None)):
+            raise AttributeError(f"pyspark.sql.functions has no {name}")
+
+        def call(*arguments: Any) -> Expression:
+            return Expression(Kind.CALL, name, arguments)
+
+        return call
+
+
+f = Functions()
+
+
+def when(condition: Expression, value: Any) -> Expression:
+    """`if` for columns: when(o.amount > 100, "large").otherwise("small")."""
+    return Expression(Kind.CHOICE, "when", (condition, as_value(value)))
+
+
+def lit(value: Any) -> Expression:
+    """A constant as a column."""
+    return Expression(Kind.LITERAL, "lit", (value,))
+
+
+KEY, VALUE, TIMESTAMP, RIGHT = "key", "value", "timestamp", "right"
+
+event_time = Expression(Kind.INPUT, TIMESTAMP)
+
+
+def input_of(name: str, fields: Fields) -> Expression:
+    return Expression(Kind.INPUT, name, fields=fields)
+
+
+def as_value(result: Any) -> Expression:
+    """What a lambda returned: an expression, a dict of fields, or a constant."""
+    if isinstance(result, Expression):
+        return result
+    if isinstance(result, dict):
+        named = {str(name): as_value(each) for name, each in result.items()}
+        if not named:
+            raise TracingError("a value needs at least one field")
+        return Expression(Kind.STRUCT, "struct", tuple(named.items()), tuple(named))
+    return lit(result)
+
+
+def trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
+    """Call it once: with the value, or with key and value if it takes two."""
+    inputs = [input_of(VALUE, value)]
+    if parameter_count(function) == 2:
+        inputs.insert(0, input_of(KEY, key))
+    return as_value(function(*inputs))
+
+
+def parameter_count(function: Callable[..., Any]) -> int:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    required = [
+        each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        and each.default is each.empty
+    ]
+    if not required and any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return 1
+    if len(required) not in (1, 2):
+        raise TracingError("this function takes (value) or (key, value)")
+    return len(required)
+
+
+# -- looking at expressions from outside, where attributes would be fields
+
+
+def kind_of(expression: Expression) -> Kind:
+    return object.__getattribute__(expression, "_kind")  # type: ignore[no-any-return]
+
+
+def name_of(expression: Expression) -> str:
+    return object.__getattribute__(expression, "_name")  # type: ignore[no-any-return]
+
+
+def arguments_of(expression: Expression) -> tuple[Any, ...]:
+    return object.__getattribute__(expression, "_arguments")  # type: ignore[no-any-return]
+
+
+def fields_of(expression: Expression) -> Fields:
+    return object.__getattribute__(expression, "_fields")  # type: ignore[no-any-return]
+
+
+def text_of(expression: object) -> str:
+    """As a person would write it; for `describe`."""
+    if not isinstance(expression, Expression):
+        return repr(expression)
+    name, arguments = name_of(expression), arguments_of(expression)
+    match kind_of(expression):
+        case Kind.INPUT:
+            return name
+        case Kind.LITERAL:
+            return repr(arguments[0])
+        case Kind.FIELD:
+            inside = text_of(arguments[0])
+            return name if inside == VALUE else f"{inside}.{name}"
+        case Kind.OPERATOR if len(arguments) == 1:
+            return f"{'-' if name == 'neg' else name}{_inner(arguments[0])}"
+        case Kind.OPERATOR:
+            return f"{_inner(arguments[0])} {name} {_inner(arguments[1])}"
+        case Kind.METHOD:
+            rest = ", ".join(text_of(each) for each in arguments[1:])
+            return f"{_inner(arguments[0])}.{name}({rest})"
+        case Kind.STRUCT:
+            return "{" + ", ".join(f"{field}: {text_of(each)}" for field, each in arguments) + "}"
+        case _:
+            return f"{name}({', '.join(text_of(each) for each in arguments)})"
+
+
+def _inner(expression: object) -> str:
+    text = text_of(expression)
+    binary = isinstance(expression, Expression) and kind_of(expression) is Kind.OPERATOR
+    return f"({text})" if binary else text

@@ -1,0 +1,158 @@
+"""GroupedStream and WindowedStream: what is computed per key, and per window."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.streams.aggregates import Aggregate, count, refuse_other
+from penstock.streams.building import Builder
+from penstock.streams.errors import NotOffered, TopologyError
+from penstock.streams.topology import (
+    Aggregated,
+    Computed,
+    Node,
+    Reduced,
+    Role,
+    Shape,
+    emits_updates,
+    has_state,
+)
+from penstock.streams.windows import Session, Window
+
+if TYPE_CHECKING:
+    from penstock.streams.stream import Stream
+    from penstock.streams.tables import Table
+
+WINDOW_FIELDS = ("window_start", "window_end")
+EMIT = ("final", "updates")
+
+
+class GroupedStream:
+    """Records by key, over all time: results are a table that changes with every record."""
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self._builder, self._node = builder, node
+
+    def windowed(self, window: Window) -> "WindowedStream":
+        return WindowedStream(self._builder, self._node, window)
+
+    def count(self, *, store: str | None = None) -> "Table":
+        """The number of records per key; the value is the number itself."""
+        return self._table(
+            aggregation(self._builder, self._fresh(), None, {"count": count()}, store, True, True)
+        )
+
+    def aggregate(self, *, store: str | None = None, **computed: Aggregate) -> "Table":
+        """aggregate(revenue=sum_("amount"), orders=count()): a field for each."""
+        return self._table(
+            aggregation(self._builder, self._fresh(), None, computed, store, True, False)
+        )
+
+    def reduce(self, function: Callable[[Any, Any], Any], *, store: str | None = None) -> "Table":
+        """Fold values into one of the same type, in Python: function(so_far, value)."""
+        node = self._fresh()
+        name = self._builder.name("reduce")
+        reduced = Reduced(name, (node,), node.shape, None, function, True, store)
+        self._builder.keep_store(reduced)
+        return self._table(reduced)
+
+    def _fresh(self) -> Node:
+        """Spark has one state per query in update mode; what comes before is another query."""
+        if has_state(self._node):
+            return self._builder.internal(self._node, Role.STREAM)
+        return self._node
+
+    def _table(self, node: Node) -> "Table":
+        from penstock.streams.tables import Table
+
+        return Table(self._builder, node)
+
+
+class WindowedStream:
+    """Records by key and window. Results come when a window is over, once: emit="updates" gives
+    every change instead."""
+
+    def __init__(self, builder: Builder, node: Node, window: Window) -> None:
+        self._builder, self._node, self._window = builder, node, window
+
+    def count(self, *, store: str | None = None, emit: str = "final") -> "Stream":
+        """Fields window_start, window_end and count."""
+        return self.aggregate(store=store, emit=emit, count=count())
+
+    def aggregate(
+        self, *, store: str | None = None, emit: str = "final", **computed: Aggregate
+    ) -> "Stream":
+        """Fields window_start, window_end, and one for each that is computed."""
+        updates = self._updates(emit)
+        return self._stream(
+            aggregation(
+                self._builder, self._fresh(updates), self._window, computed, store, updates, False
+            )
+        )
+
+    def reduce(
+        self, function: Callable[[Any, Any], Any], *, store: str | None = None, emit: str = "final"
+    ) -> "Stream":
+        """Fields window_start, window_end and value; the function is Python, per record."""
+        if isinstance(self._window, Session):
+            raise NotOffered(
+                "reduce has no session windows, since Spark merges sessions only for its own "
+                "functions: aggregate(...) has them, and process(...) with a timer can do the rest"
+            )
+        updates = self._updates(emit)
+        node = self._fresh(updates)
+        shape = Shape(node.shape.key, (*WINDOW_FIELDS, "value"))
+        name = self._builder.name("reduce")
+        reduced = Reduced(name, (node,), shape, self._window, function, updates, store)
+        self._builder.keep_store(reduced)
+        return self._stream(reduced)
+
+    def _updates(self, emit: str) -> bool:
+        if emit not in EMIT:
+            raise TopologyError(f'emit is {emit!r}; it takes "final" or "updates"')
+        if emit == "updates" and isinstance(self._window, Session):
+            raise NotOffered(
+                "session windows have final results only: Spark cannot take back a session that "
+                "another one has swallowed"
+            )
+        return emit == "updates"
+
+    def _fresh(self, updates: bool) -> Node:
+        if updates and has_state(self._node):
+            return self._builder.internal(self._node, Role.STREAM)
+        return self._builder.before_state(self._node)
+
+    def _stream(self, node: Node) -> "Stream":
+        from penstock.streams.stream import Stream
+
+        assert isinstance(node, Aggregated | Reduced), "one of the two"
+        return Stream(self._builder, node)
+
+
+def aggregation(
+    builder: Builder,
+    parent: Node,
+    window: Window | None,
+    computed: dict[str, Aggregate],
+    store: str | None,
+    updates: bool,
+    alone: bool,
+) -> Aggregated:
+    if not computed:
+        raise TopologyError(
+            'aggregate computes at least one thing: aggregate(total=sum_("amount"))'
+        )
+    shape = parent.shape
+    columns = []
+    for name, given in computed.items():
+        if window is not None and name in WINDOW_FIELDS:
+            raise TopologyError(f"{name} is the window's own field")
+        each = refuse_other(name, given)
+        columns.append(Computed(name, each.function, each.traced(shape.key, shape.value)))
+    names = tuple(computed)
+    fields = None if alone else names if window is None else (*WINDOW_FIELDS, *names)
+    after = Shape(shape.key, fields)
+    name = builder.name("aggregate")
+    node = Aggregated(name, (parent,), after, window, tuple(columns), alone, updates, store)
+    assert not emits_updates(parent), "refused where the stream was grouped"
+    builder.keep_store(node)
+    return node

@@ -1,0 +1,168 @@
+"""How a query gets on: rows per second, lag, watermark, state; for the terminal and as metrics."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+EPOCH = "1970-01-01T00:00:00"
+METRICS = {
+    "rows_per_second": "Rows that the last micro-batch processed per second.",
+    "lag_records": "Records in the source topics that are not processed yet.",
+    "watermark_seconds": "Event time before which no record is expected, in seconds since 1970.",
+    "state_rows": "Rows in the state stores.",
+    "state_bytes": "Memory of the state stores.",
+    "batch": "Number of the last micro-batch.",
+    "batch_seconds": "How long the last micro-batch took.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One query at one moment; None where Spark has not said it."""
+
+    query: str
+    active: bool
+    batch: int | None = None
+    rows_per_second: float | None = None
+    lag_records: int | None = None
+    watermark: str | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    batch_ms: int | None = None
+
+
+def progress_of(name: str, query: StreamingQuery) -> Progress:
+    last = query.lastProgress
+    if last is None:
+        return Progress(name, query.isActive)
+    told: dict[str, Any] = json.loads(last.json)
+    operators = told.get("stateOperators", [])
+    watermark = told.get("eventTime", {}).get("watermark")
+    return Progress(
+        query=name,
+        active=query.isActive,
+        batch=told.get("batchId"),
+        rows_per_second=told.get("processedRowsPerSecond"),
+        lag_records=_lag(told.get("sources", [])),
+        watermark=None if watermark is None or watermark.startswith(EPOCH) else watermark,
+        state_rows=sum(each.get("numRowsTotal", 0) for each in operators),
+        state_bytes=sum(each.get("memoryUsedBytes", 0) for each in operators),
+        batch_ms=told.get("batchDuration"),
+    )
+
+
+def _lag(sources: Sequence[dict[str, Any]]) -> int | None:
+    """What the sources have seen and not given yet; None if none of them says."""
+    lags = [_behind(each.get("latestOffset"), each.get("endOffset")) for each in sources]
+    said = [each for each in lags if each is not None]
+    return sum(said) if said else None
+
+
+def _behind(latest: Any, end: Any) -> int | None:
+    """Of offsets by topic and partition, as the source writes them."""
+    newest, done = _offsets(latest), _offsets(end)
+    if newest is None or done is None:
+        return None
+    return sum(max(offset - done.get(place, 0), 0) for place, offset in newest.items())
+
+
+def _offsets(position: Any) -> dict[tuple[str, str], int] | None:
+    if isinstance(position, str):
+        try:
+            position = json.loads(position)
+        except ValueError:
+            return None
+    if not isinstance(position, dict):
+        return None
+    return {
+        (topic, partition): offset
+        for topic, partitions in position.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+        if isinstance(offset, int) and partition.isdecimal()
+    }
+
+
+def lines(progress: Sequence[Progress]) -> list[str]:
+    """A table: a line per query."""
+    rows = [("QUERY", "BATCH", "ROWS/S", "LAG", "WATERMARK", "STATE")]
+    for each in progress:
+        state = f"{each.state_rows:,} rows, {_size(each.state_bytes)}" if each.state_rows else "-"
+        rows.append(
+            (
+                each.query if each.active else f"{each.query} (ended)",
+                "-" if each.batch is None else str(each.batch),
+                "-" if each.rows_per_second is None else f"{each.rows_per_second:,.0f}",
+                "-" if each.lag_records is None else f"{each.lag_records:,}",
+                (each.watermark or "-").removesuffix(".000Z"),
+                state,
+            )
+        )
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"
+
+
+class Terminal:
+    """Draws the table over itself; on something that is no terminal, a table per change."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._drawn = 0
+        self._last: list[str] = []
+
+    def __call__(self, progress: Sequence[Progress]) -> None:
+        text = lines(progress)
+        if text == self._last:
+            return
+        if self._drawn and self._out.isatty():
+            self._out.write(f"\x1b[{self._drawn}F\x1b[J")
+        self._out.write("\n".join(text) + "\n")
+        self._out.flush()
+        self._drawn, self._last = len(text), text
+
+
+def metrics_text(application_id: str, progress: Sequence[Progress]) -> str:
+    """Prometheus' text form."""
+    said: list[str] = []
+    for name, explained in METRICS.items():
+        metric = f"penstock_streams_{name}"
+        said += [f"# HELP {metric} {explained}", f"# TYPE {metric} gauge"]
+        for each in progress:
+            value = _metric(name, each)
+            if value is not None:
+                labels = f'application="{application_id}",query="{each.query}"'
+                said.append(f"{metric}{{{labels}}} {value}")
+    return "\n".join(said) + "\n"
+
+
+def _metric(name: str, of: Progress) -> float | int | None:
+    match name:
+        case "watermark_seconds":
+            return None if of.watermark is None else _seconds(of.watermark)
+        case "batch_seconds":
+            return None if of.batch_ms is None else of.batch_ms / 1000
+        case _:
+            value: float | int | None = getattr(of, name)
+            return value
+
+
+def _seconds(text: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).timestamp()

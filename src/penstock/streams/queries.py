@@ -1,0 +1,255 @@
+"""Which queries a topology becomes.
+
+Sinks that need no state and stand on the same sources are one query, whose rows say their topic.
+Every other sink, and every named store without one, is a query of its own. Bad records that no
+stateless query meets have a query that looks for nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.streams.compiling.outputs import Path
+from penstock.streams.topology import (
+    BY_EXPRESSION,
+    Aggregated,
+    Given,
+    Internal,
+    Node,
+    Processed,
+    PythonMap,
+    Reduced,
+    Role,
+    Sink,
+    Source,
+    TimeMode,
+    emits_updates,
+    grace_of,
+    has_state,
+    is_stateful,
+    upstream,
+)
+
+DEAD_LETTERS = "dead-letters"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One streaming query: where it ends, and how."""
+
+    name: str
+    paths: tuple[Path, ...]
+    nodes: tuple[Node, ...]  # all that it computes, parents first
+    updates: bool
+    grace_ms: int | None  # None: event time does not matter to it
+    stores: tuple[str, ...] = ()
+    writes: bool = True  # False: it is there for its store alone
+    dead_letters_of: tuple[Node, ...] = ()
+    dead_letters_elsewhere: frozenset[str] = frozenset()
+    plan: "Plan | None" = field(default=None, repr=False)
+
+    @property
+    def calls_python(self) -> bool:
+        return any(isinstance(each, PythonMap) for each in self.nodes)
+
+    @property
+    def uses_time_of_totals(self) -> bool:
+        """Whether anything that follows may look at it."""
+        return any(path.steps or isinstance(path.sink, Internal) for path in self.paths)
+
+    @property
+    def stateful(self) -> bool:
+        return any(is_stateful(each) for each in self.nodes)
+
+    @property
+    def by_the_wall(self) -> bool:
+        """Whether a processor of it follows the clock on the wall."""
+        return any(
+            isinstance(each, Processed) and each.time_mode is TimeMode.WALL for each in self.nodes
+        )
+
+    @property
+    def inputs(self) -> list[Source | Internal]:
+        return [each for each in self.nodes if isinstance(each, Source | Internal)]
+
+    @property
+    def topics(self) -> list[str]:
+        """What it writes to."""
+        return list(dict.fromkeys(path.sink.topic for path in self.paths))
+
+    def writer_of(self, node: Internal) -> "Query":
+        assert self.plan is not None, "a query belongs to a plan"
+        return self.plan.writer_of(node)
+
+
+class Plan:
+    """All queries of an application, those that write an internal topic before its readers."""
+
+    def __init__(
+        self, sinks: Sequence[Sink], ends: Sequence[Node], dead_letters: bool, grace_ms: int
+    ) -> None:
+        self._grace_ms, self._dead_letters = grace_ms, dead_letters
+        self.queries: list[Query] = []
+        terminal: list[Sink | Internal] = [*_internals([*sinks, *ends]), *sinks]
+        stateless: dict[tuple[str, ...], list[Sink | Internal]] = {}
+        for sink in terminal:
+            (end,) = sink.parents
+            if not has_state(end):
+                stateless.setdefault(_sources(end), []).append(sink)
+        done: set[int] = set()
+        for sink in terminal:
+            if id(sink) in done:
+                continue
+            (end,) = sink.parents
+            together = [sink] if has_state(end) else stateless[_sources(end)]
+            done |= {id(each) for each in together}
+            self._add(together)
+        written = {id(each) for query in self.queries for each in query.nodes}
+        for end in ends:
+            if id(end) not in written:
+                self._add_store(end)
+        if dead_letters:
+            self._add_dead_letters()
+
+    def writer_of(self, node: Internal) -> Query:
+        return next(
+            query for query in self.queries if any(path.sink is node for path in query.paths)
+        )
+
+    def _add(self, sinks: Sequence[Sink | Internal]) -> None:
+        nodes = _all_nodes([sink.parents[0] for sink in sinks])
+        first = sinks[0].topic
+        name = first if len(sinks) == 1 else f"{first}+{len(sinks) - 1}"
+        self.queries.append(
+            Query(
+                name=self._unique(name),
+                paths=tuple(_path(sink) for sink in sinks),
+                nodes=tuple(nodes),
+                updates=any(emits_updates(sink.parents[0]) for sink in sinks),
+                grace_ms=self._grace(nodes),
+                stores=_stores(nodes),
+                plan=self,
+            )
+        )
+
+    def _add_store(self, end: Node) -> None:
+        nodes = _all_nodes([end])
+        sink = Sink(f"{end.name}-nothing", (end,), end.shape, "", None, None)
+        self.queries.append(
+            Query(
+                name=self._unique(next(iter(_stores(nodes)), end.name)),
+                paths=(Path(end, (), sink),),
+                nodes=tuple(nodes),
+                updates=emits_updates(end),
+                grace_ms=self._grace(nodes),
+                stores=_stores(nodes),
+                writes=False,
+                plan=self,
+            )
+        )
+
+    def _add_dead_letters(self) -> None:
+        """For what stateful queries read; what a stateless query reads it also reports."""
+        reported: set[str] = set()
+        ends: dict[int, Node] = {}
+        for query in self.queries:
+            if not query.stateful:
+                reported |= {each.name for each in query.nodes if can_be_bad(each)}
+        for query in self.queries:
+            if query.stateful:
+                ends |= {id(each): each for each in _before_state(query)}
+        kept: list[Node] = []
+        covered = set(reported)
+        # From the end: a step in Python brings the bad records of its sources along.
+        for node in reversed(_all_nodes(list(ends.values()))):
+            if can_be_bad(node) and node.name not in covered:
+                kept.insert(0, node)
+                covered |= {each.name for each in upstream(node) if can_be_bad(each)}
+        if not kept:
+            return
+        self.queries.append(
+            Query(
+                name=DEAD_LETTERS,
+                paths=(),
+                nodes=tuple(_all_nodes(kept)),
+                updates=False,
+                grace_ms=None,
+                dead_letters_of=tuple(kept),
+                dead_letters_elsewhere=frozenset(reported),
+                plan=self,
+            )
+        )
+
+    def _grace(self, nodes: Sequence[Node]) -> int | None:
+        """The application's: a query has one watermark, and so has all that follows from it."""
+        matters = any(grace_of(each) is not None for each in nodes)
+        return self._grace_ms if matters else None
+
+    def _unique(self, name: str) -> str:
+        taken = {query.name for query in self.queries}
+        found, number = name, 2
+        while found in taken or found == DEAD_LETTERS:
+            found, number = f"{name}-{number}", number + 1
+        return found
+
+
+def _before_state(query: Query) -> list[Node]:
+    """The last nodes without state, on every way to one that has it."""
+    found = {
+        id(parent): parent
+        for path in query.paths
+        for node in upstream(path.sink.parents[0])
+        if has_state(node) and not isinstance(node, Internal)
+        for parent in node.parents
+        if not has_state(parent)
+    }
+    return list(found.values())
+
+
+def can_be_bad(node: Node) -> bool:
+    """Whether it may find a record that cannot be read."""
+    if isinstance(node, Source):
+        if node.role is Role.GLOBAL_TABLE:
+            return False
+        return node.key.can_fail or node.value.can_fail or node.timestamp is not None
+    return isinstance(node, PythonMap)
+
+
+def _internals(ends: Sequence[Node]) -> list[Internal]:
+    """Internal topics that these need, first those that others need."""
+    found: dict[int, Internal] = {}
+
+    def visit(node: Node) -> None:
+        for parent in node.parents:
+            visit(parent)
+        if isinstance(node, Internal):
+            found.setdefault(id(node), node)
+
+    for end in ends:
+        visit(end)
+    return list(found.values())
+
+
+def _all_nodes(ends: Sequence[Node]) -> list[Node]:
+    found: dict[int, Node] = {}
+    for end in ends:
+        found |= {id(each): each for each in upstream(end)}
+    return list(found.values())
+
+
+def _sources(node: Node) -> tuple[str, ...]:
+    kinds = (Source, Given, Internal)
+    return tuple(sorted(each.name for each in upstream(node) if isinstance(each, kinds)))
+
+
+def _stores(nodes: Sequence[Node]) -> tuple[str, ...]:
+    named = (Aggregated, Reduced, Processed)
+    return tuple(each.store for each in nodes if isinstance(each, named) and each.store)
+
+
+def _path(sink: Sink | Internal) -> Path:
+    steps: list[Node] = []
+    (node,) = sink.parents
+    while isinstance(node, BY_EXPRESSION):
+        steps.insert(0, node)
+        (node,) = node.parents
+    return Path(node, tuple(steps), sink)

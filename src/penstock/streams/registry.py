@@ -1,0 +1,161 @@
+"""What an application leaves in its state directory, for `penstock streams list` and `reset`.
+
+<state.dir>/<application.id>/
+    application.json    what it is made of
+    lock                held while it runs
+    queries/<query>/    Spark's checkpoints, with the state
+    allowed.json        sinks that may begin with a new checkpoint, after a reset
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+from penstock.streams.errors import StreamsError
+from penstock.streams.queries import Plan
+from penstock.streams.settings import Settings
+from penstock.streams.topology import Internal, Role
+
+APPLICATION, LOCK, QUERIES, ALLOWED = "application.json", "lock", "queries", "allowed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An application as its directory tells of it."""
+
+    application_id: str
+    bootstrap: str
+    queries: list[str]
+    reads: list[str]
+    writes: list[str]
+    groups: list[str]
+    internal_topics: list[str]
+    dead_letters: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def known_of(settings: Settings, plan: Plan) -> Known:
+    groups = groups_of(settings, plan)
+    reads = {node.topic: None for query in plan.queries for node in query.inputs}
+    written = {topic: None for query in plan.queries if query.writes for topic in query.topics}
+    return Known(
+        application_id=settings.application_id,
+        bootstrap=settings.bootstrap,
+        queries=[query.name for query in plan.queries],
+        reads=list(reads),
+        writes=list(written),
+        groups=sorted({group for each in groups.values() for group in each.values()}),
+        internal_topics=internal_topics(plan),
+        dead_letters=settings.dead_letters,
+    )
+
+
+def internal_topics(plan: Plan) -> list[str]:
+    found = {
+        path.sink.topic: None
+        for query in plan.queries
+        for path in query.paths
+        if isinstance(path.sink, Internal)
+    }
+    return list(found)
+
+
+def groups_of(settings: Settings, plan: Plan) -> dict[str, dict[str, str]]:
+    """For each query, the group that its progress on a topic is committed to.
+
+    It is application.id; a second query that reads the same topic has a group of its own, or the
+    two would overwrite each other.
+    """
+    taken: set[str] = set()
+    found: dict[str, dict[str, str]] = {}
+    for query in plan.queries:
+        mine: dict[str, str] = {}
+        for node in query.inputs:
+            if node.role is Role.GLOBAL_TABLE:
+                continue
+            own = f"{settings.application_id}.{query.name}"
+            mine[node.topic] = own if node.topic in taken else settings.application_id
+        taken |= set(mine)
+        found[query.name] = mine
+    return found
+
+
+def remember(settings: Settings, plan: Plan) -> None:
+    """Secrets in the client's properties are not written down."""
+    path = settings.directory / APPLICATION
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(asdict(known_of(settings, plan)), indent=2)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def read_known(directory: Path) -> Known | None:
+    try:
+        return Known(**json.loads((directory / APPLICATION).read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as problem:
+        raise StreamsError(f"{directory / APPLICATION} cannot be read: {problem}") from problem
+
+
+def list_known(state_dir: Path) -> list[Known]:
+    if not state_dir.is_dir():
+        return []
+    found = [read_known(each) for each in sorted(state_dir.iterdir()) if each.is_dir()]
+    return [each for each in found if each is not None]
+
+
+class Lock:
+    """Held by the process that runs an application; it goes with the process."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] | None = (directory / LOCK).open("w")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise StreamsError(
+                f"{directory.name} is running already with this state directory ({directory})"
+            ) from None
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def is_running(directory: Path) -> bool:
+    if not (directory / LOCK).exists():
+        return False
+    try:
+        Lock(directory).release()
+    except StreamsError:
+        return True
+    return False
+
+
+def last_batch(directory: Path, query: str) -> int | None:
+    """The last batch that was committed."""
+    commits = directory / QUERIES / query / "commits"
+    numbers = [int(each.name) for each in commits.glob("[0-9]*") if each.name.isdecimal()]
+    return max(numbers, default=None)
+
+
+def allowed(directory: Path) -> list[str]:
+    """Queries that a reset has sent back to their beginning, and that have not begun yet."""
+    try:
+        names = json.loads((directory / ALLOWED).read_text())
+    except FileNotFoundError:
+        return []
+    return [name for name in names if last_batch(directory, name) is None]
+
+
+def allow(directory: Path, queries: list[str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / ALLOWED).write_text(json.dumps(queries))

@@ -1,0 +1,110 @@
+"""`reset`: sends an application back to its beginning, after showing what that means.
+
+It forgets state and checkpoints, the offsets of its groups, and its internal topics. What it has
+written to other topics stays, and so do the dead letters: a second run writes its results again.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.client.admin import Admin
+from penstock.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
+from penstock.streams import registry
+from penstock.streams.errors import StreamsError
+
+INTERNAL_SUFFIXES = ("-changelog", "-repartition")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a reset takes away."""
+
+    kind: str  # checkpoint, group, topic
+    name: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What would be done; `apply` does it."""
+
+    known: registry.Known
+    directory: Path
+    items: tuple[Item, ...]
+
+    def of(self, kind: str) -> list[str]:
+        return [each.name for each in self.items if each.kind == kind]
+
+
+def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPlan:
+    """Looks only."""
+    if registry.is_running(directory):
+        raise StreamsError(f"{known.application_id} is running: stop it first")
+    items: list[Item] = []
+    queries = directory / registry.QUERIES
+    for path in sorted(queries.iterdir()) if queries.is_dir() else []:
+        last = registry.last_batch(directory, path.name)
+        done = "no batch committed" if last is None else f"batches 0 to {last}"
+        items.append(Item("checkpoint", path.name, f"{done}, {_bytes_in(path)} bytes"))
+    for group in _groups(known, admin):
+        offsets = admin.groups.offsets(group)
+        items.append(Item("group", group, f"offsets of {len(offsets)} partitions"))
+    items += [Item("topic", name, "internal") for name in _internal_topics(known, admin)]
+    return ResetPlan(known, directory, tuple(items))
+
+
+def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaError]]:
+    """What was done and what was refused. Checkpoints go last: what failed can be tried again."""
+    lock = registry.Lock(plan.directory)
+    try:
+        done: list[str] = []
+        failed: dict[str, KafkaError] = {}
+        answers: dict[str, KafkaError | None] = {}
+        if plan.of("group"):
+            answers |= admin.groups.delete(plan.of("group"))
+        if plan.of("topic"):
+            answers |= admin.delete_topics(plan.of("topic"))
+        said = {
+            each.name: f"{each.kind} {each.name}"
+            for each in plan.items
+            if each.kind != "checkpoint"
+        }
+        for name, error in answers.items():
+            if error is None or isinstance(error, GroupIdNotFound | UnknownTopicOrPartition):
+                done.append(said[name])
+            else:
+                failed[said[name]] = error
+        if failed:
+            return done, failed
+        checkpoints = plan.of("checkpoint")
+        # The sink stops at a checkpoint that is new under a known name, unless it was meant.
+        registry.allow(plan.directory, sorted({*checkpoints, *plan.known.queries}))
+        for name in checkpoints:
+            shutil.rmtree(plan.directory / registry.QUERIES / name)
+            done.append(f"checkpoint {name}")
+        return done, failed
+    finally:
+        lock.release()
+
+
+def _groups(known: registry.Known, admin: Admin) -> list[str]:
+    """Those it commits to that are there."""
+    there = {each.group_id for each in admin.groups.list_all()}
+    return [group for group in known.groups if group in there]
+
+
+def _internal_topics(known: registry.Known, admin: Admin) -> list[str]:
+    """Those that it has now, and what an earlier form of it has left."""
+    prefix = f"{known.application_id}-"
+    there = [each.name for each in admin.list_topics()]
+    return [
+        name
+        for name in there
+        if name in known.internal_topics
+        or (name.startswith(prefix) and name.endswith(INTERNAL_SUFFIXES))
+    ]
+
+
+def _bytes_in(directory: Path) -> int:
+    return sum(each.stat().st_size for each in directory.rglob("*") if each.is_file())

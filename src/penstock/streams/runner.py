@@ -1,0 +1,191 @@
+"""Runs the queries of an application: start, watch, stop.
+
+A query that fails stops the others, and its error is raised. A restart goes on from the
+checkpoints: every input is counted once, and results are written once.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.foreach import write_batch
+from penstock.spark.session import session
+from penstock.streams import registry
+from penstock.streams.cluster_inputs import FORMAT, ClusterInputs
+from penstock.streams.compiling.compiler import Compiler
+from penstock.streams.durations import duration_ms
+from penstock.streams.errors import QueryFailed
+from penstock.streams.failures import reason_of
+from penstock.streams.once import ending
+from penstock.streams.progress import Progress, Terminal, metrics_text, progress_of
+from penstock.streams.queries import Plan, Query
+from penstock.streams.settings import Settings
+from penstock.streams.topics import prepare_topics
+from penstock.streams.topology import Internal
+
+WATCH_SECONDS = 1.0
+WAIT_SECONDS_MIN = 0.01
+Show = Callable[[list[Progress]], None]
+Begin = Callable[[Query], StreamingQuery]
+
+
+class Running:
+    """A running application; leaving its `with` stops it."""
+
+    def __init__(self, settings: Settings, levels: list[list[Query]], begin: Begin) -> None:
+        self._settings, self._begin = settings, begin
+        self._lock = registry.Lock(settings.directory)
+        self._waiting = levels  # of `once`: what reads an internal topic comes after its writer
+        self._queries: dict[str, StreamingQuery] = {}
+        try:
+            self._next_level()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def queries(self) -> dict[str, StreamingQuery]:
+        """Spark's own objects, by the names that describe() gives them."""
+        return dict(self._queries)
+
+    def progress(self) -> list[Progress]:
+        return [progress_of(name, query) for name, query in self._queries.items()]
+
+    def metrics(self) -> str:
+        return metrics_text(self._settings.application_id, self.progress())
+
+    def wait(self, show: Show | None = None, seconds: float | None = None) -> bool:
+        """Until all queries have ended (True), or so many seconds have passed (False)."""
+        chosen = show or (Terminal() if sys.stderr.isatty() else None)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            active = [query for query in self._queries.values() if query.isActive]
+            self._raise_failure()
+            if not active and not self._waiting:
+                if chosen is not None:
+                    chosen(self.progress())
+                return True
+            if not active:
+                self._next_level()
+                continue
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            if chosen is not None:
+                chosen(self.progress())
+            left = WATCH_SECONDS if deadline is None else deadline - time.monotonic()
+            self._await(active[0], min(max(left, WAIT_SECONDS_MIN), WATCH_SECONDS))
+
+    def process_all_available(self) -> None:
+        """Until all that was there at the call is processed; for tests and examples."""
+        for query in self._queries.values():
+            query.processAllAvailable()
+
+    def stop(self) -> None:
+        for query in self._queries.values():
+            query.stop()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _next_level(self) -> None:
+        for query in self._waiting.pop(0):
+            self._queries[query.name] = self._begin(query)
+
+    def _await(self, query: StreamingQuery, seconds: float) -> None:
+        try:
+            query.awaitTermination(seconds)  # type: ignore[arg-type]  # Spark takes parts of seconds
+        except Exception:  # Spark raises what stopped the query: it is told with its name below
+            self._raise_failure()
+            raise
+
+    def _raise_failure(self) -> None:
+        for name, query in self._queries.items():
+            problem = query.exception()
+            if problem is not None:
+                raise QueryFailed(f"the query {name} stopped: {reason_of(problem)}") from problem
+
+
+def start(
+    settings: Settings,
+    plan: Plan,
+    *,
+    once: bool = False,
+    trigger: str | None = None,
+    spark: SparkSession | None = None,
+) -> Running:
+    """Make the topics that are missing, then start every query from its checkpoint."""
+    chosen = spark or session(settings.application_id)
+    every = None if trigger is None else f"{duration_ms(trigger, 'trigger', 0)} milliseconds"
+    prepare_topics(settings, plan)
+    registry.remember(settings, plan)
+    groups = registry.groups_of(settings, plan)
+    fresh = registry.allowed(settings.directory)
+
+    def begin(query: Query) -> StreamingQuery:
+        inputs = ClusterInputs(chosen, settings, groups[query.name])
+        compiler = Compiler(query, inputs, settings.bad_records, settings.application_id)
+        df = compiler.output(settings.dead_letters)
+        writer = df.writeStream.queryName(f"{settings.application_id}.{query.name}")
+        writer = writer.option("checkpointLocation", str(settings.checkpoint(query.name)))
+        writer = writer.outputMode("update" if query.updates else "append")
+        if every is not None and not once:
+            writer = writer.trigger(processingTime=every)
+        writer = _sink(writer, query, settings, query.name in fresh)
+        if not once:
+            return writer.start()
+        with ending(chosen, query):
+            return writer.trigger(availableNow=True).start()
+
+    levels = _levels(plan.queries) if once else [list(plan.queries)]
+    return Running(settings, levels, begin)
+
+
+def _sink(
+    writer: DataStreamWriter, query: Query, settings: Settings, is_fresh: bool
+) -> DataStreamWriter:
+    """Appends go to the sink itself; updates, which it refuses, batch by batch."""
+    if not query.writes:
+        return writer.format("noop")
+    options = settings.client_options()
+    if is_fresh:
+        options["new.checkpoint"] = "allow"
+    sink_id = settings.sink_id(query.name)
+    if not query.updates:
+        return writer.format(FORMAT).options(**options, **{"sink.id": sink_id})
+
+    def write(df: DataFrame, batch_id: int) -> None:
+        write_batch(df, batch_id, sink_id=sink_id, options=options)
+
+    return writer.foreachBatch(write)
+
+
+def _levels(queries: Sequence[Query]) -> list[list[Query]]:
+    """Queries that wait for no other, then those that wait for them, and so on."""
+    done: list[list[Query]] = []
+    left, written = list(queries), set[str]()
+    while left:
+        ready = [
+            query
+            for query in left
+            if all(each.topic in written for each in query.inputs if isinstance(each, Internal))
+        ]
+        assert ready, "an internal topic is written by a query before its readers"
+        done.append(ready)
+        left = [query for query in left if query not in ready]
+        written |= {topic for query in ready for topic in query.topics}
+    return done

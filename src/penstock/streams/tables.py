@@ -1,0 +1,140 @@
+"""Table: the last value of each key, with deletes. GlobalTable: the same, whole in every task."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.streams.building import Builder, joined_value, key_expression, shape_after
+from penstock.streams.errors import NotOffered
+from penstock.streams.expressions import trace
+from penstock.streams.topology import (
+    Filter,
+    Joined,
+    JoinKind,
+    MapValues,
+    Node,
+    Partners,
+    Role,
+    Shape,
+    emits_updates,
+    has_state,
+)
+
+if TYPE_CHECKING:
+    from penstock.streams.serde import Serde
+    from penstock.streams.stream import Stream
+
+FOREIGN_KEY = (
+    "foreign-key joins of tables are not offered: a table is joined by its key. Join the stream "
+    'behind it instead (app.stream(...).join(table, on="field")), or give the other topic that key'
+)
+
+
+class Table:
+    """A changelog: a record replaces the one before it of that key, and null deletes it."""
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self._builder, self._node = builder, node
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    def filter(self, condition: Callable[..., Any]) -> "Table":
+        """Keys whose value does not pass are deleted from the result."""
+        shape = self._node.shape
+        traced = trace(condition, shape.key, shape.value)
+        name = self._builder.name("filter")
+        return Table(self._builder, Filter(name, (self._node,), shape, traced, True))
+
+    def map_values(self, function: Callable[..., Any]) -> "Table":
+        shape = self._node.shape
+        traced = trace(function, shape.key, shape.value)
+        after = Shape(shape.key, shape_after(traced, shape))
+        name = self._builder.name("map-values")
+        return Table(self._builder, MapValues(name, (self._node,), after, traced, True))
+
+    def join(
+        self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
+    ) -> "Table":
+        """Keys that both have."""
+        return self._join(JoinKind.INNER, other, joiner, on)
+
+    def left_join(
+        self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
+    ) -> "Table":
+        """All keys of this one; nulls where the other has none."""
+        return self._join(JoinKind.LEFT, other, joiner, on)
+
+    def outer_join(
+        self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
+    ) -> "Table":
+        """Keys that either has."""
+        return self._join(JoinKind.OUTER, other, joiner, on)
+
+    def _join(
+        self, kind: JoinKind, other: "Table", joiner: Callable[[Any, Any], Any] | None, on: Any
+    ) -> "Table":
+        if on is not None:
+            raise NotOffered(FOREIGN_KEY)
+        if not isinstance(other, Table):
+            raise NotOffered(
+                "a table is joined with a table; a stream joins a table from its own side: "
+                "stream.join(table), and a global table joins streams only"
+            )
+        _, left = self.join_side()
+        _, right = other.join_side()
+        value = joined_value(left.shape.value, right.shape.value, None, joiner)
+        shape = Shape(left.shape.key, shape_after(value, left.shape))
+        node = Joined(
+            self._builder.name("join"),
+            (left, right),
+            shape,
+            Partners.TABLES,
+            kind,
+            key_expression(left.shape),
+            key_expression(right.shape),
+            value,
+            0,
+            0,
+            None,
+        )
+        return Table(self._builder, node)
+
+    def join_side(self) -> tuple[Partners, Node]:
+        """What was computed is handed over by an internal topic: Spark joins no updates."""
+        if has_state(self._node):
+            return Partners.STREAM_TABLE, self._builder.internal(self._node, Role.TABLE)
+        return Partners.STREAM_TABLE, self._node
+
+    def group_by(self, *on: Any) -> NoReturn:  # noqa: ARG002
+        raise NotOffered(
+            "a table cannot be grouped anew: Spark takes nothing back from an aggregation. Group "
+            "the stream of its changes (to_stream()) if every change is to count"
+        )
+
+    def to_stream(self) -> "Stream":
+        """Its changes as records; a deletion has no value."""
+        from penstock.streams.stream import Stream
+
+        return Stream(self._builder, self._node)
+
+    def to(self, topic: str, *, key: "Serde | None" = None, value: "Serde | None" = None) -> None:
+        self.to_stream().to(topic, key=key, value=value)
+
+    @property
+    def updates(self) -> bool:
+        return emits_updates(self._node)
+
+
+class GlobalTable:
+    """All of a topic's last values, read again for every micro-batch and sent to every task."""
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self._builder, self._node = builder, node
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    def join_side(self) -> tuple[Partners, Node]:
+        return Partners.STREAM_GLOBAL, self._node
