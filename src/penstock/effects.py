@@ -26,10 +26,15 @@ class CancelTimer:
 
 
 class Answer(NamedTuple):
-    """To somebody who was parked under this ticket; a KafkaError is an answer like any other."""
+    """To somebody who was parked under this ticket; a KafkaError is an answer like any other.
+
+    `waits_on`: if the log refuses the records beside it, the machine has forgotten nothing of who
+    waits here, and there is no answer yet.
+    """
 
     ticket: Ticket
     reply: Any
+    waits_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,8 @@ class Outcome:
 
     `parked`: whoever asked is answered later, by an Answer with this ticket. `volatile`: handling
     changed state that no record holds (who waits, who was heard of), which speaks of the records
-    already. If the log refuses those, the machine gets the event `if_refused`, to take that back;
-    without one it is rebuilt from its log.
+    already. If the log refuses those, whoever asked hears of it, and the machine gets the event
+    `if_refused`, to take that back; without one it is rebuilt from its log.
     """
 
     records: Sequence[Any] = ()

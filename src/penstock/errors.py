@@ -8,6 +8,8 @@ more exact is known.
 from typing import ClassVar
 
 NONE = 0
+# A message may quote what a peer sent; in an answer there is room for 32,767 bytes.
+MESSAGE_CHARACTERS_MAX = 4_000
 
 
 class KafkaError(Exception):
@@ -22,7 +24,10 @@ class KafkaError(Exception):
 
     @property
     def message(self) -> str:
-        return str(self) or type(self).summary()
+        text = str(self) or type(self).summary()
+        if len(text) <= MESSAGE_CHARACTERS_MAX:
+            return text
+        return f"{text[:MESSAGE_CHARACTERS_MAX]}..."
 
     @classmethod
     def summary(cls) -> str:

@@ -4,7 +4,9 @@ import pytest
 from simulated_node import Bench
 from txn_fakes import transactional
 
+from penstock.broker.admission import EPOCHS_MAX, Admission
 from penstock.broker.partition import Partition
+from penstock.errors import OutOfOrderSequenceNumber
 from penstock.wire.batch import ABORT_MARKER
 
 PRODUCER = (7, 3)
@@ -52,3 +54,44 @@ def test_nothing_is_kept_of_a_transaction_that_has_ended(partition: Partition) -
     partition.admission.came(*PRODUCER, 5)
     partition.append_marker(ABORT_MARKER, *PRODUCER, 0, False, 0)
     assert (partition.admission.vouched, partition.admission.lowest) == ({}, {})
+
+
+# What came first, and was refused
+
+
+def test_a_later_sequence_waits_for_one_that_was_refused() -> None:
+    admission = Admission()
+    admission.came(7, 3, 1)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 2)
+    admission.begin(7, 3, 1)
+    admission.begin(7, 3, 2)  # the log judges it now
+
+
+def test_an_epoch_that_somebody_made_up_sets_nobody_free() -> None:
+    admission = Admission()
+    admission.came(7, 3, 1)
+    admission.came(7, 4, 10)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 2)
+
+
+def test_what_a_later_epoch_lost_holds_up_an_earlier_one_as_in_kafka() -> None:
+    admission = Admission()
+    admission.came(7, 4, 0)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 3)
+
+
+def test_a_later_epoch_has_sequences_of_its_own() -> None:
+    admission = Admission()
+    admission.came(7, 3, 0)
+    admission.came(7, 4, 5)
+    admission.begin(7, 4, 5)
+
+
+def test_only_so_many_epochs_of_a_producer_are_remembered() -> None:
+    admission = Admission()
+    for epoch in range(EPOCHS_MAX + 1):
+        admission.came(7, epoch, 2 * EPOCHS_MAX - epoch)
+    assert list(admission.lowest[7]) == list(range(1, EPOCHS_MAX + 1))

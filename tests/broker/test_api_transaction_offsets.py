@@ -7,6 +7,7 @@ from api_asking import Asker, asking
 from txn_asking import Txn, committed_offset, found_group
 
 from penstock import errors
+from penstock.broker.coordinators import Coordinators
 from penstock.testing.cluster import Cluster
 
 pytest_plugins = ["api_fixtures"]
@@ -50,6 +51,31 @@ def test_an_older_client_must_have_added_the_group(
     asker: Asker, topic: str, version: int, error: type[errors.KafkaError]
 ) -> None:
     group, txn = found_group(asker), Txn(asker, v2=False).begun()
+    assert txn.commit_offset(group, topic, 17, version=version) == error.code
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (0, errors.CoordinatorNotAvailable),
+        (1, errors.CoordinatorNotAvailable),
+        (2, errors.CoordinatorLoadInProgress),
+        (5, errors.CoordinatorLoadInProgress),
+    ],
+)
+def test_older_clients_do_not_know_that_a_coordinator_may_be_loading(
+    asker: Asker,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+    error: type[errors.KafkaError],
+) -> None:
+    group, txn = found_group(asker), Txn(asker).begun()
+
+    def loading(_coordinators: Coordinators, _group_id: str) -> None:
+        raise errors.CoordinatorLoadInProgress("the coordinator is loading")
+
+    monkeypatch.setattr(Coordinators, "group_runtime", loading)
     assert txn.commit_offset(group, topic, 17, version=version) == error.code
 
 

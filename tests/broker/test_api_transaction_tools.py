@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 from api_asking import Asker
-from txn_asking import Txn, committed_values, producers, stable_end
+from txn_asking import Txn, committed_values, found_group, producers, stable_end
 
 from penstock import errors
 from penstock.broker.handlers.k65_describe_transactions import NAMES_PER_TURN_MAX
+from penstock.model import CONSUMER_OFFSETS_TOPIC
 from penstock.wire.messages import k27_write_txn_markers as k27
 from penstock.wire.messages import k61_describe_producers as k61
 from penstock.wire.messages import k65_describe_transactions as k65
@@ -150,4 +151,15 @@ def test_a_marker_of_a_coordinator_that_there_is_not_stops_nobody_for_ever(
 def test_a_marker_for_a_partition_that_is_not_here_is_refused(asker: Asker) -> None:
     txn = Txn(asker).begun()
     [answer] = asker.ask(markers(txn, "no-such-topic"), 1).markers
+    assert answer.topics[0].partitions[0].error_code == errors.UnknownTopicOrPartition.code
+
+
+def test_a_marker_for_offsets_in_a_partition_that_there_is_not_is_refused_likewise(
+    asker: Asker,
+) -> None:
+    txn = Txn(asker).begun()
+    found_group(asker)
+    request = markers(txn, CONSUMER_OFFSETS_TOPIC)
+    request.markers[0].topics[0].partition_indexes = [999]
+    [answer] = asker.ask(request, 1).markers
     assert answer.topics[0].partitions[0].error_code == errors.UnknownTopicOrPartition.code

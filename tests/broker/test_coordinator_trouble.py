@@ -1,24 +1,27 @@
 """A coordinator whose log has something wrong: its neighbours go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from api_asking import Asker, asking, new_topic
-from delivery_cases import commit, group_with_coordinator, sync
+from delivery_cases import commit, group_with_coordinator
 
 from penstock.coordinator import batches
 from penstock.coordinator.partitions import partition_for
-from penstock.errors import NotCoordinator, UnknownServerError
+from penstock.errors import NotCoordinator, RebalanceInProgress, UnknownServerError
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k11_join_group as k11
+from penstock.wire.messages import k12_heartbeat as k12
 from penstock.wire.messages import k14_sync_group as k14
+from penstock.wire.messages import k68_consumer_group_heartbeat as k68
 from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.records.coordinator import write_coordinator_key
 
 pytest_plugins = ["api_fixtures"]
 
 PARTITIONS = 50
+TOO_MUCH = bytes(1_200_000)  # for one batch
 FROM_THE_FUTURE = b"\x00\x63" + bytes(20)  # a value of version 99
 
 
@@ -73,26 +76,66 @@ def _sync_request(joined: k11.JoinGroupResponse, group: str) -> k14.SyncGroupReq
     )
 
 
-def test_a_group_whose_record_is_too_large_disturbs_no_neighbour(
-    asker: Asker, penstock_cluster: Cluster
-) -> None:
-    large = group_with_coordinator(asker)
-    neighbour = f"{large}x"
-    while partition_for(neighbour, PARTITIONS) != partition_for(large, PARTITIONS):
-        neighbour += "x"
+class Neighbours:
+    """A group whose second member waits until the first one rejoins, and another group, about to
+    make trouble, with the same coordinator partition."""
+
+    def __init__(self, asker: Asker, patient: Asker) -> None:
+        self._asker, self._patient = asker, patient
+        self.trouble = group_with_coordinator(asker)
+        self.quiet = f"{self.trouble}x"
+        while partition_for(self.quiet, PARTITIONS) != partition_for(self.trouble, PARTITIONS):
+            self.quiet += "x"
+        self._first = asker.ask(_join_request(self.quiet), 3)
+        assert asker.ask(_sync_request(self._first, self.quiet), 3).error_code == 0
+        patient.send(_join_request(self.quiet), 3)
+
+    def are_undisturbed(self) -> bool:
+        rejoined = self._asker.ask(_join_request(self.quiet, self._first.member_id), 3)
+        joined = self._patient.receive()
+        return (rejoined.error_code, joined.error_code) == (0, 0)
+
+
+@pytest.fixture
+def neighbours(asker: Asker, penstock_cluster: Cluster) -> Iterator[Neighbours]:
     with asking(penstock_cluster) as patient:
-        first = asker.ask(_join_request(neighbour), 3)
-        assert asker.ask(_sync_request(first, neighbour), 3).error_code == 0
-        patient.send(_join_request(neighbour), 3)  # waits until the first one rejoins
-        joined = asker.ask(_join_request(large, metadata=bytes(1_200_000)), 3)
-        refused = asker.ask(_sync_request(joined, large), 3)
-        assert refused.error_code == UnknownServerError.code
-        assert asker.ask(_join_request(neighbour, first.member_id), 3).error_code == 0
-        assert patient.receive().error_code == 0
+        yield Neighbours(asker, patient)
 
 
-def test_a_group_whose_record_was_refused_can_begin_again(asker: Asker) -> None:
+def test_a_group_whose_record_is_too_large_disturbs_no_neighbour(
+    asker: Asker, neighbours: Neighbours
+) -> None:
+    large = neighbours.trouble
+    joined = asker.ask(_join_request(large, metadata=TOO_MUCH), 3)
+    refused = asker.ask(_sync_request(joined, large), 3)
+    assert refused.error_code == UnknownServerError.code
+    assert neighbours.are_undisturbed()
+
+
+def test_a_consumer_group_whose_records_are_too_large_disturbs_no_neighbour(
+    asker: Asker, neighbours: Neighbours
+) -> None:
+    request = k68.ConsumerGroupHeartbeatRequest(
+        group_id=neighbours.trouble,
+        member_id="m",
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=[f"{number:0>200}" for number in range(8_000)],
+        topic_partitions=[],
+    )
+    assert asker.ask(request, 1).error_code == UnknownServerError.code
+    request.subscribed_topic_names = ["t"]
+    assert asker.ask(request, 1).error_code == 0
+    assert neighbours.are_undisturbed()
+
+
+def test_a_group_whose_record_was_refused_goes_on_with_its_members(asker: Asker) -> None:
     group = group_with_coordinator(asker)
-    joined = asker.ask(_join_request(group, metadata=bytes(1_200_000)), 3)
+    joined = asker.ask(_join_request(group, metadata=TOO_MUCH), 3)
     asker.ask(_sync_request(joined, group), 3)
-    assert sync(asker, group).error_code == 0
+    beat = k12.HeartbeatRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id
+    )
+    assert asker.ask(beat, 3).error_code == RebalanceInProgress.code
+    again = asker.ask(_join_request(group, joined.member_id), 3)
+    assert (again.error_code, again.generation_id) == (0, joined.generation_id + 1)
+    assert asker.ask(_sync_request(again, group), 3).error_code == 0

@@ -189,6 +189,14 @@ def test_a_machine_that_was_rebuilt_sends_its_markers_itself() -> None:
     assert (len(bench.here.written), bench.reported) == (1, [])
 
 
+def test_a_machine_that_was_rebuilt_hears_nothing_of_markers_that_it_did_not_send() -> None:
+    """It sends its own, and is told when those are written."""
+    bench = Bench(A)
+    bench.runtime.machine = object()
+    bench.here.tell()
+    assert bench.reported == []
+
+
 def test_a_report_that_the_coordinators_log_refuses_is_made_again() -> None:
     bench = Bench(A)
     bench.here.tell()

@@ -189,10 +189,14 @@ class Txn:
         self.wait_for("CompleteCommit" if committed else "CompleteAbort")
 
     def describe(self) -> k65.TransactionState:
+        """What its coordinator says, once it has loaded."""
         request = k65.DescribeTransactionsRequest(transactional_ids=[self.name])
-        [answer] = self.asker.ask(request, 0).transaction_states
-        assert isinstance(answer, k65.TransactionState)
-        return answer
+        for _ in range(TRIES_MAX):
+            [answer] = self.asker.ask(request, 0).transaction_states
+            if answer.error_code != CoordinatorLoadInProgress.code:
+                assert isinstance(answer, k65.TransactionState)
+                return answer
+        raise AssertionError("the coordinator does not load")
 
     def wait_for(self, state: str) -> None:
         for _ in range(TRIES_MAX):

@@ -14,7 +14,7 @@ from bulk_records import (
     rows_of_built,
     sealed,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.bulk.decode import last_offset_of
@@ -53,7 +53,6 @@ def offsets(rows: pa.RecordBatch) -> list[int]:
 
 
 @pytest.mark.parametrize("implementation", BOTH)
-@settings(deadline=None)
 @given(built=batches())
 def test_rows_are_what_the_plain_codec_was_given(implementation: str, built: list[Built]) -> None:
     data = b"".join(each.data for each in built)
@@ -63,7 +62,6 @@ def test_rows_are_what_the_plain_codec_was_given(implementation: str, built: lis
 
 
 @pytest.mark.parametrize("implementation", BOTH)
-@settings(deadline=None)
 @given(built=batches(), columns=st.permutations(ALL_COLUMNS), count=st.integers(0, 8))
 def test_only_the_columns_asked_for_come_and_in_that_order(
     implementation: str, built: list[Built], columns: list[str], count: int
@@ -78,7 +76,6 @@ def test_only_the_columns_asked_for_come_and_in_that_order(
 
 
 @pytest.mark.parametrize("implementation", BOTH)
-@settings(deadline=None)
 @given(built=batches(), data=st.data())
 def test_rows_outside_of_the_range_stay_away(
     implementation: str, built: list[Built], data: st.DataObject
@@ -272,7 +269,6 @@ def test_the_second_transaction_of_a_producer_may_be_the_aborted_one(implementat
     assert offsets(decoded.rows) == [0]
 
 
-@settings(deadline=None)
 @given(built=batches(), cut=st.integers(0, 100))
 def test_the_last_offset_is_found_without_decoding(built: list[Built], cut: int) -> None:
     data = b"".join(each.data for each in built)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from bulk_records import BOTH, CONTENTS, HEADERS, NOW_MS, decoder, encoder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
@@ -88,7 +88,6 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(
     parts=st.lists(ROWS, max_size=4),
     compression=st.sampled_from(NAMES),
@@ -118,7 +117,6 @@ def test_both_write_the_batches_that_the_plain_codec_writes(
 
 
 @pytest.mark.parametrize("implementation", BOTH)
-@settings(deadline=None)
 @given(parts=st.lists(ROWS, max_size=4), batch_bytes_max=st.sampled_from([80, 5000, 1_000_000]))
 def test_every_row_comes_out_once_and_in_order(
     implementation: str, parts: list[list[Row]], batch_bytes_max: int
@@ -152,7 +150,6 @@ def test_keys_hash_as_in_java(key: bytes) -> None:
 
 
 @pytest.mark.parametrize("implementation", BOTH)
-@settings(deadline=None)
 @given(keys=st.lists(st.binary(max_size=40), min_size=1), partitions=st.integers(1, 1000))
 def test_a_key_always_goes_to_its_partition(
     implementation: str, keys: list[bytes], partitions: int

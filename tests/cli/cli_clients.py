@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.client.cluster import parse_bootstrap
 from penstock.client.connection import Connection
+from penstock.errors import CoordinatorLoadInProgress
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k00_produce as k00
 from penstock.wire.messages import k22_init_producer_id as k22
@@ -18,6 +19,7 @@ WAIT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.05
 # The last version of Produce with which a partition does not join a transaction by itself.
 PRODUCE_WITHOUT_JOINING = 11
+TWO_PHASE = 6  # the first version of InitProducerId that knows of it
 
 silent = logging.getLogger("tests.cli.silent")
 silent.addHandler(logging.NullHandler())
@@ -73,6 +75,23 @@ def transactional(bootstrap: str, transactional_id: str, **config: Any) -> Produ
     producer.init_transactions(WAIT_SECONDS_MAX)
     producer.begin_transaction()
     return producer
+
+
+def begin_two_phase(bootstrap: str, transactional_id: str) -> None:
+    """A participant of a two-phase commit, without a transaction so far. The server makes the
+    coordinator when it is first asked for."""
+    transactional(bootstrap, f"{transactional_id}-before")
+    ((host, port),) = parse_bootstrap(bootstrap)
+    request = k22.InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=60_000, enable_2pc=True
+    )
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    with Connection(host, port) as connection:
+        made = connection.request(request, k22.InitProducerIdResponse, TWO_PHASE)
+        while made.error_code == CoordinatorLoadInProgress.code:
+            assert time.monotonic() < deadline, "the coordinator does not load"
+            made = connection.request(request, k22.InitProducerIdResponse, TWO_PHASE)
+    assert made.error_code == 0
 
 
 def write_open(producer: Producer, topic: str, *, partition: int = 0, value: bytes = b"x") -> None:

@@ -9,6 +9,8 @@ import pytest
 from cli_clients import commit, joined, produce
 from cli_running import Ran, run
 
+from penstock.client.admin import Admin
+from penstock.model import TopicPartition
 from penstock.testing import Cluster
 
 
@@ -141,6 +143,19 @@ def test_the_state_of_groups_is_one_table(cluster: Cluster, group: str) -> None:
 
 def test_all_groups_are_described_unless_named(cluster: Cluster, group: str) -> None:
     assert group in {row["group"] for row in as_json(cluster, "describe", "--state")}
+
+
+def test_a_group_without_a_name_is_described_with_the_others(
+    cluster: Cluster, topic: str, group: str
+) -> None:
+    """A commit makes one, as in Kafka."""
+    with Admin(cluster.bootstrap) as admin:
+        admin.groups.commit("", {TopicPartition(topic, 0): 3})
+    ran = at(cluster, "describe", "--format", "json")
+    assert ran.code == 0
+    described = {row["group"]: row for row in ran.json}
+    assert described.keys() >= {"", group}
+    assert (described[""]["type"], described[""]["partitions"][0]["committed"]) == ("classic", 3)
 
 
 def test_a_group_that_is_not_there_is_told(cluster: Cluster, group: str) -> None:

@@ -5,7 +5,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from cli_clients import WAIT_SECONDS_MAX, transactional, write_hanging, write_open
+from cli_clients import (
+    WAIT_SECONDS_MAX,
+    begin_two_phase,
+    transactional,
+    write_hanging,
+    write_open,
+)
 from cli_running import Ran, run
 from confluent_kafka import Producer
 
@@ -106,6 +112,26 @@ def test_a_transaction_is_described(cluster: Cluster, topic: str, name: str) -> 
     assert row["partitions"] == [{"topic": topic, "partition": 1}]
     assert 0 <= row["open_ms"] < 60_000
     assert f"{topic}:1" in at(cluster, "describe", name).out
+
+
+def test_a_transaction_that_has_ended_is_not_open(
+    cluster: Cluster, name: str, opened: Producer
+) -> None:
+    opened.commit_transaction(WAIT_SECONDS_MAX)
+    (row,) = as_json(cluster, "describe", name)
+    while row["state"] != "CompleteCommit":
+        (row,) = as_json(cluster, "describe", name)
+    assert (row["start_ms"] > 0, row["open_ms"]) == (True, None)
+    header, cells = at(cluster, "describe", name).out.splitlines()
+    assert cells[header.index("OPEN FOR") :].split()[0] == "-"
+
+
+def test_a_participant_of_a_two_phase_commit_has_no_time_limit(cluster: Cluster, name: str) -> None:
+    begin_two_phase(cluster.bootstrap, name)
+    (row,) = as_json(cluster, "describe", name)
+    assert row["timeout_ms"] is None
+    header, cells = at(cluster, "describe", name).out.splitlines()
+    assert cells[header.index("TIMEOUT") :].split()[0] == "none"
 
 
 def test_a_transactional_id_that_is_not_there_is_told(cluster: Cluster) -> None:

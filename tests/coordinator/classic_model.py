@@ -1,7 +1,8 @@
 """Random members of one classic group, and the judge of what they are told.
 
 Members behave as clients do, only worse: they die, come back, ask twice, are heard late, miss
-answers. The judge knows nothing of the coordinator's rules: it looks at answers and at the log.
+answers; and the disk of the log is full now and then. The judge knows nothing of the coordinator's
+rules: it looks at answers and at the log.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from classic_story import BEGINNING_MS, GROUP, Asked, Story, subscription
 
 from penstock.coordinator.groups.classic import ClassicGroup, timers_of
 from penstock.coordinator.groups.classic.storing import record_of
-from penstock.errors import NONE, KafkaError
+from penstock.errors import NONE, KafkaError, KafkaStorageError
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
@@ -91,6 +92,7 @@ class World:
         )
         self.judge = Judge()
         self.life = 0
+        self.was_full = False  # the disk
         self.late: list[tuple[int, Callable[[], None]]] = []
         self.watched: list[tuple[Asked, Callable[[Any], None]]] = []
         self.zombies: list[tuple[str, str | None, int]] = []
@@ -104,6 +106,8 @@ class World:
         for number in range(STEPS):
             self._deliver_late(number)
             self._happen(number)
+            if self.story.refusal is not None:
+                self.life += 1  # what no record holds may be forgotten, as with a restart
             self._judge()
         self._end()
 
@@ -115,6 +119,10 @@ class World:
             self.story.pass_ms(LONG_MS)
         elif self._strikes(0.01):
             self._delete()
+        elif self._strikes(0.01 if self.story.refusal is None else 0.2):
+            full = self.story.refusal is None
+            self.story.refusal = KafkaStorageError() if full else None
+            self.was_full = True
         elif self.chance.random() < 0.15:
             self.story.pass_ms(self.chance.choice(PASSING_MS))
         else:
@@ -125,7 +133,7 @@ class World:
 
     def _delete(self) -> None:
         answer = self.story.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2).answer
-        if answer.results[0].error_code == NONE:
+        if not isinstance(answer, KafkaError) and answer.results[0].error_code == NONE:
             self.judge = Judge()  # another group of the same name
             self.zombies.clear()
             self.life += 1
@@ -134,6 +142,7 @@ class World:
 
     def _end(self) -> None:
         """Everybody dies. What waits must be answered, what ticks must end."""
+        self.story.refusal = None
         self.story.pass_ms(AFTER_ALL_MS)
         self._judge()
         assert self.story.waiting == {}
@@ -363,7 +372,8 @@ class World:
         assert sorted(map(str, waiting)) == sorted(map(str, self.story.waiting))
         assert {*group.joining, *group.syncing, *group.unsynced} <= set(group.members)
         assert not set(group.pending) & set(group.members)
-        assert set(self.story.timers) <= {each.name for each in timers_of(group)}
+        # A timer whose end was refused goes off, and means nothing then.
+        assert self.was_full or set(self.story.timers) <= {each.name for each in timers_of(group)}
         assert bool(group.members) or group.state_name in {"Empty", "PreparingRebalance"}
         if group.state_name == "Stable":
             self._judge_log(group)

@@ -82,6 +82,7 @@ class Story:
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
         self.new_records: list[Record] = []
+        self.refusal: KafkaError | None = None  # of the log, as long as it is there
         self.wakes = 0
         self._seeds = count(1)
         self._order = count()
@@ -193,6 +194,9 @@ class Story:
         self._perform(outcome, None)
 
     def _perform(self, outcome: Outcome, asked: Asked | None) -> None:
+        if outcome.records and self.refusal is not None:
+            self._refuse(outcome, asked, self.refusal)
+            return
         if outcome.records:
             self.log.append(encode(outcome.records, self.now_ms))
             for record in outcome.records:
@@ -210,8 +214,22 @@ class Story:
             self.waiting[outcome.parked] = asked
         elif asked is not None:
             asked.take(outcome.reply)
-        for ticket, reply in outcome.answers:
-            self.waiting.pop(ticket).take(reply)
+        for answer in outcome.answers:
+            if answer.ticket in self.waiting:  # but whoever was refused has its answer
+                self.waiting.pop(answer.ticket).take(answer.reply)
+
+    def _refuse(self, outcome: Outcome, asked: Asked | None, error: KafkaError) -> None:
+        """The machine takes back what it counts on already."""
+        if asked is not None:
+            asked.take(error)
+        for answer in outcome.answers:
+            if answer.ticket in self.waiting:
+                self.waiting.pop(answer.ticket).take(error)
+        if outcome.if_refused is None:
+            return
+        undone = self.work.woken(outcome.if_refused, self.now_ms)
+        assert undone is not None and not undone.records
+        self._perform(undone, None)
 
     def _replay(self, record: Any) -> None:
         if isinstance(record.key, GroupMetadataKey):

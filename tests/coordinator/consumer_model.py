@@ -1,9 +1,10 @@
 """A group under random members: they join, leave, die and repeat themselves; topics grow and go.
 
 Clients here take what they are told as real ones do: they give back before they report it, and
-begin anew when they are fenced. Answers may be lost or late. After every step no partition has
-two owners, where an owner is whoever was told of it and has not given it back; epochs never fall.
-When everybody is left in peace, the group comes to rest with every partition owned once.
+begin anew when they are fenced. Answers may be lost or late, and the disk of the log full. After
+every step no partition has two owners, where an owner is whoever was told of it and has not given
+it back; epochs never fall. When everybody is left in peace, the group comes to rest with every
+partition owned once.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 from consumer_story import GROUP, Cluster, Story
 
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
-from penstock.errors import NONE, KafkaError
+from penstock.errors import NONE, KafkaError, KafkaStorageError
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -101,6 +102,8 @@ class Model:
         self.come_to_rest()
 
     def step(self) -> None:
+        if self.chance.random() < (0.03 if self.story.refusal is None else 0.25):
+            self.fill_or_clear_the_disk()
         client = self.chance.choice(self.clients)
         roll = self.chance.random()
         if not client.running:
@@ -128,6 +131,11 @@ class Model:
         else:
             self.story.pass_ms(self.chance.choice((500, 3_000, 20_000)))
             self.fence_the_dead()
+
+    def fill_or_clear_the_disk(self) -> None:
+        full = self.story.refusal is None
+        self.note(f"the disk is {'full' if full else 'no longer full'}")
+        self.story.refusal = KafkaStorageError() if full else None
 
     def note(self, what: str) -> None:
         self.trace.append(what)
@@ -168,6 +176,9 @@ class Model:
 
     def hear(self, client: Client, answer: Any) -> None:
         self.note(f"  answer {answer!r}")
+        if isinstance(answer, KafkaStorageError):
+            client.say_all = True  # it will say it again
+            return
         if isinstance(answer, KafkaError):
             assert answer.kafka_name() in (
                 "FENCED_MEMBER_EPOCH",
@@ -288,6 +299,7 @@ class Model:
         """Nobody dies and nothing is lost any more."""
         self.note("peace")
         self.late.clear()
+        self.story.refusal = None
         for client in self.clients:
             if not client.running:
                 client.be_born(self.chance)

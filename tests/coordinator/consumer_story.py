@@ -17,7 +17,7 @@ from penstock.coordinator.groups.machine import GroupCoordinator
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import EndMarker, Pending, Record
 from penstock.effects import Outcome, SetTimer, Ticket
-from penstock.errors import NONE, KafkaError, from_code
+from penstock.errors import NONE, KafkaError, UnknownServerError, from_code
 from penstock.wire.batch import HEADER
 from penstock.wire.codec import write
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -33,6 +33,7 @@ from penstock.wire.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     DescribedGroup,
 )
+from penstock.wire.primitives import Unwritable
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -97,6 +98,7 @@ class Story:
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
         self.new_records: list[Record] = []
+        self.refusal: KafkaError | None = None  # of the log, as long as it is there
         self._seeds = count(1)
         self._order = count()
         self._begin()
@@ -201,7 +203,11 @@ class Story:
 
     def _perform(self, outcome: Outcome) -> Any:
         if outcome.records:
-            self.log.append(encode(outcome.records, self.now_ms))
+            try:
+                self._append(outcome.records)
+            except (KafkaError, Unwritable) as problem:
+                known = isinstance(problem, KafkaError)
+                return self._refuse(outcome, problem if known else UnknownServerError())
             for record in outcome.records:
                 self.machine.replay(record)
             self.new_records += outcome.records
@@ -215,9 +221,25 @@ class Story:
         if outcome.parked is not None:
             assert outcome.parked not in self.waiting, "a ticket is given out once"
             reply = self.waiting[outcome.parked] = []
-        for ticket, answer in outcome.answers:
-            self.waiting.pop(ticket).append(answer)
+        for answer in outcome.answers:
+            self.waiting.pop(answer.ticket).append(answer.reply)
         return reply
+
+    def _append(self, records: Sequence[Any]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.log.append(encode(records, self.now_ms))
+
+    def _refuse(self, outcome: Outcome, error: Any) -> Any:
+        """The machine takes back what it counts on already."""
+        assert outcome.if_refused is not None, "nothing here is rebuilt"
+        for answer in outcome.answers:
+            if not answer.waits_on and answer.ticket in self.waiting:
+                self.waiting.pop(answer.ticket).append(error)
+        undone = self.machine.handle(outcome.if_refused, self.now_ms)
+        assert not undone.records
+        self._perform(undone)
+        return error
 
 
 def error_of(answer: Any) -> str:

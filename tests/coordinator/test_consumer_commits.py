@@ -103,6 +103,12 @@ def test_a_member_is_told_offsets_in_its_epoch(story: Story) -> None:
     assert fetches(story, "b", 2) == "UNKNOWN_MEMBER_ID"
 
 
+def test_a_member_without_an_epoch_is_told_none(story: Story) -> None:
+    Consumer(story, "a", "t").join()
+    assert fetches(story, "a", -1) == "STALE_MEMBER_EPOCH"
+    assert fetches(story, "b", -1) == "UNKNOWN_MEMBER_ID"
+
+
 def test_who_names_no_member_is_told_offsets(story: Story) -> None:
     Consumer(story, "a", "t").join()
     assert fetches(story, None, -1) == "NONE"

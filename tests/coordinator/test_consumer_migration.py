@@ -1,5 +1,6 @@
 """Groups change between the classic and the consumer protocol, while their members work."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,9 +109,26 @@ def test_an_empty_consumer_group_becomes_a_classic_group_whatever_the_policy() -
     waiting = member.join()
     story.pass_ms(1)
     member.joined(waiting)
-    assert (story.kind, member.generation) == ("classic", 1)
+    assert story.kind == "classic"
     story.restart()
     assert story.kind == "classic"
+
+
+def test_the_epochs_of_an_empty_group_go_on_when_its_protocol_changes(story: Story) -> None:
+    """Else a late commit of a member could be taken for one of its next life."""
+    first = Consumer(story, "a", "t").join()
+    first_epoch = first.epoch
+    first.leave()
+    member = Classic(story, "c", "t")
+    assert error_of(member.ask_to_join()) == "MEMBER_ID_REQUIRED"
+    story.restart()
+    waiting = member.join()
+    story.pass_ms(1)
+    member.joined(waiting)
+    assert member.generation > first_epoch
+    member.leave()
+    story.restart()
+    assert Consumer(story, "a", "t").join().epoch > member.generation
 
 
 def test_a_classic_member_with_an_id_finds_nobody_in_an_empty_consumer_group(
@@ -120,6 +138,13 @@ def test_a_classic_member_with_an_id_finds_nobody_in_an_empty_consumer_group(
     member = Classic(story, "c", "t")
     member.member_id = "old"
     assert error_of(member.ask_to_join()) == "UNKNOWN_MEMBER_ID"
+    assert story.kind == "consumer"
+
+
+def test_a_classic_member_that_is_refused_leaves_an_empty_consumer_group_as_it_is() -> None:
+    story = story_with(session_timeout_ms_min=20_000)
+    Consumer(story, "a", "t").join().leave()
+    assert error_of(Classic(story, "c", "t").ask_to_join()) == "INVALID_SESSION_TIMEOUT"
     assert story.kind == "consumer"
 
 
@@ -493,15 +518,19 @@ def test_with_another_member_of_the_consumer_protocol_the_group_stays(story: Sto
     assert story.kind == "consumer"
 
 
-def test_a_classic_member_that_leaves_is_no_reason_for_a_downgrade() -> None:
+def test_classic_members_among_themselves_become_a_classic_group_when_one_leaves() -> None:
+    """They were not allowed to when the last of the others left."""
     story = story_with(migration_policy="upgrade")
     consumer, classic = mixed(story)
     other = Classic(story, "d", "t")
     other.join()
     consumer.leave()
     assert story.kind == "consumer"
+    story.settings = replace(story.settings, migration_policy="bidirectional")
+    story.restart()
     assert classic.leave() == "NONE"
-    assert story.kind == "consumer"
+    assert story.kind == "classic"
+    assert list(classic_group(story).members) == [other.member_id]
 
 
 # Static members that change their protocol

@@ -74,6 +74,17 @@ def test_a_client_may_say_how_long_its_commit_is_to_be_kept(story: Story) -> Non
     assert value.topic_id == bytes(16), "the version with an expiry has no place for an id"
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - START_MS, -(2**63)])
+def test_a_commit_may_be_kept_for_as_long_as_a_client_can_say(
+    story: Story, retention_ms: int
+) -> None:
+    story.commit("g", {("orders", 0): 5}, version=4, retention_ms=retention_ms)
+    (value,) = story.values
+    assert value.expire_timestamp == min(START_MS + retention_ms, 2**63 - 1)
+    story.restart()
+    assert story.fetch("g", None) == {("orders", 0): 5}
+
+
 # Groups
 
 

@@ -184,6 +184,13 @@ def test_offsets_are_written_by_hand_as_the_general_codec_writes_them(
     assert write_quickly(records) == encode_plainly(records)
 
 
+def test_a_commit_of_very_many_offsets_is_written_by_hand_too() -> None:
+    """The number of a record takes one byte below 64, two below 8,192, then three."""
+    key, value = OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=5)
+    records = [Record(key, value)] * 8_200
+    assert write_quickly(records) == encode_plainly(records)
+
+
 @pytest.mark.parametrize(
     "value",
     [

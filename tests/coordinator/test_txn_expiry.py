@@ -6,6 +6,7 @@ from txn_story import A0, B0, NAME, TIMEOUT_MS, Story, error_of, on
 from penstock.coordinator.transactions import expiry
 from penstock.coordinator.transactions.expiry import FORGOTTEN_AT_ONCE_MAX
 from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX
 from penstock.coordinator.transactions.timers import ForgetExpired, LookForExpired
 
 DAY_MS = 86_400_000
@@ -63,6 +64,17 @@ def test_a_producer_recovers_from_a_timeout_with_the_epoch_of_the_abort() -> Non
     again = story.begin(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
     assert again == on(producer, 1)
     assert story.add(again, A0) is None
+
+
+def test_a_producer_recovers_from_a_timeout_into_the_last_epoch_there_is_for_it() -> None:
+    story = Story()
+    story.begin()
+    producer = story.at_epoch(CLIENT_EPOCH_MAX - 1)
+    story.add(producer, A0)
+    story.wait(TIMEOUT_MS)
+    story.write_markers()
+    again = story.begin(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
+    assert again == on(producer, CLIENT_EPOCH_MAX)
 
 
 def test_a_transaction_that_was_ended_does_not_time_out() -> None:

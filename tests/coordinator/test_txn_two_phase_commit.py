@@ -198,6 +198,21 @@ def test_what_is_ending_cannot_be_kept() -> None:
     assert error_of(answer) == "CONCURRENT_TRANSACTIONS"
 
 
+def test_a_producer_from_before_is_never_taken_for_the_owner_of_what_was_kept() -> None:
+    """It had asked for the epoch that the owner has got since; the log had refused that."""
+    story = Story()
+    producer = story.begin(two_phase_commit=True)
+    identity = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    story.refuses = True
+    story.begin(two_phase_commit=True, **identity)
+    story.refuses = False
+    story.add(producer, A0, v2=False)
+    owner = keep(story)
+    story.commit(on(producer, owner.producer_epoch), v2=False)
+    story.write_markers()
+    assert error_of(story.begin(two_phase_commit=True, **identity)) == "PRODUCER_FENCED"
+
+
 def test_what_has_ended_is_nothing_to_keep() -> None:
     story, producer = prepared()
     story.commit(producer)

@@ -16,8 +16,10 @@ from penstock.errors import (
     MessageTooLarge,
     NotCoordinator,
     ThrottlingQuotaExceeded,
+    UnknownServerError,
 )
 from penstock.machine.runtime import Runtime, State
+from penstock.wire.primitives import Malformed, Unwritable
 from penstock.world import DiskFailed
 
 
@@ -183,6 +185,30 @@ def test_a_refused_append_fails_its_event_only(log: FakeLog, time: FakeTime) -> 
     assert isinstance(replies[0], MessageTooLarge)
     runtime.submit("read", replies.append)
     assert replies[1] == ("total", 0)
+
+
+@pytest.mark.parametrize("problem", [Unwritable("a string of 40000 bytes"), Malformed("what?")])
+def test_records_that_cannot_be_written_fail_their_event_only(
+    log: FakeLog, time: FakeTime, problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime, replies = make(log, time)
+    runtime.gained_now()
+    log.refuse = problem
+    runtime.submit(5, replies.append)
+    runtime.submit("read", replies.append)
+    assert isinstance(replies[0], UnknownServerError)
+    assert replies[1] == ("total", 0)
+    assert str(problem) in caplog.text
+
+
+def test_a_timer_whose_records_cannot_be_written_ends_nothing(log: FakeLog, time: FakeTime) -> None:
+    runtime, _ = make(log, time)
+    runtime.gained_now()
+    runtime.submit("later")
+    log.refuse = Unwritable("a string of 40000 bytes")
+    time.advance(50)
+    assert runtime.state is State.ACTIVE
+    assert runtime.machine.total == 0
 
 
 def test_a_failed_append_drops_the_machine(log: FakeLog, time: FakeTime) -> None:

@@ -19,7 +19,12 @@ from penstock.machine.runtime import Runtime, State
 
 @dataclass(frozen=True)
 class TakeBack:
-    ticket: str
+    """Whoever waits is sent away."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """There is nothing to be taken back."""
 
 
 class Doorman:
@@ -37,9 +42,16 @@ class Doorman:
         if event == "clock":
             return Outcome(records=[0])
         if isinstance(event, TakeBack):
-            return Outcome(answers=[Answer(event.ticket, "come again")])
+            if self.waiting is None:
+                return Outcome()
+            return Outcome(answers=[Answer(self.waiting, "come again")])
         if event == "eve":  # whose record has somebody who can take it back
-            return Outcome(records=[1], parked="eve", if_refused=TakeBack("eve"))
+            return Outcome(records=[1], parked="eve", if_refused=TakeBack())
+        if event in ("fay", "guy"):  # who let those in that wait, if they can be counted
+            answers = [] if self.waiting is None else [self._called(event)]
+            return Outcome([1], "alone", answers=answers, if_refused=Nothing())
+        if isinstance(event, Nothing):
+            return Outcome()
         if self.waiting is None:
             self.waiting = event
             return Outcome(parked=event)
@@ -50,6 +62,10 @@ class Doorman:
             answers=[Answer(first, f"with {event}")],
             sends=[f"{first}+{event}"],
         )
+
+    def _called(self, name: str) -> Answer:
+        assert self.waiting is not None
+        return Answer(self.waiting, f"called by {name}", waits_on=name == "guy")
 
     def replay(self, record: Any) -> None:
         self.pairs += record
@@ -176,8 +192,29 @@ def test_a_machine_that_can_take_a_refused_record_back_is_not_rebuilt(house: Hou
     house.comes("ann")
     house.log.refuse = MessageTooLarge()
     house.comes("eve")
-    assert house.heard == [("eve", "come again")]
-    assert house.runtime.machine.waiting == "ann"
+    assert [(name, type(reply)) for name, reply in house.heard[:1]] == [("eve", MessageTooLarge)]
+    assert house.heard[1:] == [("ann", "come again")]
+    assert house.runtime.state is State.ACTIVE
+
+
+def test_whoever_waits_hears_that_the_records_of_its_answer_were_refused(house: House) -> None:
+    house.comes("ann")
+    house.log.refuse = MessageTooLarge()
+    house.comes("fay")
+    assert [(name, type(reply)) for name, reply in house.heard] == [
+        ("fay", MessageTooLarge),
+        ("ann", MessageTooLarge),
+    ]
+
+
+def test_whoever_can_wait_on_hears_nothing_of_records_that_were_refused(house: House) -> None:
+    house.comes("ann")
+    house.log.refuse = MessageTooLarge()
+    house.comes("guy")
+    assert [(name, type(reply)) for name, reply in house.heard] == [("guy", MessageTooLarge)]
+    house.comes("guy")
+    house.log.commit(1)
+    assert ("ann", "called by guy") in house.heard
 
 
 def test_a_log_that_cannot_be_read_leaves_its_machine_away_and_says_so() -> None:

@@ -14,13 +14,13 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_history_without_fault_is_clean(seed: int) -> None:
     check(random_history(seed), pipelines=[PIPELINE]).require_clean()
 
 
 @given(SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_history_without_fault_rests_on_something(seed: int) -> None:
     report = check(random_history(seed), pipelines=[PIPELINE])
     assert report.seen > 50
@@ -30,7 +30,7 @@ def test_a_history_without_fault_rests_on_something(seed: int) -> None:
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=[each.breaks.__name__ for each in DEFECTS])
 @given(seed=SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_one_fault_is_found_and_called_by_its_name(defect: Defect, seed: int) -> None:
     try:
         history = defect.breaks(random_history(seed), Random(seed))

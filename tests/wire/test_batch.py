@@ -138,7 +138,7 @@ records_strategy = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records_strategy, st.integers(0, 4), st.integers(0, 2**40), st.booleans())
 def test_records_come_out_as_they_went_in(
     records: list[Record], codec: int, base_offset: int, transactional: bool
@@ -162,7 +162,7 @@ def test_records_come_out_as_they_went_in(
     assert header[6] == 2 * (len(records) - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records_strategy, st.integers(0, 4))
 def test_kafka_python_reads_our_batches_and_we_read_its(records: list[Record], codec: int) -> None:
     for place, record in enumerate(records):

@@ -17,9 +17,17 @@ from penstock.wire.messages.k03_metadata import (
     MetadataResponsePartition,
 )
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
+from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.messages.k18_api_versions import ApiVersionsRequest
 from penstock.wire.messages.k36_sasl_authenticate import SaslAuthenticateRequest
-from penstock.wire.primitives import Malformed, UnknownRecord, UnsupportedVersion, Unwritable
+from penstock.wire.primitives import (
+    STRING_BYTES_MAX,
+    Malformed,
+    UnknownRecord,
+    UnsupportedVersion,
+    Unwritable,
+    write_uvarint,
+)
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolSubscription,
     read_consumer_protocol,
@@ -33,6 +41,7 @@ from penstock.wire.records.coordinator import (
     write_coordinator_value,
 )
 from penstock.wire.records.group import (
+    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
@@ -126,6 +135,51 @@ def test_an_element_takes_at_least_its_fixed_fields() -> None:
 def test_a_string_that_is_not_utf_8_is_malformed() -> None:
     with pytest.raises(Malformed, match="UTF-8"):
         read(HeartbeatRequest, 0, b"\x00\x01\xff" + bytes(6))
+
+
+def _heartbeat(group_id: bytes) -> bytes:
+    """HeartbeatRequest v4, which is flexible, as any client may send it."""
+    data = bytearray()
+    write_uvarint(data, len(group_id) + 1)
+    return bytes(data + group_id + write(HeartbeatRequest(), 4)[1:])
+
+
+def test_the_longest_string_of_a_message_is_as_in_kafka() -> None:
+    longest = b"x" * STRING_BYTES_MAX
+    request = read(HeartbeatRequest, 4, _heartbeat(longest))
+    assert request.group_id == longest.decode()
+    assert write(request, 4) == _heartbeat(longest)
+
+
+def test_a_longer_string_is_malformed_however_its_length_is_written() -> None:
+    with pytest.raises(Malformed, match="group_id is a string of 32768 bytes"):
+        read(HeartbeatRequest, 4, _heartbeat(b"x" * (STRING_BYTES_MAX + 1)))
+
+
+def test_a_longer_string_is_malformed_inside_an_array_and_among_the_tagged_fields() -> None:
+    text = bytearray()
+    write_uvarint(text, STRING_BYTES_MAX + 2)
+    text += b"x" * (STRING_BYTES_MAX + 1)
+    with pytest.raises(Malformed, match="groups is a string"):
+        read(DescribeGroupsRequest, 5, b"\x02" + text + bytes(2))
+    tagged = bytearray(write(FetchRequest(), 12)[:-1] + b"\x01\x00")
+    write_uvarint(tagged, len(text))
+    with pytest.raises(Malformed, match="cluster_id is a string"):
+        read(FetchRequest, 12, tagged + text)
+
+
+def test_a_longer_string_is_unwritable_in_every_version_of_a_message() -> None:
+    request = HeartbeatRequest(group_id="\u00e9" * (STRING_BYTES_MAX // 2 + 1))
+    for version in range(5):
+        with pytest.raises(Unwritable, match=f"HeartbeatRequest v{version}"):
+            write(request, version)
+
+
+def test_a_longer_string_that_is_stored_already_can_be_read_and_kept() -> None:
+    value = ConsumerGroupMemberMetadataValue(instance_id="i" * (STRING_BYTES_MAX + 1))
+    data = write_coordinator_value(value, 0)
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    assert read_coordinator_value(GROUP_RECORDS, key, data) == (value, 0)
 
 
 def test_a_varint_of_six_bytes_is_malformed() -> None:

@@ -10,6 +10,8 @@ from penstock.errors import OutOfOrderSequenceNumber
 
 # Producers that were refused and may come again; the oldest are forgotten first.
 REFUSED_MAX = 10_000
+# Of one producer, each with the lowest sequence that came with it: likewise.
+EPOCHS_MAX = 8
 
 
 class Admission:
@@ -19,27 +21,34 @@ class Admission:
 
     def __init__(self) -> None:
         self.vouched: dict[int, int] = {}  # producer id -> epoch
-        # producer id -> epoch and lowest sequence, of producers that the log does not know
-        self.lowest: dict[int, tuple[int, int]] = {}
+        # producer id -> epoch -> lowest sequence, of producers that the log does not know
+        self.lowest: dict[int, dict[int, int]] = {}
 
     def came(self, producer_id: int, epoch: int, sequence: int) -> None:
         """A batch waits for the coordinator, and may be refused by it."""
         known = self.lowest.get(producer_id)
-        if known is not None and (epoch, -sequence) <= (known[0], -known[1]):
+        if known is None:
+            if len(self.lowest) >= REFUSED_MAX:
+                del self.lowest[next(iter(self.lowest))]
+            self.lowest[producer_id] = {epoch: sequence}
             return
-        self.lowest.pop(producer_id, None)
-        if len(self.lowest) >= REFUSED_MAX:
-            del self.lowest[next(iter(self.lowest))]
-        self.lowest[producer_id] = (epoch, sequence)
+        if epoch not in known and len(known) >= EPOCHS_MAX:
+            del known[next(iter(known))]
+        known[epoch] = min(sequence, known.get(epoch, sequence))
 
     def begin(self, producer_id: int, epoch: int, sequence: int) -> None:
         """A log takes any first sequence of an older producer. One that came before was refused
         and will come again: after this it would be out of order for ever (KIP-890). Once one is
-        let in the log judges the others."""
-        known = self.lowest.get(producer_id)
-        if known is not None and known[0] == epoch and sequence > known[1]:
+        let in the log judges the others.
+
+        A new epoch begins its sequences anew: what older ones lost is nothing to it. An epoch can
+        be made up, so a later one hides nothing either.
+        """
+        known = self.lowest.get(producer_id, {})
+        missed = [lowest for later, lowest in known.items() if later >= epoch and lowest < sequence]
+        if missed:
             raise OutOfOrderSequenceNumber(
-                f"producer {producer_id} sent sequence {sequence}, and {known[1]} before, which "
+                f"producer {producer_id} sent sequence {sequence}, and {min(missed)} before, which "
                 "was not stored"
             )
         self.lowest.pop(producer_id, None)

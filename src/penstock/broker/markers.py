@@ -78,8 +78,9 @@ class Here:
         return partition.log.producers.states.get(producer_id, UNKNOWN_STATE)[COORDINATOR_EPOCH]
 
     def take_over(self, effect: TakeOver) -> None:
-        """A leader that has not been told (it begins to lead) asks by itself."""
-        self._broker.append_now()  # what was let in belongs to what is taken over
+        """A leader that has not been told (it begins to lead) asks by itself. What it has let in
+        before belongs to what is taken over, and is written before anybody hears of this: answers
+        leave when the turn's batches are in."""
         for place in effect.partitions:
             with suppress(KafkaError):  # not led here
                 partition = self._broker.find(place.topic, place.partition)
@@ -103,6 +104,11 @@ class Here:
 
     def _end_offsets(self, marker: Marker, place: TopicPartition, told: Told) -> None:
         """The group coordinator writes it, since the offsets count from then on."""
+        try:
+            self._broker.find(place.topic, place.partition)
+        except KafkaError as error:
+            told(place, error)
+            return
         runtime = self._broker.coordinators.groups.get(place.partition)
         if runtime is None:
             told(place, NotLeaderOrFollower(f"this node does not coordinate {place}"))

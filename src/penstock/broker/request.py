@@ -1,11 +1,15 @@
 """A request on its way through the node, for every API but the fast paths."""
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock.wire.frame import response_frame
+from penstock.wire.primitives import Unwritable
 
 if TYPE_CHECKING:
     from penstock.broker.connection import Answer, Connection, Slot
+
+log = logging.getLogger("penstock.dispatch")
 
 
 class Request:
@@ -39,9 +43,19 @@ class Request:
         self.answered = False
 
     def reply(self, response: Any, version: int | None = None) -> None:
-        """Answer with a message; a peer that has gone in the meantime is no error."""
+        """Answer with a message; a peer that has gone in the meantime is no error. An answer that
+        has no place in this version ends the connection, and nothing else: it may come late, from
+        a timer or on behalf of somebody else's request."""
         body_version = self.api_version if version is None else version
-        self.reply_frame(response_frame(self.api_key, body_version, self.correlation_id, response))
+        try:
+            answer = response_frame(self.api_key, body_version, self.correlation_id, response)
+        except Unwritable as problem:
+            assert not self.answered, "a request is answered once"
+            self.answered = True
+            log.error("an answer cannot be written (%s): closing its connection", problem)
+            self.connection.close()
+            return
+        self.reply_frame(answer)
 
     def reply_frame(self, answer: "Answer") -> None:
         """Answer with a whole frame, or with parts that make one."""

@@ -116,7 +116,8 @@ def member_row(member: "GroupMember") -> dict[str, Json]:
 
 def heading(group: "GroupDescription") -> str:
     members = counted(len(group.members), "member")
-    return f"{group.group_id}  ({group.type}, {group.state}, {members})"
+    name = group.group_id or "''"  # a commit can make a group without a name
+    return f"{name}  ({group.type}, {group.state}, {members})"
 
 
 def explained(group: str, error: KafkaError) -> KafkaError:

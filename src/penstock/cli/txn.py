@@ -38,6 +38,7 @@ app.command()(abort)
 app.command()(recover)
 
 PRODUCER_ID_MAX = 2**63 - 1
+NO_TIMEOUT_MS = 2**31 - 1  # how servers spell that a two-phase commit may take as long as it takes
 DESCRIBED_COLUMNS = (
     "transactional_id",
     "state",
@@ -192,17 +193,26 @@ def _described_row(each: "TransactionDescription", now_ms: int) -> dict[str, Jso
         "coordinator": each.coordinator,
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,
-        "timeout_ms": each.timeout_ms,
+        "timeout_ms": None if each.timeout_ms == NO_TIMEOUT_MS else each.timeout_ms,
         "start_ms": each.start_ms,
-        "open_ms": None if each.start_ms is None else max(0, now_ms - each.start_ms),
+        "open_ms": _open_ms(each, now_ms),
         "partitions": partitions,
     }
 
 
 def _described_cells(each: "TransactionDescription", now_ms: int) -> dict[str, Json]:
+    open_ms = _open_ms(each, now_ms)
+    limited = each.timeout_ms != NO_TIMEOUT_MS
     return {
         **_described_row(each, now_ms),
-        "timeout": duration_text(each.timeout_ms),
-        "open_for": None if each.start_ms is None else duration_text(now_ms - each.start_ms),
+        "timeout": duration_text(each.timeout_ms) if limited else "none",
+        "open_for": None if open_ms is None else duration_text(open_ms),
         "partitions": partitions_text(each.partitions),
     }
+
+
+def _open_ms(each: "TransactionDescription", now_ms: int) -> int | None:
+    """Servers tell the start of the last transaction when it has ended, too."""
+    if each.start_ms is None or each.state not in OPEN:
+        return None
+    return max(0, now_ms - each.start_ms)

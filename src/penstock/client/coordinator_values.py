@@ -59,7 +59,7 @@ class TransactionListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`start_ms` is None while no transaction is open."""
+    """`start_ms` is when the last transaction began, open or not; None if there was none."""
 
     transactional_id: str
     coordinator: int

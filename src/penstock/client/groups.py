@@ -14,6 +14,7 @@ from penstock.client.group_offsets import ask_commit, ask_committed, ask_delete_
 from penstock.client.routing import MOVING, KeyType, Routes
 from penstock.errors import (
     GroupIdNotFound,
+    InvalidGroupId,
     KafkaError,
     UnstableOffsetCommit,
     UnsupportedVersion,
@@ -35,7 +36,8 @@ from penstock.wire.records.consumer_protocol import (
 R = TypeVar("R")
 
 CONSUMER_GROUP_DESCRIBE = 69
-NOT_CONSUMER = (GroupIdNotFound, UnsupportedVersion)  # what it says of a classic group
+# What it says of a classic group; the last of one without a name, which only those can be.
+NOT_CONSUMER = (GroupIdNotFound, UnsupportedVersion, InvalidGroupId)
 STATES_FROM, TYPES_FROM = 4, 5  # versions of ListGroups
 CLASSIC, CONSUMER = "classic", "consumer"
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of a classic group of consumers

@@ -42,7 +42,7 @@ _TOPIC_ID_TAG: Final = (1, 0, 16)
 # to the time of the commit. Before them: attributes, and the time since the first record.
 _REST: Final = struct.Struct(">iBhqiBq")
 _NO_TIME_SINCE: Final = bytes(2)
-_REST_BYTES: Final = len(_NO_TIME_SINCE) + 1 + _REST.size  # with a record's number below 64
+_REST_BYTES: Final = len(_NO_TIME_SINCE) + _REST.size
 
 
 def read_quickly(data: bytes, count: int) -> list[Pair] | None:
@@ -169,11 +169,9 @@ def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
 
     Hot path: a consumer commits a record per partition.
     """
-    if len(records) > len(SMALL_VARINTS):
-        return None
     parts: list[bytes] = []
     pack = _REST.pack
-    for number, record in enumerate(records):
+    for number, record in zip(_numbers(len(records)), records, strict=False):
         key, value = record.key, record.value
         if type(key) is not OffsetCommitKey or type(value) is not OffsetCommitValue:
             return None
@@ -181,13 +179,13 @@ def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
             return None
         head = _key_head(key.group, key.topic)
         value_size, tail = _value_tail(value.topic_id)
-        size = len(head) + len(tail) + (_REST_BYTES if number < 64 else _REST_BYTES + 1)
+        size = len(head) + len(tail) + len(number) + _REST_BYTES
         if size >= len(SMALL_VARINTS):
             return None
         parts += (
             SMALL_VARINTS[size],
             _NO_TIME_SINCE,
-            SMALL_VARINTS[number],
+            number,
             head,
             pack(
                 key.partition,
@@ -201,6 +199,18 @@ def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
             tail,
         )
     return b"".join(parts)
+
+
+def _numbers(count: int) -> Sequence[bytes]:
+    """What numbers the records of a batch, at least so many."""
+    if count <= len(SMALL_VARINTS):
+        return SMALL_VARINTS
+    more = []
+    for number in range(len(SMALL_VARINTS), count):
+        out = bytearray()
+        write_varint(out, number)
+        more.append(bytes(out))
+    return [*SMALL_VARINTS, *more]
 
 
 @lru_cache(maxsize=NAMES_MAX)

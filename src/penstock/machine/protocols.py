@@ -78,7 +78,8 @@ class ReplicatedLog(Protocol):
     def append(self, records: Sequence[Any]) -> Batch:
         """Write one atomic batch, not yet committed.
 
-        KafkaError: refused, nothing was written. DiskFailed: nobody knows what was written.
+        KafkaError: refused, nothing was written; nor after Unwritable or Malformed, for which
+        records have no place. DiskFailed: nobody knows what was written.
         """
         ...
 

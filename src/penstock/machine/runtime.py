@@ -7,6 +7,7 @@ this node leads again. What one machine says leaves in the order in which it was
 Whoever asked is answered at once, or parked under a ticket until the machine names it again.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +15,25 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from penstock.effects import Answer, CancelTimer, Outcome, SetTimer, Ticket
-from penstock.errors import KafkaError, KafkaStorageError
-from penstock.machine.protocols import LogReader, LogUnreadable, Machine, ReplicatedLog
+from penstock.errors import KafkaError, KafkaStorageError, UnknownServerError
+from penstock.machine.protocols import (
+    Batch,
+    LogReader,
+    LogUnreadable,
+    Machine,
+    ReplicatedLog,
+)
+from penstock.wire.primitives import Malformed, Unwritable
 from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
+
+log = logging.getLogger("penstock.machine")
 
 M = TypeVar("M", bound=Machine)
 Reply = Callable[[Any], None]  # gets the machine's reply, or the KafkaError instead of it
 
 # A client that outruns the disk must not make this node keep its requests without end.
 PARKED_MAX = 10_000
+SHOWN_CHARACTERS_MAX = 200  # of a record, in the log
 
 
 class State(Enum):
@@ -116,7 +127,7 @@ class Runtime(Generic[M]):
     def _perform(self, outcome: Outcome, done: Reply | None) -> None:
         if outcome.records:
             try:
-                batch = self._log.append(outcome.records)
+                batch = self._append(outcome.records)
             except KafkaError as error:
                 if outcome.if_refused is not None:
                     self._take_back(outcome, error, done)
@@ -137,6 +148,18 @@ class Runtime(Generic[M]):
         self._park(self._seen, outcome, done)
         self._release()
 
+    def _append(self, records: Sequence[Any]) -> Batch:
+        """What has no place in a record is refused as what has no place in the log is: it came
+        with somebody's request, and must not end the node."""
+        try:
+            return self._log.append(records)
+        except (Unwritable, Malformed) as problem:
+            first = str(records[0])[:SHOWN_CHARACTERS_MAX]
+            log.error(
+                "records that cannot be written are refused: %s; they begin %s", problem, first
+            )
+            raise UnknownServerError(f"it cannot be written: {problem}") from problem
+
     def _park(self, offset: int, outcome: Outcome, done: Reply | None) -> None:
         if outcome.parked is not None:
             assert outcome.parked not in self._tickets, "a ticket is given out once"
@@ -152,11 +175,8 @@ class Runtime(Generic[M]):
 
     def _take_back(self, outcome: Outcome, error: KafkaError, done: Reply | None) -> None:
         """The log refused what the machine already counts on: it knows what to forget."""
-        refused = Outcome(
-            reply=error,
-            answers=[Answer(answer.ticket, error) for answer in outcome.answers],
-            parked=outcome.parked,
-        )
+        waiting = [answer.ticket for answer in outcome.answers if not answer.waits_on]
+        refused = Outcome(reply=error, answers=[Answer(ticket, error) for ticket in waiting])
         self._park(self._seen, refused, done)
         undone = self._machine.handle(outcome.if_refused, self._clock.wall_ms())
         assert not undone.records, "what takes a refused record back writes none"

@@ -6,6 +6,7 @@ follows them, and what a version lacks costs nothing to write.
 
 Readers trust nothing: a count is compared with the bytes left before anything is made, and all
 that can go wrong comes out as `Malformed`.  Bytes after the message are left alone, as in Kafka.
+No string of a request or a response is longer than STRING_BYTES_MAX, in flexible versions either.
 """
 
 import struct
@@ -15,6 +16,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from penstock.wire.primitives import (
+    STRING_BYTES_MAX,
     Blob,
     Buffer,
     Fixed,
@@ -134,9 +136,11 @@ class _Emitter:
         self.label = f"{cls.__name__} v{version}"
         self.version = version
         self.flexible = schema.flexible(version)
+        self.limited = not schema.stored
         self.lines: list[str] = []
         self.names: dict[str, object] = {
             "Malformed": Malformed,
+            "Unwritable": Unwritable,
             "new": object.__new__,
             "skip_tags": skip_tags,
             "uvarint": read_uvarint,
@@ -295,7 +299,12 @@ class _ReaderEmitter(_Emitter):
         if self.flexible:
             self.add_to_run("B", length)
             self.flush()
-            self.line(f"if {length} > 127: {length}, position = uvarint(buffer, position - 1)")
+            with self.block(f"if {length} > 127:"):
+                self.line(f"{length}, position = uvarint(buffer, position - 1)")
+                if self.limited and isinstance(kind, Text):
+                    with self.block(f"if {length} > {STRING_BYTES_MAX + 1}:"):
+                        reason = f"{self.label}: {label} is a string of"
+                        self.line(f"raise Malformed(f'{reason} {{{length} - 1}} bytes')")
             self.line(f"{length} -= 1")
         else:
             self.add_to_run("h" if isinstance(kind, Text) else "i", length)
@@ -452,7 +461,7 @@ class _WriterEmitter(_Emitter):
             return
         length = self.name("n")
         self.line(f"{length} = len({held})")
-        self.length(length, "h" if isinstance(kind, Text) else "i")
+        self.length(length, kind)
         if not isinstance(kind, Array):
             self.line(f"{self.out} += {held}")
             return
@@ -464,9 +473,9 @@ class _WriterEmitter(_Emitter):
                 self.value(item, kind.element, False)
             self.flush()
 
-    def length(self, length: str, format_: str) -> None:
+    def length(self, length: str, kind: Kind) -> None:
         if not self.flexible:
-            self.add_to_run(format_, length)
+            self.add_to_run("h" if isinstance(kind, Text) else "i", length)
             self.flush()
             return
         before = list(self.run)
@@ -478,6 +487,10 @@ class _WriterEmitter(_Emitter):
             else:
                 self.line(f"{self.out}.append({length})")
         with self.block("else:"):
+            if self.limited and isinstance(kind, Text):
+                with self.block(f"if {length} > {STRING_BYTES_MAX + 1}:"):
+                    reason = f"{self.label}: a string of"
+                    self.line(f"raise Unwritable(f'{reason} {{{length} - 1}} bytes')")
             self.run = before
             self.flush()
             self.line(f"write_uvarint({self.out}, {length})")

@@ -52,6 +52,10 @@ class Blob:
 
 ZERO_UUID = bytes(16)
 
+# Of any string in a request or a response, in versions that could write a longer one too: as in
+# Kafka, whose records, old versions and clients have no room for more.
+STRING_BYTES_MAX = 0x7FFF
+
 BOOL = Fixed("?", False)
 BYTES = Blob(copied=True)
 

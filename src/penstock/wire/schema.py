@@ -5,7 +5,8 @@
         group_id: str = ""
         group_instance_id: str | None = field("3+", default=None)
 
-`@struct` marks the structures nested in a message.  A field without `field(...)` exists in every
+`@struct` marks the structures nested in a message, `@record` what is kept in an internal topic.  A
+field without `field(...)` exists in every
 version; `| None` makes it nullable in every version that has it, `nullable="7+"` in some; a field
 with a `tag` travels among the tagged fields.  Every field has Kafka's default, so that a caller
 leaves out what a version lacks; what a version lacks is not written, and reads as the default.
@@ -143,6 +144,7 @@ class Schema:
         self.versions = EVERY_VERSION
         self.flexible_from: int | None = None
         self.response = False
+        self.stored = False
         self.readers: dict[int, Callable[..., Any]] = {}
         self.writers: dict[int, Callable[..., None]] = {}
         self._annotations = annotations
@@ -274,10 +276,9 @@ def struct(cls: type[T]) -> type[T]:
 def message(
     *, versions: str, flexible: int | None = None, key: int | None = None, response: bool = False
 ) -> Callable[[type[T]], type[T]]:
-    """A request, a response or a record.
+    """A request or a response.
 
-    `key` is the API key, or the type of a record among its family; `flexible` is the first
-    version with compact lengths and tagged fields.
+    `key` is the API key; `flexible` is the first version with compact lengths and tagged fields.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -287,6 +288,23 @@ def message(
         schema.versions = Versions.parse(versions)
         schema.flexible_from = flexible
         schema.response = response
+        return made
+
+    return decorate
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def record(
+    *, versions: str, flexible: int | None = None, key: int | None = None
+) -> Callable[[type[T]], type[T]]:
+    """What is kept in an internal topic; `key` is its type among its family.
+
+    Its strings are as long as they are: what a directory holds must be read, and kept.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        made = message(versions=versions, flexible=flexible, key=key)(cls)
+        schema_of(made).stored = True
         return made
 
     return decorate

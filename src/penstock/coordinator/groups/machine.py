@@ -5,6 +5,7 @@ Durable state changes by replay alone. What no record holds (who waits for a reb
 member was last heard of) is lost with the machine: its clients ask again.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.coordinator.cluster import ClusterView
@@ -107,10 +108,13 @@ class GroupCoordinator:
     def _topics_changed(self, event: TopicsChanged, now_ms: int) -> Outcome:
         forgotten = self._offsets.topics_deleted(event)
         refreshed = self._consumer.topics_changed(event, now_ms)
-        return Outcome(
-            records=refreshed.records,
-            timers=[*forgotten.timers, *refreshed.timers],
-            volatile=refreshed.volatile,
+        if_refused = refreshed.if_refused
+        if if_refused is not None:
+            # Offsets go whether or not the groups can follow.
+            timers = [*forgotten.timers, *if_refused.timers]
+            if_refused = replace(if_refused, timers=timers)
+        return replace(
+            refreshed, timers=[*forgotten.timers, *refreshed.timers], if_refused=if_refused
         )
 
     # Records

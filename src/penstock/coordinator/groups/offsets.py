@@ -74,6 +74,7 @@ __all__ = ["OffsetStore", "OffsetWork"]
 
 DEAD: Final = ClassicState.DEAD.value
 NO_RETENTION: Final = -1
+LATEST_MS: Final = 2**63 - 1  # that a record can say
 # From here on clients know that a group may not exist.
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 PLACES_MAX: Final = 16_384
@@ -144,7 +145,7 @@ class OffsetWork:
             raise IllegalGeneration(f"there is no group {message.group_id!r}, nor its generation")
         expires_ms = NO_EXPIRY
         if message.retention_time_ms != NO_RETENTION:
-            expires_ms = now_ms + message.retention_time_ms
+            expires_ms = min(now_ms + message.retention_time_ms, LATEST_MS)
         response = OffsetCommitResponse()
         records = []
         for topic in message.topics:
@@ -173,12 +174,12 @@ class OffsetWork:
             answers = TxnOffsetCommitResponseTopic(name=topic.name)
             response.topics.append(answers)
             for each in topic.partitions:
-                answer = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
-                answers.partitions.append(answer)
-                if self._is_too_large(each.committed_metadata):
-                    answer.error_code = OffsetMetadataTooLarge.code
+                index = each.partition_index
+                if each.committed_metadata and self._is_too_large(each.committed_metadata):
+                    answers.partitions.append(_txn_answer(index, OffsetMetadataTooLarge.code))
                     continue
-                key = _key(message.group_id, topic.name, each.partition_index)
+                answers.partitions.append(_txn_answer(index, NONE))
+                key = _key(message.group_id, topic.name, index)
                 value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
                 records.append(Pending(message.producer_id, message.producer_epoch, key, value))
         return Outcome(records, response)
@@ -387,6 +388,11 @@ def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
 @lru_cache(maxsize=PLACES_MAX)
 def _answer(partition: int, error_code: int) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
+
+
+@lru_cache(maxsize=PLACES_MAX)
+def _txn_answer(partition: int, error_code: int) -> TxnOffsetCommitResponsePartition:
+    return TxnOffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
 
 
 def _value(

@@ -4,31 +4,31 @@ The legacy pair is of old logs, where the type of an offset key could be 0 as we
 """
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int32, Int64, Uuid
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
-@message(key=0, versions="0")
+@record(key=0, versions="0")
 class LegacyOffsetCommitKey:
     group: str = ""
     topic: str = ""
     partition: Int32 = 0
 
 
-@message(key=0, versions="0")
+@record(key=0, versions="0")
 class LegacyOffsetCommitValue:
     offset: Int64 = 0
     metadata: str = ""
     commit_timestamp: Int64 = 0
 
 
-@message(key=1, versions="0")
+@record(key=1, versions="0")
 class OffsetCommitKey:
     group: str = ""
     topic: str = ""
     partition: Int32 = 0
 
 
-@message(key=1, versions="0-4", flexible=4)
+@record(key=1, versions="0-4", flexible=4)
 class OffsetCommitValue:
     offset: Int64 = 0
     leader_epoch: Int32 = field("3+", default=-1)
@@ -38,7 +38,7 @@ class OffsetCommitValue:
     topic_id: Uuid = field("4+", tag=0, default=ZERO_UUID)
 
 
-@message(key=2, versions="0")
+@record(key=2, versions="0")
 class GroupMetadataKey:
     group: str = ""
 
@@ -55,7 +55,7 @@ class MemberMetadata:
     assignment: bytes = b""
 
 
-@message(key=2, versions="0-4", flexible=4)
+@record(key=2, versions="0-4", flexible=4)
 class GroupMetadataValue:
     protocol_type: str = ""
     generation: Int32 = 0
@@ -65,18 +65,18 @@ class GroupMetadataValue:
     members: list[MemberMetadata] = field(default_factory=list)
 
 
-@message(key=3, versions="0")
+@record(key=3, versions="0")
 class ConsumerGroupMetadataKey:
     group_id: str = ""
 
 
-@message(key=3, versions="0", flexible=0)
+@record(key=3, versions="0", flexible=0)
 class ConsumerGroupMetadataValue:
     epoch: Int32 = 0
     metadata_hash: Int64 = field(tag=0, default=0)
 
 
-@message(key=4, versions="0")
+@record(key=4, versions="0")
 class ConsumerGroupPartitionMetadataKey:
     group_id: str = ""
 
@@ -95,12 +95,12 @@ class TopicMetadata:
     partition_metadata: list[PartitionMetadata] = field(default_factory=list)
 
 
-@message(key=4, versions="0", flexible=0)
+@record(key=4, versions="0", flexible=0)
 class ConsumerGroupPartitionMetadataValue:
     topics: list[TopicMetadata] = field(default_factory=list)
 
 
-@message(key=5, versions="0")
+@record(key=5, versions="0")
 class ConsumerGroupMemberMetadataKey:
     group_id: str = ""
     member_id: str = ""
@@ -118,7 +118,7 @@ class ClassicMemberMetadata:
     supported_protocols: list[ClassicProtocol] = field(default_factory=list)
 
 
-@message(key=5, versions="0", flexible=0)
+@record(key=5, versions="0", flexible=0)
 class ConsumerGroupMemberMetadataValue:
     instance_id: str | None = ""
     rack_id: str | None = ""
@@ -133,18 +133,18 @@ class ConsumerGroupMemberMetadataValue:
     )
 
 
-@message(key=6, versions="0")
+@record(key=6, versions="0")
 class ConsumerGroupTargetAssignmentMetadataKey:
     group_id: str = ""
 
 
-@message(key=6, versions="0", flexible=0)
+@record(key=6, versions="0", flexible=0)
 class ConsumerGroupTargetAssignmentMetadataValue:
     assignment_epoch: Int32 = 0
     assignment_timestamp: Int64 = field(tag=0, default=0)
 
 
-@message(key=7, versions="0")
+@record(key=7, versions="0")
 class ConsumerGroupTargetAssignmentMemberKey:
     group_id: str = ""
     member_id: str = ""
@@ -156,12 +156,12 @@ class TopicPartition:
     partitions: list[Int32] = field(default_factory=list)
 
 
-@message(key=7, versions="0", flexible=0)
+@record(key=7, versions="0", flexible=0)
 class ConsumerGroupTargetAssignmentMemberValue:
     topic_partitions: list[TopicPartition] = field(default_factory=list)
 
 
-@message(key=8, versions="0")
+@record(key=8, versions="0")
 class ConsumerGroupCurrentMemberAssignmentKey:
     group_id: str = ""
     member_id: str = ""
@@ -174,7 +174,7 @@ class TopicPartitions:
     assignment_epochs: list[Int32] | None = field(tag=0, default_factory=list)
 
 
-@message(key=8, versions="0", flexible=0)
+@record(key=8, versions="0", flexible=0)
 class ConsumerGroupCurrentMemberAssignmentValue:
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -183,13 +183,13 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     partitions_pending_revocation: list[TopicPartitions] = field(default_factory=list)
 
 
-@message(key=16, versions="0")
+@record(key=16, versions="0")
 class ConsumerGroupRegularExpressionKey:
     group_id: str = ""
     regular_expression: str = ""
 
 
-@message(key=16, versions="0", flexible=0)
+@record(key=16, versions="0", flexible=0)
 class ConsumerGroupRegularExpressionValue:
     topics: list[str] = field(default_factory=list)
     version: Int64 = 0

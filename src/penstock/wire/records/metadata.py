@@ -23,7 +23,7 @@ from penstock.wire.primitives import (
     read_uvarint,
     write_uvarint,
 )
-from penstock.wire.schema import by_key, field, message, schema_of, struct
+from penstock.wire.schema import by_key, field, record, schema_of, struct
 
 
 @struct
@@ -41,7 +41,7 @@ class BrokerFeature:
     max_supported_version: Int16 = 0
 
 
-@message(key=0, versions="0-4", flexible=0)
+@record(key=0, versions="0-4", flexible=0)
 class RegisterBrokerRecord:
     """A broker has joined: where it listens, what it supports."""
 
@@ -58,19 +58,19 @@ class RegisterBrokerRecord:
     cordoned_log_dirs: list[Uuid] | None = field("4+", tag=1, default=None)
 
 
-@message(key=1, versions="0", flexible=0)
+@record(key=1, versions="0", flexible=0)
 class UnregisterBrokerRecord:
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
 
 
-@message(key=2, versions="0", flexible=0)
+@record(key=2, versions="0", flexible=0)
 class TopicRecord:
     name: str = ""
     topic_id: Uuid = ZERO_UUID
 
 
-@message(key=3, versions="0-2", flexible=0)
+@record(key=3, versions="0-2", flexible=0)
 class PartitionRecord:
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -87,7 +87,7 @@ class PartitionRecord:
     last_known_elr: list[Int32] | None = field("2+", tag=2, default=None)
 
 
-@message(key=4, versions="0", flexible=0)
+@record(key=4, versions="0", flexible=0)
 class ConfigRecord:
     resource_type: Int8 = 0
     resource_name: str = ""
@@ -95,7 +95,7 @@ class ConfigRecord:
     value: str | None = ""
 
 
-@message(key=5, versions="0-2", flexible=0)
+@record(key=5, versions="0-2", flexible=0)
 class PartitionChangeRecord:
     """What changed in a partition; fields left at their default did not."""
 
@@ -112,24 +112,24 @@ class PartitionChangeRecord:
     last_known_elr: list[Int32] | None = field("2+", tag=7, default=None)
 
 
-@message(key=7, versions="0", flexible=0)
+@record(key=7, versions="0", flexible=0)
 class FenceBrokerRecord:
     id: Int32 = 0
     epoch: Int64 = 0
 
 
-@message(key=8, versions="0", flexible=0)
+@record(key=8, versions="0", flexible=0)
 class UnfenceBrokerRecord:
     id: Int32 = 0
     epoch: Int64 = 0
 
 
-@message(key=9, versions="0", flexible=0)
+@record(key=9, versions="0", flexible=0)
 class RemoveTopicRecord:
     topic_id: Uuid = ZERO_UUID
 
 
-@message(key=10, versions="0", flexible=0)
+@record(key=10, versions="0", flexible=0)
 class DelegationTokenRecord:
     owner: str = ""
     requester: str = ""
@@ -140,7 +140,7 @@ class DelegationTokenRecord:
     token_id: str = ""
 
 
-@message(key=11, versions="0", flexible=0)
+@record(key=11, versions="0", flexible=0)
 class UserScramCredentialRecord:
     name: str = ""
     mechanism: Int8 = 0
@@ -150,7 +150,7 @@ class UserScramCredentialRecord:
     iterations: Int32 = 0
 
 
-@message(key=12, versions="0", flexible=0)
+@record(key=12, versions="0", flexible=0)
 class FeatureLevelRecord:
     name: str = ""
     feature_level: Int16 = 0
@@ -162,7 +162,7 @@ class EntityData:
     entity_name: str | None = ""
 
 
-@message(key=14, versions="0", flexible=0)
+@record(key=14, versions="0", flexible=0)
 class ClientQuotaRecord:
     entity: list[EntityData] = field(default_factory=list)
     key: str = ""
@@ -170,14 +170,14 @@ class ClientQuotaRecord:
     remove: bool = False
 
 
-@message(key=15, versions="0", flexible=0)
+@record(key=15, versions="0", flexible=0)
 class ProducerIdsRecord:
     broker_id: Int32 = 0
     broker_epoch: Int64 = -1
     next_producer_id: Int64 = 0
 
 
-@message(key=17, versions="0-3", flexible=0)
+@record(key=17, versions="0-3", flexible=0)
 class BrokerRegistrationChangeRecord:
     """What changed about a broker; the signs -1, 0 and 1 mean down, unchanged and up."""
 
@@ -189,7 +189,7 @@ class BrokerRegistrationChangeRecord:
     cordoned_log_dirs: list[Uuid] | None = field("3+", tag=3, default=None)
 
 
-@message(key=18, versions="0", flexible=0)
+@record(key=18, versions="0", flexible=0)
 class AccessControlEntryRecord:
     id: Uuid = ZERO_UUID
     resource_type: Int8 = 0
@@ -201,43 +201,43 @@ class AccessControlEntryRecord:
     permission_type: Int8 = 0
 
 
-@message(key=19, versions="0", flexible=0)
+@record(key=19, versions="0", flexible=0)
 class RemoveAccessControlEntryRecord:
     id: Uuid = ZERO_UUID
 
 
-@message(key=20, versions="0", flexible=0)
+@record(key=20, versions="0", flexible=0)
 class NoOpRecord:
     """Moves the committed offset on and says nothing else."""
 
 
-@message(key=21, versions="0", flexible=0)
+@record(key=21, versions="0", flexible=0)
 class ZkMigrationStateRecord:
     zk_migration_state: Int8 = 0
 
 
-@message(key=22, versions="0", flexible=0)
+@record(key=22, versions="0", flexible=0)
 class RemoveUserScramCredentialRecord:
     name: str = ""
     mechanism: Int8 = 0
 
 
-@message(key=23, versions="0", flexible=0)
+@record(key=23, versions="0", flexible=0)
 class BeginTransactionRecord:
     name: str | None = field(tag=0, default=None)
 
 
-@message(key=24, versions="0", flexible=0)
+@record(key=24, versions="0", flexible=0)
 class EndTransactionRecord:
     """Nothing to say but its type."""
 
 
-@message(key=25, versions="0", flexible=0)
+@record(key=25, versions="0", flexible=0)
 class AbortTransactionRecord:
     reason: str | None = field(tag=0, default=None)
 
 
-@message(key=26, versions="0", flexible=0)
+@record(key=26, versions="0", flexible=0)
 class RemoveDelegationTokenRecord:
     token_id: str = ""
 
@@ -257,7 +257,7 @@ class ControllerFeature:
     max_supported_version: Int16 = 0
 
 
-@message(key=27, versions="0", flexible=0)
+@record(key=27, versions="0", flexible=0)
 class RegisterControllerRecord:
     controller_id: Int32 = 0
     incarnation_id: Uuid = ZERO_UUID
@@ -266,7 +266,7 @@ class RegisterControllerRecord:
     features: list[ControllerFeature] = field(default_factory=list)
 
 
-@message(key=28, versions="0", flexible=0)
+@record(key=28, versions="0", flexible=0)
 class ClearElrRecord:
     topic_name: str = ""
 

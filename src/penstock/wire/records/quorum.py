@@ -6,7 +6,7 @@ is what the file `quorum-state` holds, there as JSON.
 """
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class LeaderChangeVoter:
     voter_directory_id: Uuid = field("1+", default=ZERO_UUID)
 
 
-@message(versions="0-1", flexible=0)
+@record(versions="0-1", flexible=0)
 class LeaderChangeMessage:
     version: Int16 = 0
     leader_id: Int32 = 0
@@ -23,18 +23,18 @@ class LeaderChangeMessage:
     granting_voters: list[LeaderChangeVoter] = field(default_factory=list)
 
 
-@message(versions="0", flexible=0)
+@record(versions="0", flexible=0)
 class SnapshotHeaderRecord:
     version: Int16 = 0
     last_contained_log_timestamp: Int64 = 0
 
 
-@message(versions="0", flexible=0)
+@record(versions="0", flexible=0)
 class SnapshotFooterRecord:
     version: Int16 = 0
 
 
-@message(versions="0", flexible=0)
+@record(versions="0", flexible=0)
 class KRaftVersionRecord:
     version: Int16 = 0
     kraft_version: Int16 = 0
@@ -61,20 +61,20 @@ class VotersRecordVoter:
     kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
 
 
-@message(versions="0", flexible=0)
+@record(versions="0", flexible=0)
 class VotersRecord:
     version: Int16 = 0
     voters: list[VotersRecordVoter] = field(default_factory=list)
 
 
-@message(versions="0")
+@record(versions="0")
 class EndTxnMarker:
     """The value of a commit or abort marker."""
 
     coordinator_epoch: Int32 = 0
 
 
-@message(versions="0")
+@record(versions="0")
 class ControlRecordTypeSchema:
     """The key of a control record."""
 
@@ -86,7 +86,7 @@ class QuorumStateVoter:
     voter_id: Int32 = 0
 
 
-@message(versions="0-1", flexible=0)
+@record(versions="0-1", flexible=0)
 class QuorumStateData:
     cluster_id: str = field("0", default="")
     leader_id: Int32 = -1

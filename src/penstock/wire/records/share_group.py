@@ -1,16 +1,16 @@
 """Records of share groups in `__consumer_offsets` (KIP-932)."""
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int32, Int64, Uuid
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
-@message(key=10, versions="0")
+@record(key=10, versions="0")
 class ShareGroupMemberMetadataKey:
     group_id: str = ""
     member_id: str = ""
 
 
-@message(key=10, versions="0", flexible=0)
+@record(key=10, versions="0", flexible=0)
 class ShareGroupMemberMetadataValue:
     rack_id: str | None = ""
     client_id: str = ""
@@ -18,29 +18,29 @@ class ShareGroupMemberMetadataValue:
     subscribed_topic_names: list[str] = field(default_factory=list)
 
 
-@message(key=11, versions="0")
+@record(key=11, versions="0")
 class ShareGroupMetadataKey:
     group_id: str = ""
 
 
-@message(key=11, versions="0", flexible=0)
+@record(key=11, versions="0", flexible=0)
 class ShareGroupMetadataValue:
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
 
 
-@message(key=12, versions="0")
+@record(key=12, versions="0")
 class ShareGroupTargetAssignmentMetadataKey:
     group_id: str = ""
 
 
-@message(key=12, versions="0", flexible=0)
+@record(key=12, versions="0", flexible=0)
 class ShareGroupTargetAssignmentMetadataValue:
     assignment_epoch: Int32 = 0
     assignment_timestamp: Int64 = field(tag=0, default=0)
 
 
-@message(key=13, versions="0")
+@record(key=13, versions="0")
 class ShareGroupTargetAssignmentMemberKey:
     group_id: str = ""
     member_id: str = ""
@@ -52,12 +52,12 @@ class TopicPartition:
     partitions: list[Int32] = field(default_factory=list)
 
 
-@message(key=13, versions="0", flexible=0)
+@record(key=13, versions="0", flexible=0)
 class ShareGroupTargetAssignmentMemberValue:
     topic_partitions: list[TopicPartition] = field(default_factory=list)
 
 
-@message(key=14, versions="0")
+@record(key=14, versions="0")
 class ShareGroupCurrentMemberAssignmentKey:
     group_id: str = ""
     member_id: str = ""
@@ -69,7 +69,7 @@ class TopicPartitions:
     partitions: list[Int32] = field(default_factory=list)
 
 
-@message(key=14, versions="0", flexible=0)
+@record(key=14, versions="0", flexible=0)
 class ShareGroupCurrentMemberAssignmentValue:
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -77,7 +77,7 @@ class ShareGroupCurrentMemberAssignmentValue:
     assigned_partitions: list[TopicPartitions] = field(default_factory=list)
 
 
-@message(key=15, versions="0")
+@record(key=15, versions="0")
 class ShareGroupStatePartitionMetadataKey:
     group_id: str = ""
 
@@ -95,7 +95,7 @@ class TopicInfo:
     topic_name: str = ""
 
 
-@message(key=15, versions="0", flexible=0)
+@record(key=15, versions="0", flexible=0)
 class ShareGroupStatePartitionMetadataValue:
     initializing_topics: list[TopicPartitionsInfo] = field(default_factory=list)
     initialized_topics: list[TopicPartitionsInfo] = field(default_factory=list)

@@ -1,10 +1,10 @@
 """Records of `__share_group_state`: whole states of a share partition and changes to them."""
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Uuid
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
-@message(key=0, versions="0")
+@record(key=0, versions="0")
 class ShareSnapshotKey:
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
@@ -19,7 +19,7 @@ class StateBatch:
     delivery_count: Int16 = 0
 
 
-@message(key=0, versions="0", flexible=0)
+@record(key=0, versions="0", flexible=0)
 class ShareSnapshotValue:
     snapshot_epoch: Int32 = 0
     state_epoch: Int32 = 0
@@ -31,14 +31,14 @@ class ShareSnapshotValue:
     state_batches: list[StateBatch] = field(default_factory=list)
 
 
-@message(key=1, versions="0")
+@record(key=1, versions="0")
 class ShareUpdateKey:
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
     partition: Int32 = 0
 
 
-@message(key=1, versions="0", flexible=0)
+@record(key=1, versions="0", flexible=0)
 class ShareUpdateValue:
     snapshot_epoch: Int32 = 0
     leader_epoch: Int32 = 0

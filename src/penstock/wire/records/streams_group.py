@@ -1,10 +1,10 @@
 """Records of streams groups in `__consumer_offsets` (KIP-1071)."""
 
 from penstock.wire.primitives import Int8, Int16, Int32, Int64, UInt16
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
-@message(key=17, versions="0")
+@record(key=17, versions="0")
 class StreamsGroupMetadataKey:
     group_id: str = ""
 
@@ -15,7 +15,7 @@ class LastAssignmentConfig:
     value: str = ""
 
 
-@message(key=17, versions="0", flexible=0)
+@record(key=17, versions="0", flexible=0)
 class StreamsGroupMetadataValue:
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
@@ -23,7 +23,7 @@ class StreamsGroupMetadataValue:
     last_assignment_configs: list[LastAssignmentConfig] | None = field(tag=1, default_factory=list)
 
 
-@message(key=19, versions="0")
+@record(key=19, versions="0")
 class StreamsGroupMemberMetadataKey:
     group_id: str = ""
     member_id: str = ""
@@ -41,7 +41,7 @@ class KeyValue:
     value: str = ""
 
 
-@message(key=19, versions="0", flexible=0)
+@record(key=19, versions="0", flexible=0)
 class StreamsGroupMemberMetadataValue:
     instance_id: str | None = ""
     rack_id: str | None = ""
@@ -54,18 +54,18 @@ class StreamsGroupMemberMetadataValue:
     client_tags: list[KeyValue] = field(default_factory=list)
 
 
-@message(key=20, versions="0")
+@record(key=20, versions="0")
 class StreamsGroupTargetAssignmentMetadataKey:
     group_id: str = ""
 
 
-@message(key=20, versions="0", flexible=0)
+@record(key=20, versions="0", flexible=0)
 class StreamsGroupTargetAssignmentMetadataValue:
     assignment_epoch: Int32 = 0
     assignment_timestamp: Int64 = field(tag=0, default=0)
 
 
-@message(key=21, versions="0")
+@record(key=21, versions="0")
 class StreamsGroupTargetAssignmentMemberKey:
     group_id: str = ""
     member_id: str = ""
@@ -77,14 +77,14 @@ class StreamsGroupTargetAssignmentMemberTaskIds:
     partitions: list[Int32] = field(default_factory=list)
 
 
-@message(key=21, versions="0", flexible=0)
+@record(key=21, versions="0", flexible=0)
 class StreamsGroupTargetAssignmentMemberValue:
     active_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
     standby_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
     warmup_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
 
 
-@message(key=22, versions="0")
+@record(key=22, versions="0")
 class StreamsGroupCurrentMemberAssignmentKey:
     group_id: str = ""
     member_id: str = ""
@@ -97,7 +97,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds:
     assignment_epochs: list[Int32] | None = field(tag=0, default_factory=list)
 
 
-@message(key=22, versions="0", flexible=0)
+@record(key=22, versions="0", flexible=0)
 class StreamsGroupCurrentMemberAssignmentValue:
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
@@ -116,7 +116,7 @@ class StreamsGroupCurrentMemberAssignmentValue:
     )
 
 
-@message(key=23, versions="0")
+@record(key=23, versions="0")
 class StreamsGroupTopologyKey:
     group_id: str = ""
 
@@ -153,7 +153,7 @@ class Subtopology:
     copartition_groups: list[CopartitionGroup] = field(default_factory=list)
 
 
-@message(key=23, versions="0", flexible=0)
+@record(key=23, versions="0", flexible=0)
 class StreamsGroupTopologyValue:
     epoch: Int32 = 0
     subtopologies: list[Subtopology] = field(default_factory=list)

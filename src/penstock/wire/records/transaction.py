@@ -1,10 +1,10 @@
 """Records of `__transaction_state`."""
 
 from penstock.wire.primitives import Int8, Int16, Int32, Int64
-from penstock.wire.schema import field, message, struct
+from penstock.wire.schema import field, record, struct
 
 
-@message(key=0, versions="0")
+@record(key=0, versions="0")
 class TransactionLogKey:
     transactional_id: str = ""
 
@@ -15,7 +15,7 @@ class PartitionsSchema:
     partition_ids: list[Int32] = field(default_factory=list)
 
 
-@message(key=0, versions="0-1", flexible=1)
+@record(key=0, versions="0-1", flexible=1)
 class TransactionLogValue:
     producer_id: Int64 = 0
     previous_producer_id: Int64 = field("1+", tag=0, default=-1)

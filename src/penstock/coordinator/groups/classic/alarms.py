@@ -45,6 +45,13 @@ class RecordRefused:
     group_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class AssignmentRefused:
+    """The same, for the record with which a generation comes to rest."""
+
+    group_id: str
+
+
 def session_timer(group_id: str, member_id: str) -> str:
     # Both may hold any character: quoted, no two pairs make one name.
     return f"classic session {group_id!r} {member_id!r}"

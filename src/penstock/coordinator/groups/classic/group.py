@@ -103,11 +103,11 @@ class ClassicMember:
 class ClassicGroup:
     """With nothing but its id: a group that only holds offsets."""
 
-    def __init__(self, group_id: str, now_ms: int | None = None) -> None:
+    def __init__(self, group_id: str, now_ms: int | None = None, generation: int = 0) -> None:
         self.group_id = group_id
         self.state = ClassicState.EMPTY
         self.state_since_ms = now_ms
-        self.generation = 0
+        self.generation = generation
         self.protocol_type = ""
         self.protocol_name: str | None = None
         self.leader_id: str | None = None

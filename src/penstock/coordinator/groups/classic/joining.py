@@ -57,7 +57,8 @@ class Joining:
         self._state = state
         self._settings = settings
 
-    def join(self, call: Call, turn: Turn) -> None:
+    def join(self, call: Call, turn: Turn, generation: int = 0) -> None:
+        """`generation` is the last one of what a new group takes the place of."""
         message: JoinGroupRequest = call.message
         settings = self._settings
         shortest_ms, longest_ms = settings.session_timeout_ms_min, settings.session_timeout_ms_max
@@ -68,7 +69,7 @@ class Joining:
         if found is None and message.member_id != NO_MEMBER_ID:
             self._refuse(UnknownMemberId, call, turn, message.member_id)
             return
-        group = found or ClassicGroup(message.group_id, turn.now_ms)
+        group = found or ClassicGroup(message.group_id, turn.now_ms, generation)
         assert isinstance(group, ClassicGroup), "consumer groups have a way of their own"
         self._state.groups[message.group_id] = group
         if not self._has_room(group, message):

@@ -45,7 +45,10 @@ def birth_record(group: ClassicGroup) -> Record:
     return Record(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(
-            protocol=None, leader=None, current_state_timestamp=_stored(group.state_since_ms)
+            generation=group.generation,
+            protocol=None,
+            leader=None,
+            current_state_timestamp=_stored(group.state_since_ms),
         ),
     )
 

@@ -45,7 +45,7 @@ def _assign(group: ClassicGroup, message: SyncGroupRequest, turn: Turn) -> None:
     assigned = {each.member_id: each.assignment for each in message.assignments}
     for member in group.members.values():
         member.assignment = assigned.get(member.member_id, b"")
-    turn.write(group, record_of(group))
+    turn.write_assignment(group, record_of(group))
     for member in group.members.values():
         waiting = group.syncing.pop(member.member_id, None)
         if waiting is not None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from penstock.coordinator.groups.classic.alarms import (
+    AssignmentRefused,
     InitialDelayOver,
     JoinOver,
     RecordRefused,
@@ -53,7 +54,7 @@ class Turn:
         self._ticket = ticket
         self._parked: Ticket | None = None
         self._records: list[Record] = []
-        self._if_refused: RecordRefused | None = None
+        self._if_refused: RecordRefused | AssignmentRefused | None = None
         self._timers: list[SetTimer | CancelTimer] = []
         self._answers: list[Answer] = []
 
@@ -69,10 +70,15 @@ class Turn:
         )
 
     def write(self, group: ClassicGroup, record: Record) -> None:
-        """What the group in memory is already."""
+        """What the group in memory is already. Refused, it is again what the log holds of it."""
         group.written = record
         self._records.append(record)
         self._if_refused = RecordRefused(group.group_id)
+
+    def write_assignment(self, group: ClassicGroup, record: Record) -> None:
+        """Refused, nobody has an assignment, and the group another rebalance."""
+        self.write(group, record)
+        self._if_refused = AssignmentRefused(group.group_id)
 
     @property
     def writes(self) -> bool:

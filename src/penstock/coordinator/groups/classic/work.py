@@ -7,6 +7,7 @@ from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import Call
 from penstock.coordinator.groups.classic import rebalance
 from penstock.coordinator.groups.classic.alarms import (
+    AssignmentRefused,
     InitialDelayOver,
     JoinOver,
     RecordRefused,
@@ -84,6 +85,8 @@ class ClassicWork:
         """None if this is no timer of a classic group."""
         if isinstance(event, RecordRefused):
             return self._take_back(event.group_id, now_ms)
+        if isinstance(event, AssignmentRefused):
+            return self._assign_again(event.group_id, now_ms)
         if not isinstance(event, SessionOver | InitialDelayOver | JoinOver | SyncOver):
             return None
         group = self._state.groups.get(event.group_id)
@@ -118,6 +121,17 @@ class ClassicWork:
             assert isinstance(restored, ClassicGroup), "of a record of its own kind"
             for member in restored.members.values():
                 turn.watch(restored, member)
+        return turn.outcome()
+
+    def _assign_again(self, group_id: str, now_ms: int) -> Outcome:
+        """As Kafka has it: members keep their places, and begin another generation."""
+        group = self._state.groups[group_id]
+        assert isinstance(group, ClassicGroup), "only classic groups write so"
+        turn = self._turn(now_ms)
+        for member in group.members.values():
+            member.assignment = b""
+            turn.watch(group, member)
+        rebalance.prepare(group, turn, self._settings)
         return turn.outcome()
 
     # Records

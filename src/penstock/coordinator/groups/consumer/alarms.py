@@ -6,7 +6,10 @@ nothing.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+# What an alarm led to was refused by the log: how long until it is tried again.
+REFUSED_RETRY_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

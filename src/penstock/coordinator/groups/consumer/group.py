@@ -43,9 +43,9 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup:
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, epoch: int = FIRST_EPOCH) -> None:
         self.group_id = group_id
-        self.epoch = FIRST_EPOCH
+        self.epoch = epoch
         self.metadata_hash = 0
         self.has_partition_metadata = False  # a record of older servers, to be removed
         self.members: dict[str, Member] = {}

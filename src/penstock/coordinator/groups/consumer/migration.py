@@ -3,10 +3,13 @@
 An empty group changes whenever somebody of the other protocol comes. A group with members changes
 while they work, if the policy says so: it becomes a consumer group with the first member of the
 consumer protocol and a classic one when the last of those leaves. Members, assignments and the
-generation, which is the epoch, are kept.
+generation, which is the epoch, are kept; so is that of an empty group (Kafka begins anew there),
+for a member may come again under its id: a late commit of its last life must not be in the epoch
+that it has now.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from penstock.coordinator.cluster import ClusterView
@@ -80,7 +83,7 @@ class Migration:
         """The group as it will be. Nothing is said to anybody before `end_upgrade`."""
         if classic.is_empty:
             turn.write_all(classic.tombstones())
-            return ConsumerGroup(classic.group_id)
+            return ConsumerGroup(classic.group_id, max(classic.generation, FIRST_EPOCH))
         self._check_upgrade(classic)
         try:
             members = [self._upgraded(classic, each) for each in classic.members.values()]
@@ -95,16 +98,13 @@ class Migration:
         return group
 
     def end_upgrade(self, classic: ClassicGroup, group: ConsumerGroup, turn: Turn) -> None:
-        """Whoever waits in the classic group is told to rejoin; each is watched here now."""
-        answers = [
-            Answer(each.ticket, join_refused(RebalanceInProgress, each.version, member_id))
-            for member_id, each in classic.joining.items()
-        ]
-        answers += [
-            Answer(each.ticket, sync_refused(RebalanceInProgress))
-            for each in classic.syncing.values()
-        ]
-        turn.answer_all(answers)
+        """Whoever waits in the classic group is told to rejoin; each is watched here now. Until
+        the tombstone of the classic group is in the log, nothing of it is forgotten."""
+        for member_id, each in classic.joining.items():
+            told = join_refused(RebalanceInProgress, each.version, member_id)
+            turn.answer_all([Answer(each.ticket, told, waits_on=True)])
+        for each in classic.syncing.values():
+            turn.answer_all([Answer(each.ticket, sync_refused(RebalanceInProgress), waits_on=True)])
         turn.add_timers(timers_of(classic))
         for member in group.members.values():
             if member.classic is not None:
@@ -168,7 +168,6 @@ class Migration:
         return (
             bool(staying)
             and all(each.classic is not None for each in staying)
-            and any(group.members[each].classic is None for each in leaving)
             and self._settings.migration_policy in DOWNGRADE_POLICIES
             and len(staying) <= self._settings.size_max
         )
@@ -231,6 +230,7 @@ class Migration:
         # From here on the classic group is the one in memory: its record, when it is replayed,
         # tells it nothing new.
         self._state.groups[group.group_id] = classic
+        turn.ended = group
         follow_up = self._classic_turn(turn)
         follow_up.write(classic, record_of(classic))
         for each in classic.members.values():
@@ -241,19 +241,18 @@ class Migration:
 
     def join_empty(self, group: ConsumerGroup, call: Call, turn: Turn) -> Outcome:
         """A classic member comes to an empty consumer group, which has ended by that."""
-        turn.write_all(group.tombstones())
-        del self._state.groups[group.group_id]
+        groups, group_id = self._state.groups, group.group_id
+        del groups[group_id]
         follow_up = self._classic_turn(turn)
-        self._joining.join(call, follow_up)
+        self._joining.join(call, follow_up, group.epoch)
         outcome = follow_up.outcome()
-        return Outcome(
-            records=[*turn.records, *outcome.records],
-            reply=outcome.reply,
-            timers=outcome.timers,
-            answers=outcome.answers,
-            parked=outcome.parked,
-            volatile=True,
-        )
+        if group_id not in groups:
+            groups[group_id] = group  # whoever came was refused
+            return outcome
+        turn.ended = group
+        turn.write_all(group.tombstones())
+        _add(turn, outcome)
+        return replace(turn.outcome(outcome.reply), parked=outcome.parked)
 
     def _classic_turn(self, turn: Turn) -> ClassicTurn:
         return ClassicTurn(turn.now_ms, ("migrated", next(self._tickets)))

@@ -1,6 +1,7 @@
 """What one event leads to, collected while the event is worked on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.coordinator.groups.consumer.alarms import (
@@ -10,18 +11,35 @@ from penstock.coordinator.groups.consumer.alarms import (
     RevocationOver,
     SyncOver,
 )
+from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.member import Member, MemberState
 from penstock.coordinator.records import Record
 from penstock.effects import Answer, CancelTimer, Outcome, SetTimer
 
 
-class Turn:
-    """`alarms` are those that are expected, by name: they outlive the turn."""
+@dataclass(frozen=True, slots=True)
+class RecordsRefused:
+    """No timer, but told in the same way: the log did not take the records of a turn. What the
+    turn has changed besides, and what of it holds nevertheless."""
 
-    def __init__(self, now_ms: int, alarms: dict[str, Alarm]) -> None:
+    records: Sequence[Record]
+    alarms_before: Mapping[str, Alarm | None]
+    timers: Sequence[SetTimer | CancelTimer]  # to be set even so: whoever spoke lives
+    fired: Alarm | None  # what the turn was about, if nobody asked for it
+    ended: ConsumerGroup | None  # a classic group has taken its place
+
+
+class Turn:
+    """`alarms` are those that are expected, by name: they outlive the turn. `fired` is the one
+    that has led to it."""
+
+    def __init__(self, now_ms: int, alarms: dict[str, Alarm], fired: Alarm | None = None) -> None:
         self.now_ms = now_ms
         self.records: list[Record] = []
+        self.ended: ConsumerGroup | None = None
         self._alarms = alarms
+        self._alarms_before: dict[str, Alarm | None] = {}
+        self._fired = fired
         self._timers: list[SetTimer | CancelTimer] = []
         self._answers: list[Answer] = []
 
@@ -32,6 +50,19 @@ class Turn:
             timers=self._timers,
             answers=self._answers,
             volatile=bool(self.records),
+            if_refused=self._if_refused() if self.records else None,
+        )
+
+    def _if_refused(self) -> RecordsRefused:
+        signs_of_life = [
+            timer
+            for timer in self._timers
+            if isinstance(timer, SetTimer)
+            and isinstance(timer.event, MemberSilent)
+            and self._alarms_before.get(timer.name) is not None
+        ]
+        return RecordsRefused(
+            self.records, self._alarms_before, signs_of_life, self._fired, self.ended
         )
 
     def write(self, record: Record) -> None:
@@ -85,9 +116,13 @@ class Turn:
 
     def _set(self, alarm: Alarm, after_ms: int) -> None:
         name = alarm.name
+        self._alarms_before.setdefault(name, self._alarms.get(name))
         self._alarms[name] = alarm
         self._timers.append(SetTimer(name, after_ms, alarm))
 
     def _cancel(self, alarm: Alarm) -> None:
-        if self._alarms.pop(alarm.name, None) is not None:
-            self._timers.append(CancelTimer(alarm.name))
+        name = alarm.name
+        known = self._alarms.pop(name, None)
+        if known is not None:
+            self._alarms_before.setdefault(name, known)
+            self._timers.append(CancelTimer(name))

@@ -7,6 +7,7 @@ from penstock.coordinator.events import Call, TopicsChanged
 from penstock.coordinator.groups.classic import ClassicGroup
 from penstock.coordinator.groups.consumer.advance import Advance
 from penstock.coordinator.groups.consumer.alarms import (
+    REFUSED_RETRY_MS,
     Alarm,
     MemberSilent,
     RejoinOver,
@@ -35,11 +36,11 @@ from penstock.coordinator.groups.consumer.member import (
 from penstock.coordinator.groups.consumer.migration import Migration
 from penstock.coordinator.groups.consumer.replay import replay
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
-from penstock.coordinator.groups.consumer.turn import Turn
+from penstock.coordinator.groups.consumer.turn import RecordsRefused, Turn
 from penstock.coordinator.groups.group import GroupState
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import Record
-from penstock.effects import Outcome
+from penstock.effects import Outcome, SetTimer
 from penstock.errors import GroupIdNotFound, UnknownMemberId
 from penstock.wire.messages.k11_join_group import JoinGroupRequest
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
@@ -169,6 +170,8 @@ class ConsumerWork:
 
     def woken(self, event: Any, now_ms: int) -> Outcome | None:
         """None if this is no timer of a consumer group."""
+        if isinstance(event, RecordsRefused):
+            return self._take_back(event)
         if not isinstance(event, MemberSilent | RevocationOver | RejoinOver | SyncOver):
             return None
         if self._alarms.get(event.name) is not event:
@@ -180,9 +183,33 @@ class ConsumerWork:
         member = group.members.get(event.member_id)
         if member is None or (isinstance(event, RevocationOver) and member.epoch != event.epoch):
             return Outcome()
-        turn = self._turn(now_ms)
+        turn = Turn(now_ms, self._alarms, event)
         self._remove(group, [member], turn)
         return turn.outcome()
+
+    def _take_back(self, refused: RecordsRefused) -> Outcome:
+        """Groups are what the log holds of them: replay alone changes those. What is watched is
+        as it was, but for whoever spoke, who lives; what nobody has asked for is tried again."""
+        groups, timers = self._state.groups, list(refused.timers)
+        for name, alarm in refused.alarms_before.items():
+            if alarm is None:
+                self._alarms.pop(name, None)
+            else:
+                self._alarms[name] = alarm
+        if refused.fired is not None:
+            timers.append(SetTimer(refused.fired.name, REFUSED_RETRY_MS, refused.fired))
+        for timer in timers:
+            if isinstance(timer, SetTimer) and isinstance(timer.event, Alarm):
+                self._alarms[timer.name] = timer.event
+        if refused.ended is not None:
+            groups[refused.ended.group_id] = refused.ended
+        # A classic group that was to go has a key of another kind, and nothing to find out.
+        keys = (getattr(record.key, "group_id", "") for record in refused.records)
+        for group_id in dict.fromkeys(keys):
+            group = groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                group.stale = group.regexes_stale = True  # what was found out is in no record
+        return Outcome(timers=timers)
 
     # Records
 

@@ -1,6 +1,0 @@
-"""`bench` lies at the root of the repository, beside `src`: not installed."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
