@@ -1,6 +1,7 @@
 """`penstock txn recover`: what a killed job left is seen, then ended."""
 
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ from penstock.cli.main import main
 from penstock.client.admin import Admin
 from penstock.client.coordinator_values import TransactionFilter
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.driver import plan_batch
+from penstock.spark.sink.driver import plan_batch, settle
 from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.worker import write_part
 from penstock.testing import Cluster
@@ -20,12 +21,13 @@ ROWS = [pa.RecordBatch.from_pydict({"value": [b"1", b"2"]})]
 
 
 @pytest.fixture
-def sink(cluster: Cluster, topic: str) -> str:
-    """A sink whose driver died after its task had written."""
+def sink(cluster: Cluster, topic: str) -> Iterator[str]:
+    """A sink whose driver died after its task had written; nothing of it outlives the test."""
     options = SinkOptions({"bootstrap.servers": cluster.bootstrap}, topic=topic, sink_id=topic)
     plan = plan_batch(options, topic, may_repeat=True)
     write_part(options, plan, BatchName("query", 0), ROWS)
-    return topic
+    yield topic
+    settle(options, topic)
 
 
 def recover(

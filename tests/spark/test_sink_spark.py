@@ -89,8 +89,8 @@ class Pipeline:
 
     def check_rest(self) -> None:
         """Nothing is open, and nobody is held back."""
-        wanted = TransactionFilter(states=("Ongoing",))
-        assert self.admin.transactions.list_all(wanted) == []
+        listed = self.admin.transactions.list_all(TransactionFilter(states=("Ongoing",)))
+        assert [each for each in listed if self.source in each.transactional_id] == []
         for index in range(PARTITIONS):
             place = TopicPartition(self.target, index)
             stable, end = (

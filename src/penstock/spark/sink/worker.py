@@ -35,7 +35,7 @@ from penstock.errors import (
 from penstock.model import TopicPartition
 from penstock.spark.sink.decisions import BatchName, Producer
 from penstock.spark.sink.digest import digest_of
-from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, worker_id
+from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, driver_id, worker_id
 from penstock.spark.sink.rows import Part, parts_of
 from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.task import Plan, Slots, TaskPart, TaskReport
@@ -67,6 +67,10 @@ def _worker(process_id: int) -> WorkerProcess:
 
 class CannotOpen(Exception):
     """No transaction could be begun."""
+
+
+class DriverReplaced(Exception):
+    """The batch was given up, or another driver has taken over: nobody will commit this task."""
 
 
 class RowsWriter:
@@ -187,6 +191,7 @@ def write_part(
                 opened.writer.write(rows)
             if opened is not None:
                 part.wrote(opened.writer.finish())
+                _check_driver(admin, plan)
         except BaseException:
             if opened is not None:
                 _abort(admin, opened)
@@ -260,6 +265,23 @@ def _init(admin: Admin, options: SinkOptions, name: str, two_phase: bool) -> tup
             time.sleep(OPEN_PAUSE_MS / 1000)
         else:
             return given.producer_id, given.epoch
+
+
+def _check_driver(admin: Admin, plan: Plan) -> None:
+    """Whoever gives a batch up takes the driver's id over first and then aborts what it sees. A
+    task that began before is seen; one that began later sees here that the id was taken."""
+    name, mine = driver_id(plan.sink_id), plan.carried.driver.producer
+    try:
+        found = admin.transactions.describe([name])[name]
+    except CannotReach:
+        return  # then the next plan does it
+    if isinstance(found, KafkaError):
+        return
+    if (found.producer_id, found.producer_epoch) != (mine.producer_id, mine.epoch):
+        raise DriverReplaced(
+            f"another driver of sink {plan.sink_id!r} has taken over, or the batch was given up; "
+            "what this task wrote is aborted"
+        )
 
 
 def _abort(admin: Admin, opened: Opened) -> None:
