@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run install spark demo test check bench compat sim reference clean
+.PHONY: run install spark demo test check bench bench-pipelines compat sim reference clean
 
 # -- what a node needs, and nothing more
 
@@ -63,6 +63,9 @@ compat: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(ROWS)
+
+bench-pipelines: $(VENV)/.dev
+	$(BIN)/python -m bench.pipelines $(ROWS)
 
 reference: $(VENV)/.dev
 	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
