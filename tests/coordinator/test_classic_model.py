@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from classic_model import World
 
+from penstock.testing.sim.repeating import repeatable
+
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 
@@ -15,11 +17,8 @@ FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 def live(seed: int) -> str:
     """One life; what was said and written in it. A failure names the seed that repeats it."""
     world = World(seed)
-    try:
+    with repeatable(seed, __file__):
         world.run()
-    except BaseException as problem:
-        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
-        raise
     return world.trace.hexdigest()
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from consumer_model import Model
 
+from penstock.testing.sim.repeating import repeatable
+
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 
@@ -16,12 +18,8 @@ FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
 def test_no_partition_has_two_owners_and_every_group_comes_to_rest(seed: int) -> None:
     model = Model(seed)
-    try:
+    with repeatable(seed, __file__, lambda: "\n".join(model.trace[-30:])):
         model.run()
-    except BaseException as problem:
-        problem.add_note("\n".join(model.trace[-30:]))
-        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
-        raise
 
 
 def written(seeds: range) -> list[str]:

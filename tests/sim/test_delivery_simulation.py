@@ -13,6 +13,7 @@ import pytest
 from delivery_life import DeliveryLife
 
 from penstock.testing.history import Ending
+from penstock.testing.sim.repeating import repeatable
 
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "15"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
@@ -22,12 +23,9 @@ SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
 def live_and_judge(seed: int, durability: str, *, power: bool) -> DeliveryLife:
     """Run one simulation to its end. A failure names the seed that repeats it."""
     life = DeliveryLife(seed, durability, power=power)
-    try:
+    about = f"seed {seed}, log.durability={durability}, power loss: {power}"
+    with repeatable(seed, __file__, lambda: about):
         life.run()
-    except BaseException as problem:
-        problem.add_note(f"seed {seed}, log.durability={durability}, power loss: {power}")
-        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
-        raise
     return life
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from node_life import NodeLife
 
+from penstock.testing.sim.repeating import repeatable
+
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "25"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
@@ -16,12 +18,9 @@ SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
 def live_and_judge(seed: int, durability: str, *, power: bool) -> str:
     """Run one simulation; its trace. A failure names the seed that repeats it."""
     life = NodeLife(seed, durability, power=power)
-    try:
+    about = f"seed {seed}, log.durability={durability}, power loss: {power}"
+    with repeatable(seed, __file__, lambda: about):
         life.run()
-    except BaseException as problem:
-        problem.add_note(f"seed {seed}, log.durability={durability}, power loss: {power}")
-        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
-        raise
     return life.simulation.trace
 
 

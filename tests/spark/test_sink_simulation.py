@@ -14,6 +14,8 @@ from sink_mutants import MUTANTS
 from sink_spark import Protocols
 from sink_world import Climate, Violation, Weather, World, live
 
+from penstock.testing.sim.repeating import repeatable
+
 RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "240"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
@@ -41,11 +43,8 @@ def climate_of(seed: int) -> Climate:
 
 
 def live_and_judge(seed: int) -> World:
-    try:
+    with repeatable(seed, __file__):
         return live(seed, climate_of(seed))
-    except BaseException as problem:
-        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {__file__}")
-        raise
 
 
 def live_some(count: int, climate: Climate, protocols: Protocols | None = None) -> None:

@@ -21,7 +21,6 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.client.admin import Admin
 from penstock.client.connection import CannotReach
-from penstock.client.security import Security
 from penstock.errors import KafkaError
 from penstock.spark.options.source import SourceOptions, read_source_options
 from penstock.spark.source.positions import Position
@@ -84,12 +83,7 @@ class ProgressListener(StreamingQueryListener):
     def _commit(self, run: str, options: SourceOptions, position: Position) -> None:
         assert options.group_id is not None, "asked before"
         if run not in self._admins:
-            self._admins[run] = Admin(
-                options.bootstrap,
-                client_id=options.client_id,
-                timeout_ms=COMMIT_TIMEOUT_MS,
-                security=Security.from_properties(options.properties),
-            )
+            self._admins[run] = options.connect(COMMIT_TIMEOUT_MS)
         problem = _problem_of_commit(self._admins[run], options.group_id, position)
         if problem is not None:
             logger.warning("progress is not committed to group %s: %s", options.group_id, problem)

@@ -8,6 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.spark.datasource import PenstockSource
+from penstock.spark.here import cores_here
 from penstock.spark.java import find_java
 from penstock.spark.progress import commit_progress
 
@@ -89,7 +90,7 @@ def _cores(master: str) -> int:
     inside = master.partition("[")[2].rstrip("]").partition(",")[0]
     if inside.isdecimal():
         return int(inside)
-    return len(os.sched_getaffinity(0)) if inside == "*" else 1
+    return cores_here() if inside == "*" else 1
 
 
 def _check_python(spark: SparkSession) -> None:

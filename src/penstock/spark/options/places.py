@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from penstock.model import TopicPartition
 from penstock.spark.options.reading import BadOption, OptionBag
@@ -176,9 +177,9 @@ def _read_json(text: str, wrong: BadOption) -> dict[str, object]:
     return value
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_partition(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return _is_whole(value) and value >= 0

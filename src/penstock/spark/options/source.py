@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.client.admin import Admin
+from penstock.client.security import Security
 from penstock.spark.options.client_keys import (
     READER,
     client_properties,
@@ -90,6 +92,15 @@ class SourceOptions:
     @property
     def bootstrap(self) -> str:
         return self.properties["bootstrap.servers"]
+
+    def connect(self, timeout_ms: int | None = None) -> Admin:
+        """To the cluster; close it."""
+        return Admin(
+            self.bootstrap,
+            client_id=self.client_id,
+            timeout_ms=timeout_ms or self.timeout_ms,
+            security=Security.from_properties(self.properties),
+        )
 
 
 def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOptions:

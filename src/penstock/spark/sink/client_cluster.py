@@ -1,6 +1,5 @@
 """What the sink asks of a cluster, answered by a real one, through the client."""
 
-import time
 from collections.abc import Sequence
 
 from penstock.client.admin import Admin
@@ -9,6 +8,7 @@ from penstock.client.coordinator_values import TransactionDescription, Transacti
 from penstock.client.routing import KeyType
 from penstock.client.transacting import abilities_of, end_transaction, init_producer_id
 from penstock.errors import KafkaError, NetworkException, UnsupportedVersion, from_code
+from penstock.spark.here import now_ms
 from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
 from penstock.spark.sink.decisions import Decision, Driver, Producer
 from penstock.spark.sink.identity import belongs_to, workers_pattern
@@ -45,8 +45,7 @@ class ClientCluster:
     def append_decision(
         self, transactional_id: str, driver: Driver, decision: Decision
     ) -> Gone | None:
-        now_ms = time.time_ns() // 1_000_000
-        return self.ledger.append(transactional_id, driver, decision, self.abilities, now_ms)
+        return self.ledger.append(transactional_id, driver, decision, self.abilities, now_ms())
 
     # ---- ends
 

@@ -6,11 +6,11 @@ processes: what planning learned comes back to commit in the tasks' reports.
 
 import functools
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.client.coordinator_values import TransactionFilter
+from penstock.spark.here import now_ms
 from penstock.spark.sink.checkpoint import can_read, offsets_of
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import drive
@@ -35,7 +35,7 @@ def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> Plan:
     with _cluster(options) as cluster:
         if not cluster.abilities.new_epoch_per_transaction:
             _warn_of_old_transactions(options.bootstrap)
-        planned_ms = _now_ms()
+        planned_ms = now_ms()
         settled = drive(Settling(sink_id, options.on_lost), cluster)
     _tell(sink_id, settled)
     return Plan(
@@ -56,7 +56,7 @@ def commit_batch(
     rules = CommitRules(sink_id, options.on_lost, options.new_checkpoint_allowed)
     content = _content(options, batch, reports)
     with _cluster(options) as cluster:
-        committed = drive(Committing(rules, batch, content, reports, _now_ms()), cluster)
+        committed = drive(Committing(rules, batch, content, reports, now_ms()), cluster)
     if options.tasks_max is not None and committed.transactions > options.tasks_max:
         _log.warning(
             "%s was written by %d tasks, sink.tasks is %d: each costs a marker per partition; "
@@ -119,7 +119,7 @@ def _tell(sink_id: str, settled: Settled) -> None:
     if settled.lost is not None:
         _log.warning("sink %s: %d rows were lost (on.lost)", sink_id, settled.lost.rows)
     if settled.aborted:
-        oldest_ms = max(0, _now_ms() - min(each.started_ms for each in settled.aborted))
+        oldest_ms = max(0, now_ms() - min(each.started_ms for each in settled.aborted))
         _log.info(
             "sink %s: aborted %d transactions that no batch was committed with, the oldest "
             "%.1f s old",
@@ -136,7 +136,3 @@ def _warn_of_old_transactions(bootstrap: str) -> None:
         "`kafka-features upgrade --feature transaction.version=2` ends that",
         bootstrap,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

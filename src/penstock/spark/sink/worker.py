@@ -33,6 +33,7 @@ from penstock.errors import (
     UnsupportedVersion,
 )
 from penstock.model import TopicPartition
+from penstock.spark.here import now_ms
 from penstock.spark.sink.decisions import BatchName, Producer
 from penstock.spark.sink.digest import digest_of
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, driver_id, worker_id
@@ -140,7 +141,7 @@ class RowsWriter:
             compression=options.compression,
             level=options.compression_level,
             batch_bytes_max=options.batch_bytes,
-            now_ms=_now_ms,
+            now_ms=now_ms,
             seed=secrets.randbelow(len(found.partitions)),
         )
         return encoder
@@ -186,7 +187,7 @@ def write_part(
                 if opened is None:
                     opened = _open(admin, options, plan)
                     part.opened(
-                        opened.transactional_id, opened.producer, _now_ms(), opened.timeout_ms
+                        opened.transactional_id, opened.producer, now_ms(), opened.timeout_ms
                     )
                 opened.writer.write(rows)
             if opened is not None:
@@ -299,7 +300,3 @@ def _abort(admin: Admin, opened: Opened) -> None:
         )
     except (KafkaError, CannotReach) as problem:
         _log.info("%s was not aborted by its task: %s", opened.transactional_id, problem)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,12 +7,12 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from penstock.client.course import OffsetRange
 from penstock.model import TopicPartition
+from penstock.spark.here import cores_here
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.filters import Narrowing
 from penstock.spark.source.lookup import NOT_FOUND, Lookup
 from penstock.spark.source.losses import Losses
 from penstock.spark.source.planning import deal
-from penstock.spark.source.stream import cores_here, open_lookup
 from penstock.spark.source.task import Share, read_share
 
 
@@ -24,7 +24,7 @@ class WholeReader(DataSourceReader):
         self._narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
-        lookup = open_lookup(self._options)
+        lookup = Lookup(self._options.connect(), self._options)
         try:
             return self._shares(lookup)
         finally:
@@ -55,8 +55,7 @@ class WholeReader(DataSourceReader):
         for each, offset in start.items():
             if offset < earliest[each]:
                 losses.report(
-                    f"{each.topic}-{each.partition} begins at {earliest[each]} by now; "
-                    f"reading was to begin at {offset}"
+                    f"{each} begins at {earliest[each]} by now; reading was to begin at {offset}"
                 )
                 start[each] = earliest[each]
 

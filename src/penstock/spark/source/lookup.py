@@ -93,7 +93,7 @@ class Lookup:
             case Topics(names):
                 missing = [name for name in names if name not in topics]
             case Assigned(wanted):
-                missing = [f"{topic}-{index}" for topic, index in set(wanted) - set(found)]
+                missing = [str(each) for each in set(wanted) - set(found)]
             case Pattern():
                 missing = []
         if missing:
@@ -139,7 +139,7 @@ class Lookup:
         found = self.first_at(times)
         late = [each for each, offset in found.items() if offset == NOT_FOUND]
         if late and starting and not self._options.late_start_is_latest:
-            names = ", ".join(f"{topic}-{index}" for topic, index in sorted(late))
+            names = ", ".join(map(str, sorted(late)))
             raise BadOption(
                 f"nothing in {names} is as new as the starting timestamp; "
                 "startingOffsetsByTimestampStrategy=latest begins at the end there"
@@ -182,7 +182,7 @@ def _has(offsets: Mapping[TopicPartition, int], topic: str) -> bool:
 
 def _offset_of(partition: TopicPartition, answer: FoundOffset | KafkaError) -> int:
     if isinstance(answer, KafkaError):
-        raise type(answer)(f"{partition.topic}-{partition.partition}: {answer.message}")
+        raise type(answer)(f"{partition}: {answer.message}")
     return answer.offset
 
 
@@ -194,5 +194,5 @@ def _require_same(
     unknown = sorted(set(given) - set(partitions))
     for wrong, sentence in ((missing, "does not name"), (unknown, "names what is not read:")):
         if wrong:
-            listed = ", ".join(f"{topic}-{index}" for topic, index in wrong)
+            listed = ", ".join(map(str, wrong))
             raise BadOption(f"starting{name} or ending{name} {sentence} {listed}")

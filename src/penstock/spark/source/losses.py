@@ -59,7 +59,7 @@ def base_of(
             continue
         if end < known:
             losses.report(
-                f"{each.topic}-{each.partition} ends at {end} and was read up to {known}: "
+                f"{each} ends at {end} and was read up to {known}: "
                 "records were lost, by an unclean leader election or with a disk"
             )
         base[each] = min(known, end)
@@ -76,6 +76,6 @@ def unknown_to(start: Position, now: Position) -> list[TopicPartition]:
 
 
 def _listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
-    names = [f"{topic}-{index}" for topic, index in partitions[:most]]
+    names = [str(each) for each in partitions[:most]]
     more = len(partitions) - most
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")

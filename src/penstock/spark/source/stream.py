@@ -4,7 +4,6 @@ Spark keeps one such object in a Python process of its own for as long as the qu
 sends copies of it to the tasks; those have no connection and no memory of earlier batches.
 """
 
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,10 +17,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.admin import Admin
 from penstock.client.course import OffsetRange
-from penstock.client.security import Security
 from penstock.model import TopicPartition
+from penstock.spark.here import cores_here
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.lookup import Lookup
 from penstock.spark.source.losses import Losses, base_of, unknown_to
@@ -32,26 +30,12 @@ from penstock.spark.source.task import Share, read_share
 Json = dict[str, dict[str, int | str]]
 
 
-def open_lookup(options: SourceOptions) -> Lookup:
-    admin = Admin(
-        options.bootstrap,
-        client_id=options.client_id,
-        timeout_ms=options.timeout_ms,
-        security=Security.from_properties(options.properties),
-    )
-    return Lookup(admin, options)
-
-
-def cores_here() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Planner:
     """Where the newest records are, what a batch takes of them, and who reads what."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._lookup = open_lookup(options)
+        self._lookup = Lookup(options.connect(), options)
         self._losses = Losses(options.fail_on_data_loss)
         self._goal: Position | None = None  # of a query that reads what is there now, and ends
         self._began_at = time.monotonic()
