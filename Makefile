@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run install spark demo test check bench bench-pipelines compat sim reference clean
+.PHONY: run install spark demo test check bench bench-pipelines chaos compat sim reference clean
 
 # -- what a node needs, and nothing more
 
@@ -56,7 +56,12 @@ check: $(VENV)/.dev
 
 sim: $(VENV)/.dev
 	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
+		tests/broker/test_cleaning_simulation.py \
 		-k "seed or crash or simulat or model"
+
+# Driver, workers and node of a pipeline on Spark are killed: KILLS= of them, SEED= the first seed
+chaos: $(VENV)/.dev
+	$(BIN)/python -m chaos $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 compat: $(VENV)/.dev
 	$(BIN)/python -m compat $(ONLY)
@@ -69,6 +74,7 @@ bench-pipelines: $(VENV)/.dev
 
 reference: $(VENV)/.dev
 	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
+	$(BIN)/python -m penstock.broker.metrics.reference > docs/reference/metrics.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,10 +13,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench import members, programs, topics, usage
+from bench import compaction, members, programs, topics, usage
 from bench.programs import Outcome, Run
 from bench.servers import Server
 from bench.stats import Bound, Target
+from penstock.wire.compression import LZ4, NAMES, NONE
 
 PARTITIONS = 10
 ROW_WARMUP_SECONDS = 2.0
@@ -35,6 +36,7 @@ class Suite(Enum):
     WARM = "warm"  # ten seconds of load first
     FRESH = "fresh"  # started a second time over its own directory, idle
     SESSIONS = "sessions"  # will hold 10,000 partitions
+    CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
     DURABILITY = "durability"  # Penstock against itself
 
 
@@ -358,6 +360,23 @@ def session(partitions: int) -> Callable[[Context], Sample]:
     return measure
 
 
+def compact(codec: int) -> Callable[[Context], Sample]:
+    """Megabytes of log that a cleaner cleans in a second of CPU."""
+
+    def measure(context: Context) -> Sample:
+        place = context.server.data.parent / "compaction"
+        got = compaction.measure(context.server.kind, place, context.quick, codec)
+        details = {
+            **got.details,
+            "mb_per_s": got.log_mb / got.seconds,
+            "records_per_cpu_s": got.records / got.cpu_seconds,
+        }
+        per_million = got.cpu_seconds / got.records * 1e6
+        return Sample(got.log_mb / got.cpu_seconds, per_million, details)
+
+    return measure
+
+
 def _at_least(ratio: float) -> Target:
     return Target(Bound.AT_LEAST, ratio)
 
@@ -476,6 +495,17 @@ _STATE_ROWS = (
         Suite.SESSIONS,
     ),
 )
+_CLEANING_ROWS = tuple(
+    Row(
+        f"compaction{suffix}",
+        f"Compact 1 GB of 1 M keys, 116 B, {NAMES[codec]}: log per CPU second",
+        "MB/s",
+        _at_least(ratio),
+        compact(codec),
+        Suite.CLEANING,
+    )
+    for suffix, codec, ratio in (("", NONE, 3.0), ("-lz4", LZ4, 1.5))
+)
 # With librdkafka's own queue of 100,000 messages and no bound on requests in flight, a thousand
 # partitions end in a standstill of one-message batches: the client's limit, not the disk's.
 _DEEP = {"queue": 1_000_000, "in_flight": 5}
@@ -495,5 +525,6 @@ ROWS: tuple[Row, ...] = (
     *_CLIENT_ROWS,
     *_DELIVERY_ROWS,
     *_STATE_ROWS,
+    *_CLEANING_ROWS,
     *_DURABILITY_ROWS,
 )

@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
+from compat.compaction import check_compaction
 from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
@@ -23,6 +24,7 @@ CHECKS = {
     "records": check_records,
     "dump": check_dump,
     "directories": check_directories,
+    "compaction": check_compaction,
     "tools": check_tools,
     "delivery": check_delivery,
     "history": check_history,

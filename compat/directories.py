@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.servers import Ports, Server, node_settings, properties, running, scratch, stand_in
+from compat.compacted import check_compacted
 from compat.data import Content, expect_content, fill
 from compat.promises import Promises, expect_promises, make_promises
 from compat.report import Report
@@ -71,3 +72,5 @@ def check_directories(report: Report) -> None:
             _kafka_first(report, place, clean=clean)
         for clean in (True, False):
             _ours_first(report, place, clean=clean)
+        for clean in (True, False):
+            check_compacted(report, place, clean=clean)

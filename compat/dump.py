@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.servers import Ports, java_class, scratch
+from compat.compacted import TOPIC as COMPACTED
+from compat.compacted import check_compacted
 from compat.data import Content, fill
 from compat.directories import node, ourselves
 from compat.promises import Promises, make_promises
@@ -93,9 +95,22 @@ def _check_kind(report: Report, data: Path, pattern: str, needed: str, *options:
     report.expect(needed in output, f"{pattern} show {needed!r}", output[-1000:])
 
 
+def _check_compacted(report: Report, place: Path) -> None:
+    """Offsets have gaps here; everything else is as it must be."""
+    partition = check_compacted(report, place, clean=True) / f"{COMPACTED}-0"
+    output = dump(sorted(partition.glob("*.log")), "--deep-iteration", "--print-data-log")
+    found = [line for line in complaints(output) if not GAP.match(line)]
+    report.expect(not found, "compacted segments", "\n".join(found[:20]))
+    for pattern in ("*.index", "*.timeindex", "*.snapshot"):
+        output = dump([each for each in sorted(partition.glob(pattern)) if each.stat().st_size])
+        found = complaints(output)
+        report.expect(not found, f"{pattern} of compacted segments", "\n".join(found[:20]))
+
+
 def check_dump(report: Report) -> None:
     content = Content()
     with scratch() as place:
+        _check_compacted(report, place)
         data = place / "data"
         with node(ourselves(), data, Ports.free(), changes=SNAPSHOT_OFTEN) as server:
             fill(server.bootstrap, content, "dump")

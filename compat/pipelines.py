@@ -6,10 +6,6 @@ transaction may stay open.
 
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -17,10 +13,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
-
-from bench.servers import ROOT, running, scratch, stand_in
+from bench.servers import running, scratch, stand_in
+from chaos.outcome import committed_records, left_open
+from chaos.spark_process import SparkProcess
 from compat.order_driver import COPY, copy_topic, place_of
 from compat.raw_client import TWO_PHASE
 from compat.report import Report
@@ -41,9 +36,7 @@ from examples.orders.shop import (
     to_json,
 )
 from penstock.client.admin import Admin
-from penstock.client.coordinator_values import TransactionFilter
-from penstock.client.values import At, FoundOffset, NewTopic
-from penstock.model import TopicPartition
+from penstock.client.values import NewTopic
 
 SEED = 5
 ORDERS = 8_000
@@ -52,7 +45,6 @@ ORDERS_AT_ONCE = 100
 KILLS = 4
 LIFE_SECONDS_MAX = 900
 LOOK_SECONDS = 0.02
-READ_SECONDS_MAX = 30.0
 
 Results = list[tuple[Cell, Total]]
 
@@ -88,7 +80,7 @@ class Shop:
             f"{how}: librdkafka reads each of {len(self.orders)} copied rows once",
             f"{rows.total()} rows, {len(rows)} different, {missing.total()} missing",
         )
-        left = _left_open(place)
+        left = left_open(place.bootstrap, [place.revenue, copy_topic(place)], PARTITIONS)
         report.expect(not left, f"{how}: nothing is open, nobody is held back", left)
 
 
@@ -96,124 +88,43 @@ def _results(found: list[list[list[Any]]]) -> Results:
     return [(Cell(*cell), Total(*total)) for cell, total in found]
 
 
-def _places(topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, each) for each in range(PARTITIONS)]
-
-
 def _committed_values(bootstrap: str, topic: str) -> list[bytes]:
-    """Up to the end, as a client that is not ours reads it."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "not-used",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    consumer.assign([Assigned(topic, each, 0) for each in range(PARTITIONS)])
-    values: list[bytes] = []
-    ended: set[int | None] = set()
-    until = time.monotonic() + READ_SECONDS_MAX
-    while len(ended) < PARTITIONS and time.monotonic() < until:
-        for message in consumer.consume(10_000, 1.0):
-            if message.error() is not None:
-                ended.add(message.partition())
-            else:
-                values.append(message.value() or b"")
-    consumer.close()
-    return values
-
-
-def _left_open(place: Place) -> str:
-    with Admin(place.bootstrap) as admin:
-        ongoing = admin.transactions.list_all(TransactionFilter(states=("Ongoing",)))
-        held = [
-            f"{each.topic}-{each.partition}"
-            for topic in (place.revenue, copy_topic(place))
-            for each in _places(topic)
-            if _end(admin, each, committed_only=True) != _end(admin, each, committed_only=False)
-        ]
-    return ", ".join([*(each.transactional_id for each in ongoing), *held])
-
-
-def _end(admin: Admin, place: TopicPartition, *, committed_only: bool) -> int:
-    found = admin.offsets({place: At.END}, committed_only=committed_only)[place]
-    assert isinstance(found, FoundOffset), found
-    return found.offset
+    return [each.value for each in committed_records(bootstrap, topic, PARTITIONS)]
 
 
 class Driver:
     """A life of the pipeline."""
 
     def __init__(self, place: Place, master: str | None = None) -> None:
-        self._log = place.folder / "driver.log"
         self._commits = Path(place.checkpoint(COPY)) / "commits"
-        command = [sys.executable, "-m", "compat.order_driver", place.bootstrap, str(place.folder)]
-        with self._log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [*command, *(["--master", master] if master else [])],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=ROOT,
-                start_new_session=True,
-            )
+        arguments = ["compat.order_driver", place.bootstrap, str(place.folder)]
+        arguments += ["--master", master] if master else []
+        self.process = SparkProcess(arguments, place.folder / "driver.out")
 
     def finish(self) -> dict[str, Any]:
-        try:
-            printed, _ = self.process.communicate(timeout=LIFE_SECONDS_MAX)
-            if self.process.returncode:
-                raise RuntimeError(f"the pipeline failed:\n{self._log_tail()}")
-            told: dict[str, Any] = json.loads(printed.splitlines()[-1])
-            return told
-        finally:
-            self._kill_group()
+        return self.process.finish(LIFE_SECONDS_MAX)
 
     def kill_after_a_batch(self, chance: Random) -> bool:
         """Whether it was still alive: at some moment after it has committed another batch."""
         before, until = self._batches(), time.monotonic() + LIFE_SECONDS_MAX
         try:
             while self._batches() == before:
-                if self.process.poll() is not None or time.monotonic() > until:
+                if self.process.ended is not None or time.monotonic() > until:
                     return False
                 time.sleep(LOOK_SECONDS)
             time.sleep(chance.random() * 1.5)
-            alive = self.process.poll() is None
+            alive = self.process.ended is None
             if chance.random() < 0.5:
-                self.process.kill()  # Python alone: Java finds out, and ends by itself
-                self._wait_for_group()
+                self.process.process.kill()  # Python alone: Java finds out, and ends by itself
+                self.process.wait_until_gone()
             return alive
         finally:
-            self._kill_group()
+            self.process.kill()
 
     def _batches(self) -> int:
         if not self._commits.exists():
             return 0
         return sum(each.name.isdecimal() for each in self._commits.iterdir())
-
-    def _wait_for_group(self) -> None:
-        self.process.wait()
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
-                return
-            time.sleep(LOOK_SECONDS)
-
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-
-    def _log_tail(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
 
 
 def _check_cluster(report: Report, folder: Path) -> None:

@@ -26,6 +26,7 @@ from penstock.wire.schema import EVERY_VERSION, Array, Field, Kind, Nested, Text
 MESSAGES_PER_VERSION = 25
 ARRAY_LENGTH_MAX = 3
 SEED = 4301
+SOURCE = Path(__file__).with_name("RecordOracle.java")
 # Messages of the client protocol share a package with some records.
 NOT_RECORDS = ("Request", "Response", "RequestHeaderData", "ResponseHeaderData")
 # Where the wire holds a number and Kafka's JSON the same number: by `struct` format.
@@ -74,8 +75,7 @@ def _converters(jar: Path) -> set[str]:
 class Oracle:
     """Kafka's classes behind a pipe."""
 
-    def __init__(self) -> None:
-        source = Path(__file__).with_name("RecordOracle.java")
+    def __init__(self, source: Path = SOURCE) -> None:
         self._process = subprocess.Popen(
             java_class(str(source)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -9,15 +9,21 @@ from pathlib import Path
 from statistics import median
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
 
 from bench import topics
 from bench.stats import Bound, Target
+from penstock.spark.foreach import write_batch
+from penstock.streams import Streams
 
 PARTITIONS = 4
 TASKS = 4
 STREAM_BATCH = 500_000
 SMALL_BATCH = 10
 SMALL_BATCHES = 110
+COUNTED_ROWS = 4_000_000
+GROUPS = 1_000
 QUERY_SECONDS_MAX = 600
 
 
@@ -196,6 +202,80 @@ def small_batches() -> tuple[Job, Job]:
     return ours, other
 
 
+# -- Streams
+
+
+def filled_topic(place: Place, rows: int) -> str:
+    """Rows of 100 bytes under GROUPS different keys."""
+    topic = place.new_topic()
+    frame = place.null(Size(rows, 100), "value,offset")
+    key = (sql.col("offset") % GROUPS).cast("string")
+    place.write(frame.select(key.alias("key"), "value"), topic)
+    return topic
+
+
+def rate_of(query: StreamingQuery) -> float:
+    """Of the batches that had rows, from their planning to their commit."""
+    told = [each for each in query.recentProgress if each.numInputRows]
+    rows = sum(each.numInputRows for each in told)
+    return rows / sum(float(each.durationMs["triggerExecution"]) for each in told) * 1000
+
+
+def streams_count() -> tuple[Job, Job]:
+    """The same topic, decoding, state store and exactly-once writes of the changes on both
+    sides; what differs is who has written the query down."""
+    filled: dict[str, str] = {}
+
+    def topic_of(place: Place) -> str:
+        if place.bootstrap not in filled:
+            filled[place.bootstrap] = filled_topic(place, place.rows(COUNTED_ROWS))
+        return filled[place.bootstrap]
+
+    def ours(place: Place) -> float:
+        topic, out = topic_of(place), place.new_topic()
+        state = tempfile.mkdtemp(dir=place.scratch)
+        app = Streams(out, place.bootstrap, state_dir=state, bad_records="skip")
+        app.stream(topic).group_by_key().count().to(out)
+        with app.start(once=True, spark=place.spark) as running:
+            if not running.wait(seconds=QUERY_SECONDS_MAX):
+                raise TimeoutError("the application does not end")
+            (query,) = running.queries.values()
+            rate = rate_of(query)
+        shutil.rmtree(state, ignore_errors=True)
+        topics.delete(place.bootstrap, out)
+        return rate
+
+    def other(place: Place) -> float:
+        topic, out = topic_of(place), place.new_topic()
+        checkpoint = tempfile.mkdtemp(dir=place.scratch)
+        client = {"kafka.bootstrap.servers": place.bootstrap}
+        reader = place.spark.readStream.format("penstock").options(**client)
+        reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+        reader = reader.option("isolation.level", "read_committed").option("group.id", out)
+        frame = reader.option("columns", "key,value,timestamp").load()
+        key = sql.make_valid_utf8(sql.col("key").cast("string"))
+        counted = frame.select(key.alias("key")).where("key IS NOT NULL").groupBy("key").count()
+        value = sql.col("count").cast("string").cast("binary")
+        rows = counted.select(sql.col("key").cast("binary"), value.alias("value"))
+
+        def write(batch: DataFrame, number: int) -> None:
+            write_batch(batch, number, sink_id=out, options={**client, "topic": out})
+
+        writer = rows.writeStream.outputMode("update").foreachBatch(write)
+        writer = writer.option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        try:
+            if not query.awaitTermination(QUERY_SECONDS_MAX):
+                raise TimeoutError("the query does not end")
+            return rate_of(query)
+        finally:
+            query.stop()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            topics.delete(place.bootstrap, out)
+
+    return ours, other
+
+
 def _at_least(ratio: float) -> Target:
     return Target(Bound.AT_LEAST, ratio)
 
@@ -233,6 +313,14 @@ def _rows() -> list[Row]:
             time_ms,
             Target(Bound.AT_MOST, 1.15),
             *small_batches(),
+        ),
+        Row(
+            "streams-count",
+            f"Streams count over {GROUPS:,} keys, against the same groupBy",
+            rate,
+            _at_least(0.9),
+            *streams_count(),
+            "DataFrame",
         ),
     ]
 

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 from penstock.broker.broker import Broker
 from penstock.broker.directory import Directory
 from penstock.broker.duties import Duties
-from penstock.broker.listener import Door, Listener
+from penstock.broker.listener import Door, Listener, tuning_of
 from penstock.broker.loading import load_partitions, read_clean_marker, write_clean_marker
-from penstock.config.broker import BrokerConfig
+from penstock.broker.metrics.port import MetricsPort
+from penstock.broker.progress import Progress
+from penstock.config.broker import BrokerConfig, Source
+from penstock.config.listeners import Address
 from penstock.config.listeners import Listener as ListenerConfig
 from penstock.controller.config_rules import TableRules
 from penstock.controller.controller import NewerMetadata
@@ -53,13 +56,26 @@ class StartRefused(Exception):
 class Node:
     """One node. All methods are called on its loop, `start` before the loop runs."""
 
-    def __init__(self, world: World, config: BrokerConfig, cluster_id: str | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: BrokerConfig,
+        cluster_id: str | None = None,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """`watch` hears how far the opening of the logs is."""
         self.world = world
+        self._watch = watch
         self.config = config
         self.broker: Broker | None = None
         self.metadata: MetadataQuorum | None = None
         self.cluster_id = cluster_id or ""  # of the data, once it is open
         self.failure: str | None = None
+        self.metrics_address: Address | None = (
+            None  # where the port for metrics listens, if it does
+        )
+        self._metrics_port: MetricsPort | None = None
+        self._without_metrics = ""  # why there are none
         self._disks: list[Disk] = []
         self._doors: list[Door] = []
         self._duties: Duties | None = None
@@ -94,6 +110,7 @@ class Node:
         config = self.config
         for wanted in config.listeners:
             self._doors.append(self._open_door(wanted))
+        self._open_metrics_port()
         data_disks: list[Disk] = []
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
             disk = self.world.disk(root)
@@ -121,6 +138,8 @@ class Node:
         metadata.start()
         broker = Broker(self.world, config, MetadataOf(metadata, self.cluster_id))
         self.metadata, self.broker = metadata, broker
+        if self._watch is not None:
+            broker.recovering.watch = self._watch
         metadata.on_image(broker.follow)
         waits = config.durability == "fsync"
         directories = [
@@ -191,13 +210,30 @@ class Node:
     def _open_door(self, wanted: ListenerConfig) -> Door:
         """Take an address, before anything is written."""
         try:
-            return Door(self.world.network, wanted.host, wanted.port)
+            return Door(self.world.network, wanted.host, wanted.port, tuning_of(self.config))
         except OSError as error:
             raise StartRefused(
                 f"Cannot listen on {wanted.host or '*'}:{wanted.port}: {error.strerror or error}."
                 " Stop what uses that address, if something does, or choose one of this machine:"
                 f" --set listeners={wanted.name}://127.0.0.1:PORT"
             ) from error
+
+    def _open_metrics_port(self) -> None:
+        wanted = self.config.metrics_listener
+        if wanted is None:
+            return
+        port = MetricsPort(self.world, lambda: self.broker)
+        try:
+            self.metrics_address = Address(*port.listen(wanted.host, wanted.port))
+            self._metrics_port = port
+        except OSError as error:
+            what = f"listen on {wanted} for metrics: {error.strerror or error}"
+            if self.config.source("metrics.listener") is not Source.DEFAULT:
+                raise StartRefused(
+                    f"Cannot {what}. Choose another address, --set metrics.listener=127.0.0.1:PORT,"
+                    " or none: --set metrics.listener="
+                ) from error
+            self._without_metrics = f"cannot {what}; this node serves none"
 
     def advertised(self, listener: Listener) -> tuple[str, int]:
         """Where clients of this listener are sent."""
@@ -300,6 +336,9 @@ class Node:
         assert self.broker is not None, "ready before opened"
         for listener in self.broker.listeners:
             listener.serve()
+        self.broker.ready = True
+        if self._without_metrics:
+            log.warning("%s (--set metrics.listener=127.0.0.1:PORT)", self._without_metrics)
         self._on_ready()
 
     # -- failing
@@ -310,8 +349,10 @@ class Node:
             " disk under it and start the node again."
         )
 
-    def _directory_failed(self, _directory: Directory) -> None:
+    def _directory_failed(self, directory: Directory) -> None:
         assert self.broker is not None, "a directory fails while the broker runs"
+        self.broker.cleaning.directory_failed(directory)
+        self.broker.moves.directory_failed(directory)
         self.broker.forget_memos()
         if all(each.failed for each in self.broker.hosting.directories):
             # Those who wait hear of it first; the turn must end for that.
@@ -344,6 +385,7 @@ class Node:
         broker.stopping = True
         if self._duties is not None:
             self._duties.stop()
+        broker.moves.stop()
         for listener in broker.listeners:
             listener.drain()
         broker.drain_coordinators()
@@ -373,6 +415,7 @@ class Node:
         busy = any(partition.log.busy for partition in broker.hosting.all()) or any(
             directory.storing for directory in broker.hosting.directories
         )
+        busy = busy or bool(broker.recompression.waiting) or broker.moves.busy
         if (unanswered or busy) and now < until:
             self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(broker, until))
             return
@@ -462,6 +505,8 @@ class Node:
     def _let_go(self) -> None:
         for door in self._doors:
             door.listening.close()
+        if self._metrics_port is not None:
+            self._metrics_port.close()
         for disk in self._disks:
             disk.unlock()
         self._disks.clear()
@@ -487,21 +532,26 @@ class Running(NamedTuple):
     config: BrokerConfig
     cluster_id: str
     listeners: tuple[ListenerConfig, ...]  # with the ports that are really listened on
+    metrics: Address | None
 
 
 def run_node(
-    config: BrokerConfig, announce: Callable[[Running], None], cluster_id: str | None = None
+    config: BrokerConfig,
+    announce: Callable[[Running], None],
+    cluster_id: str | None = None,
+    watch: Callable[[Progress], None] | None = None,
 ) -> int:
     """Run a node in this process until SIGTERM or SIGINT; the exit code.
 
-    StartRefused if it cannot start. `cluster_id` is the cluster that its data must belong to.
+    StartRefused if it cannot start. `cluster_id` is the cluster that its data must belong to,
+    `watch` hears how far the opening of its logs is.
     """
     from penstock.real.process import prepare, run_until_signal
     from penstock.real.world import RealWorld
 
     prepare()
     world = RealWorld()
-    node = Node(world, config, cluster_id)
+    node = Node(world, config, cluster_id, watch)
 
     def ready() -> None:
         assert node.broker is not None, "ready before opened"
@@ -513,6 +563,7 @@ def run_node(
                     wanted._replace(port=each.address[1])
                     for wanted, each in zip(config.listeners, node.broker.listeners, strict=True)
                 ),
+                node.metrics_address,
             )
         )
 

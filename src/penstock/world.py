@@ -6,7 +6,7 @@ loop and call back on it; calls that end in `_now` wait, and are for start and s
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 # None when the work succeeded; the disk's complaint otherwise.
@@ -98,11 +98,20 @@ class File(Protocol):
 
     def truncate_now(self, size: int) -> None: ...
 
+    def reserve(self, size: int, done: Done) -> None:
+        """Take the room that a file of this size needs, where the file system can do that. Nothing
+        of the file changes; what is not used is given back when it is next truncated."""
+        ...
+
     def sync(self, done: Done) -> None:
         """Make what was appended before this call durable, and the file's own name with it."""
         ...
 
     def sync_now(self) -> None: ...
+
+    def park(self) -> None:
+        """Nobody needs it soon: what the file holds of the system is given back until then."""
+        ...
 
     def close(self) -> None: ...
 
@@ -131,6 +140,10 @@ class Disk(Protocol):
         """Bytes of a file that need not be open; FileLost if it is not there."""
         ...
 
+    def modified_ms(self, path: str) -> int:
+        """When something was last written to a file, by the wall clock; FileLost as `size`."""
+        ...
+
     def free_bytes(self) -> int: ...
     def total_bytes(self) -> int: ...
 
@@ -148,8 +161,9 @@ class Disk(Protocol):
         """Cheap and immediate; its name becomes durable with the first sync of a file in it."""
         ...
 
-    def replace(self, path: str, data: bytes, done: Done) -> None:
-        """Write a small file atomically: aside, synced, renamed over, directory synced."""
+    def replace(self, path: str, data: bytes | Callable[[], bytes], done: Done) -> None:
+        """Write a small file atomically: aside, synced, renamed over, directory synced. What takes
+        a while to put together may be a function, which is called off the loop."""
         ...
 
     def replace_now(self, path: str, data: bytes) -> None: ...
@@ -247,9 +261,23 @@ class Peer(Protocol):
         ...
 
 
+class Tuning(NamedTuple):
+    """How sockets are set up; None is what the operating system thinks best."""
+
+    backlog: int | None = None  # connections that may wait to be accepted
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+
+
 class Listening(Protocol):
     @property
     def address(self) -> tuple[str, int]: ...
+
+    def pause(self) -> None:
+        """Accept nobody: who comes waits."""
+        ...
+
+    def resume(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -258,7 +286,13 @@ class Network(Protocol):
         """A name under which others may find this machine."""
         ...
 
-    def listen(self, host: str, port: int, accept: Callable[[Peer], Receiver]) -> Listening:
+    def listen(
+        self,
+        host: str,
+        port: int,
+        accept: Callable[[Peer], Receiver],
+        tuning: Tuning = ...,
+    ) -> Listening:
         """OSError if the address is taken. Port 0 picks a free one."""
         ...
 
@@ -277,6 +311,42 @@ class Workers(Protocol):
         """Long work without state of its own, off the loop; the result comes back on it."""
         ...
 
+    def use(self, threads: int | None) -> None:
+        """So many at a time from now on; None is what the world thinks best."""
+        ...
+
+
+class ProcessDied(Exception):
+    """The process that did some work apart ended before the work did. That need not be the work's
+    fault: it may be asked for again."""
+
+
+class Errand(Protocol):
+    """Work that is under way in another process."""
+
+    def stop(self) -> None:
+        """Let it end early: nothing more is heard of it, and `done` follows soon, with whatever
+        came of it, when nothing of it runs any more."""
+        ...
+
+
+class Apart(Protocol):
+    """Work that is too long for a thread: in another process, which shares only the disk."""
+
+    def run(
+        self,
+        function: str,
+        root: str,
+        arguments: tuple[Any, ...],
+        heard: Callable[[Any], None],
+        done: Callable[[Any, BaseException | None], None],
+    ) -> Errand:
+        """Call `module:name` there as function(disk, *arguments, say, stop, clock=, pause=): `disk`
+        is the tree at `root`, what it says is heard here in order, `stop()` tells it to give up,
+        `clock()` counts seconds and `pause` waits for some. Everything that travels is pickled.
+        ProcessDied if the process ended first."""
+        ...
+
 
 class Entropy(Protocol):
     def uuid(self) -> bytes:
@@ -284,6 +354,27 @@ class Entropy(Protocol):
         ...
 
     def random_ms(self, low: int, high: int) -> int: ...
+
+
+# How late a timer may run: the bounds between which `Vitals.late_counts` counts.
+LATE_BOUNDS_MS = (1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 1000.0)
+
+
+class Vitals(NamedTuple):
+    """How the process under a node is; None where a world has no such thing."""
+
+    started_ms: int  # wall clock
+    turns: int
+    cpu_seconds: float | None = None  # of all threads
+    loop_cpu_seconds: float | None = None
+    resident_bytes: int | None = None
+    virtual_bytes: int | None = None
+    open_files: int | None = None
+    files_max: int | None = None
+    late_counts: tuple[int, ...] = ()  # one more than there are bounds
+    late_ms_total: float = 0.0
+    worker_threads: int | None = None
+    worker_tasks: int | None = None  # that run, or wait for a thread
 
 
 class World(Protocol):
@@ -298,12 +389,14 @@ class World(Protocol):
     @property
     def workers(self) -> Workers: ...
     @property
+    def apart(self) -> Apart: ...
+    @property
     def entropy(self) -> Entropy: ...
 
     def disk(self, root: str) -> Disk:
         """The directory tree at `root`, made if it is missing."""
         ...
 
-    def files_left(self) -> int:
-        """How many more files this process may open, less a few that must stay free."""
+    def vitals(self) -> Vitals:
+        """To be asked on the loop."""
         ...

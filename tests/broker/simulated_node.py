@@ -81,9 +81,10 @@ class Bench:
         settings: Mapping[str, str] | None = None,
         *,
         disks: dict[str, WorldDisk] | None = None,
+        seed: int = 7,
     ) -> None:
         """`disks` are those of a node that has ended."""
-        self.simulation = Simulation(7)
+        self.simulation = Simulation(seed)
         self.world = SimWorld(self.simulation, disks=disks)
         self.stopped = False
         config = {"listeners": "PLAINTEXT://node:9092", "log.dirs": "data", **(settings or {})}

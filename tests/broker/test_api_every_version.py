@@ -34,6 +34,7 @@ from penstock.wire.messages import k22_init_producer_id as k22
 from penstock.wire.messages import k23_offset_for_leader_epoch as k23
 from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k33_alter_configs as k33
+from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 from penstock.wire.messages import k35_describe_log_dirs as k35
 from penstock.wire.messages import k37_create_partitions as k37
 from penstock.wire.messages import k44_incremental_alter_configs as k44
@@ -140,6 +141,14 @@ def _alter_configs(asker: Asker, topic: str, version: int) -> object:
     return one.error_code == 0 and one.resource_name == topic
 
 
+def _alter_replica_log_dirs(asker: Asker, topic: str, version: int) -> object:
+    [here] = asker.ask(k35.DescribeLogDirsRequest(topics=[]), 4).results
+    wanted = k34.AlterReplicaLogDirTopic(name=topic, partitions=[0])
+    move = k34.AlterReplicaLogDir(path=here.log_dir, topics=[wanted])
+    [one] = asker.ask(k34.AlterReplicaLogDirsRequest(dirs=[move]), version).results
+    return one.topic_name == topic and one.partitions[0].error_code == 0
+
+
 def _describe_log_dirs(asker: Asker, topic: str, version: int) -> object:
     wanted = k35.DescribableLogDirTopic(topic=topic, partitions=[0])
     [one] = asker.ask(k35.DescribeLogDirsRequest(topics=[wanted]), version).results
@@ -211,6 +220,7 @@ CASES: dict[int, Case] = {
     23: _offset_for_leader_epoch,
     32: _describe_configs,
     33: _alter_configs,
+    34: _alter_replica_log_dirs,
     35: _describe_log_dirs,
     37: _create_partitions,
     44: _incremental_alter_configs,

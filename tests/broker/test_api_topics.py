@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from api_asking import Asker, batch, new_topic, produce, topic_id, unused_name, versions
+from api_asking import Asker, asking, batch, new_topic, produce, topic_id, unused_name, versions
 
 from penstock import errors
 from penstock.testing.cluster import Cluster
@@ -437,6 +437,13 @@ def test_pages_go_through_all_partitions(asker: Asker, penstock_cluster: Cluster
         cursor = None if following is None else (following.topic_name, following.partition_index)
     assert cursor is None
     assert seen == [(name, index) for name in names for index in range(5)]
+
+
+def test_a_page_is_no_longer_than_the_node_allows() -> None:
+    with Cluster({"max.request.partition.size.limit": 3}) as cluster, asking(cluster) as asker:
+        page = _page(asker, new_topic(cluster, partitions=5))
+        assert [each.partition_index for each in page.topics[0].partitions] == [0, 1, 2]
+        assert page.next_cursor is not None and page.next_cursor.partition_index == 3
 
 
 def test_topics_come_in_order_of_their_names(asker: Asker, penstock_cluster: Cluster) -> None:

@@ -15,7 +15,6 @@ from simulated_node import (
 )
 
 from penstock.broker.connection import REPLIES_WAITING_MAX, UNSENT_BYTES_MAX
-from penstock.testing.sim.client import SimClient
 
 
 @pytest.fixture(scope="module")
@@ -150,46 +149,11 @@ def test_an_answer_is_something_that_happened_on_a_connection() -> None:
     assert not peer.closed
 
 
-def test_connections_beyond_the_limit_are_closed() -> None:
-    bench = Bench({"max.connections": "2"})
-    peers = [bench.connect()[1] for _ in range(3)]
-    assert [peer.closed for peer in peers] == [False, False, True]
-
-
 def test_connections_of_one_address_are_counted_apart_from_others() -> None:
     bench = Bench({"max.connections.per.ip": "1"})
     addresses = ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
     peers = [bench.connect(FakePeer((host, 1)))[1] for host in addresses]
     assert [peer.closed for peer in peers] == [False, True, False]
-
-
-def test_a_closed_connection_makes_room_for_another() -> None:
-    bench = Bench({"max.connections": "1"})
-    connection, _peer = bench.connect()
-    connection.closed()
-    assert not bench.connect()[1].closed
-
-
-class Caller(SimClient):
-    """Connects over the simulated network and notes whether it was let in."""
-
-    ended = False
-
-    def connected(self) -> None:
-        pass
-
-    def _lost(self) -> None:
-        self.ended = True
-
-
-def test_a_refused_connection_is_closed_for_its_peer_too() -> None:
-    bench = Bench({"max.connections": "1"})
-    callers = [Caller(bench.simulation, f"caller-{n}", ("node", 9092)) for n in range(2)]
-    for caller in callers:
-        caller.start()
-        bench.settle()
-    assert [caller.ended for caller in callers] == [False, True]
-    assert len(bench.listener.connections) == 1
 
 
 def test_a_frame_that_takes_long_to_come_is_no_idleness() -> None:

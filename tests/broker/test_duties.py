@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 from simulated_node import PRODUCE, Bench, produce, replies
 
-from penstock.broker.duties import PRODUCER_EXPIRY_MS
-
 HOUR_MS = 3_600_000
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -67,8 +65,22 @@ def test_nothing_is_written_down_before_its_time() -> None:
 
 
 def test_producers_that_were_not_heard_of_are_forgotten() -> None:
-    bench = with_a_record({"producer.id.expiration.ms": "60000"}, sequence=0)
+    settings = {
+        "producer.id.expiration.ms": "60000",
+        "producer.id.expiration.check.interval.ms": "90000",
+    }
+    bench = with_a_record(settings, sequence=0)
     producers = bench.broker.find("t", 0).log.producers
-    assert list(producers.states) == [7]
-    bench.settle(PRODUCER_EXPIRY_MS + 1_000)
+    bench.settle(80_000)
+    assert list(producers.states) == [7], "nobody has looked yet"
+    bench.settle(11_000)
     assert list(producers.states) == []
+
+
+def test_the_first_look_at_retention_does_not_wait_for_its_interval() -> None:
+    settings = {"log.retention.ms": "1000", "log.initial.task.delay.ms": "10000"}
+    bench = with_a_record(settings)
+    bench.settle(5_000)
+    assert bench.broker.find("t", 0).log.start_offset == 0
+    bench.settle(5_000)
+    assert bench.broker.find("t", 0).log.start_offset == 1

@@ -10,11 +10,18 @@ import pytest
 from bulk_records import using
 
 from penstock.bulk import compiling, implementation
-from penstock.bulk.implementation import VARIABLE, Implementation, chosen_implementation
+from penstock.bulk.implementation import (
+    VARIABLE,
+    Implementation,
+    WrongChoice,
+    chosen_implementation,
+)
 from penstock.bulk.warmup import warm_up
+from penstock.cli.main import main
 
 WARM_UP = """
 from penstock.bulk.warmup import warm_up
+from penstock.cli.main import main
 report = warm_up()
 print(report.implementation.value, report.cache, ",".join(report.compiled) or "nothing")
 """
@@ -45,7 +52,7 @@ def test_the_environment_chooses(name: str) -> None:
 
 
 def test_an_unknown_choice_is_refused() -> None:
-    with using("cython"), pytest.raises(ValueError, match=r"'cython'.*'plain' or 'numba'"):
+    with using("cython"), pytest.raises(WrongChoice, match=r"'cython'.*'plain' or 'numba'"):
         chosen_implementation()
 
 
@@ -63,6 +70,7 @@ def test_a_missing_numba_is_said_once(
         implementation.numba_works.cache_clear()
     assert [record.name for record in caplog.records] == ["penstock.bulk.implementation"]
     assert "numba cannot be used" in caplog.text
+    assert "numpy and pyarrow" in caplog.text
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
@@ -153,3 +161,18 @@ def test_compiled_work_imports_no_pandas() -> None:
         **{VARIABLE: "numba"},
     )
     assert said.strip() == "1 False False"
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        ("cython", 2, "PENSTOCK_BULK is 'cython'; it may be 'plain' or 'numba'"),
+        ("plain", 0, "read with numpy and pyarrow and written in plain Python"),
+    ],
+)
+def test_a_warm_up_tells_what_it_found(
+    asked: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with using(asked):
+        assert main(["spark", "warmup"]) == code
+    assert said in capsys.readouterr().err

@@ -89,8 +89,9 @@ class Talking(FakeNode):
         config: BrokerConfig,
         announce: Callable[[Running], None],
         cluster_id: str | None = None,
+        watch: object = None,
     ) -> int:
-        code = super().run_node(config, announce, cluster_id)
+        code = super().run_node(config, announce, cluster_id, watch)
         logging.getLogger("penstock.node").info("by the way")
         logging.getLogger("penstock.node").debug("in detail")
         return code

@@ -13,12 +13,14 @@ import pytest
 from cli_running import run
 
 from penstock.config import BrokerConfig, Listener
+from penstock.config.listeners import Address
 
 
 class Running(NamedTuple):
     config: BrokerConfig
     cluster_id: str
     listeners: tuple[Listener, ...]
+    metrics: Address | None
 
 
 class FakeNode(ModuleType):
@@ -37,12 +39,14 @@ class FakeNode(ModuleType):
         config: BrokerConfig,
         announce: Callable[[Running], None],
         cluster_id: str | None = None,
+        watch: object = None,
     ) -> int:
+        self.watch = watch
         self.cluster_id = cluster_id
         self.config = config
         if self.problem is not None:
             raise self.problem
-        announce(Running(config, "the-cluster", config.listeners))
+        announce(Running(config, "the-cluster", config.listeners, config.metrics_listener))
         return 0
 
 

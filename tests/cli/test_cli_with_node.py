@@ -155,8 +155,8 @@ def test_a_known_key_that_is_not_set_is_no_error(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("setting", "idle"),
     [
-        ("compression.type=zstd", "compression.type=zstd"),
-        ("cleanup.policy=compact,delete", "cleanup.policy=compact"),
+        ("local.retention.ms=5000", "local.retention.ms=5000"),
+        ("cleanup.policy=compact,delete", None),
         ("retention.ms=5000", None),
         ("cleanup.policy=delete", None),
     ],
@@ -292,6 +292,7 @@ def test_a_node_starts_serves_and_stops_at_a_signal(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "penstock.cli.main", "start", "--format", "json",
         "--data", str(tmp_path / "data"), "--set", "listeners=PLAINTEXT://127.0.0.1:0",
+        "--set", "metrics.listener=",
     ]  # fmt: skip
     node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -1,6 +1,7 @@
 """Batches written to brokers that misbehave: once, in order, within their time."""
 
 import random
+import threading
 import time
 from collections.abc import Iterator
 
@@ -110,9 +111,19 @@ def test_batches_that_wait_for_one_leader_share_a_request(
 ) -> None:
     writer = writer_of(nodes)
     producer = Sequenced(writer)
+    producer.send(P0)
+    producer.send(P2)
+    writer.flush()  # it knows the leaders now, and asks for nothing but Produce
+    all_sent = threading.Event()
+
+    def wait() -> None:
+        all_sent.wait(10)
+
+    cluster.faults.append(Fault(PRODUCE, meanwhile=wait))
     for _ in range(30):
         producer.send(P0)
         producer.send(P2)
+    all_sent.set()
     writer.flush()
     assert any(
         len(request.topic_data[0].partition_data) > 1 for request in cluster.requests(PRODUCE)

@@ -29,7 +29,9 @@ OWN_KEYS = {
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",
     "reserved.broker.max.id",
+    "log.disk.reserve.bytes",
     "log.durability",
+    "metrics.listener",
 }
 
 

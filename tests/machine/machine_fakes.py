@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.machine.protocols import LogFollower, LogUnreadable
+from penstock.wire.primitives import Unwritable
 
 
 class FakeTime:
@@ -103,6 +104,9 @@ class FakeLog:
         self.batches.append(batch)
         return batch
 
+    def begin(self) -> "FakeWriting":
+        return FakeWriting(self)
+
     def read(self) -> FakeReader:
         return FakeReader(self.batches, self.per_slice, self.unreadable)
 
@@ -120,3 +124,17 @@ class FakeLog:
         safe = [batch for batch in self.batches if batch.end_offset <= self.committed_offset]
         self.batches = self.batches[: len(safe) + keep]
         self.follower.lost()
+
+
+class FakeWriting:
+    def __init__(self, log: FakeLog) -> None:
+        self.log = log
+        self.pieces: list[Sequence[Any]] = []
+
+    def add(self, records: Sequence[Any]) -> None:
+        if any(record == "unwritable" for record in records):
+            raise Unwritable("it has no place")
+        self.pieces.append(records)
+
+    def finish(self) -> FakeBatch:
+        return self.log.append([record for piece in self.pieces for record in piece])

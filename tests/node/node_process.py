@@ -21,6 +21,7 @@ COMMAND = (sys.executable, "-m", "penstock.cli.main")
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "offsets.topic.replication.factor": "1",
+    "metrics.listener": "",
 }
 
 

@@ -12,6 +12,7 @@ from penstock.client.values import NewTopic
 
 DISK_BYTES = 24 * 1024 * 1024
 BALLAST_BYTES = 8 * 1024 * 1024
+NO_RESERVE = {"log.disk.reserve.bytes": "0"}
 
 
 def send_one(bootstrap: str, value: bytes) -> KafkaError | None:
@@ -41,7 +42,8 @@ def fill(node: NodeProcess) -> list[bytes]:
 def test_a_stop_on_a_full_disk_says_what_it_could_not_write(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    with NodeProcess(disk / "data", before=own_disk(disk, f"size={DISK_BYTES}")) as node:
+    before = own_disk(disk, f"size={DISK_BYTES}")
+    with NodeProcess(disk / "data", NO_RESERVE, before=before) as node:
         create_topic(node, "t")
         fill(node)
         code, seconds = node.terminate()
@@ -55,12 +57,32 @@ def test_a_stop_on_a_full_disk_says_what_it_could_not_write(tmp_path: Path) -> N
     assert "Traceback" not in said
 
 
+def test_records_stop_before_the_disk_is_full_and_go_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    before = own_disk(disk, f"size={DISK_BYTES}")
+    with NodeProcess(disk / "data", before=before) as node:
+        inside = Path(f"/proc/{node.process.pid}/root{disk}")
+        ballast = inside / "ballast"
+        ballast.write_bytes(bytes(BALLAST_BYTES))
+        create_topic(node, "t")
+        stored = fill(node)
+        assert shutil.disk_usage(inside).free > 0
+        create_topic(node, "another")
+        ballast.unlink()
+        assert produce_all(node.bootstrap, "t", [b"after"]) == [None]
+        assert read_all(node.bootstrap, "t") == [*stored, b"after"]
+        assert node.terminate()[0] == 0
+
+
 def test_a_topic_that_is_made_on_a_full_disk_can_be_used_when_there_is_room(
     tmp_path: Path,
 ) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    checkpoints = {"log.flush.offset.checkpoint.interval.ms": "100"}
+    checkpoints = NO_RESERVE | {"log.flush.offset.checkpoint.interval.ms": "100"}
     before = own_disk(disk, f"size={DISK_BYTES}")
     with NodeProcess(disk / "data", checkpoints, before=before) as node:
         inside = Path(f"/proc/{node.process.pid}/root{disk}")
@@ -84,7 +106,8 @@ def test_a_full_disk_refuses_writes_keeps_reads_and_recovers_when_there_is_room(
 ) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    with NodeProcess(disk / "data", before=own_disk(disk, f"size={DISK_BYTES}")) as node:
+    before = own_disk(disk, f"size={DISK_BYTES}")
+    with NodeProcess(disk / "data", NO_RESERVE, before=before) as node:
         inside = Path(f"/proc/{node.process.pid}/root{disk}")
         ballast = inside / "ballast"
         ballast.write_bytes(bytes(BALLAST_BYTES))

@@ -1,7 +1,8 @@
 """Real sockets: what is sent from a file, and who is let in."""
 
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from penstock.real.network import SocketPeer, TurnBuffer
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
-from penstock.world import FileRange
+from penstock.world import FileRange, Peer, Tuning
 
 SOCKET_SECONDS_MAX = 10.0
 TURNS_MAX = 100
@@ -96,3 +97,77 @@ def test_a_connection_that_would_take_a_descriptor_of_files_is_closed(
     ):
         assert client.recv(1) == b""
         assert not cluster.broker.listeners[0].connections
+
+
+def turn_until(world: RealWorld, condition: Callable[[], bool]) -> None:
+    world.loop.at(world.loop.mono_ms() + SOCKET_SECONDS_MAX * 1000, lambda: None)
+    for _ in range(TURNS_MAX):
+        if condition():
+            return
+        world.loop.turn()
+    raise AssertionError("it did not come about")
+
+
+def test_nobody_is_accepted_while_a_listener_is_paused(world: RealWorld) -> None:
+    came: list[Peer] = []
+
+    def accept(peer: Peer) -> Ended:
+        came.append(peer)
+        listening.pause()  # also in the middle of those who came together
+        return Ended()
+
+    listening = world.network.listen("127.0.0.1", 0, accept)
+    clients = [socket.create_connection(listening.address, SOCKET_SECONDS_MAX) for _ in range(3)]
+    for count in (1, 2, 3):
+        turn_until(world, lambda count=count: len(came) == count)  # type: ignore[misc]
+        world.loop.soon(lambda: None)
+        world.loop.turn()
+        assert len(came) == count
+        listening.resume()
+    for client in clients:
+        client.close()
+    listening.close()
+
+
+def test_sockets_get_the_buffers_that_were_asked_for(world: RealWorld) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def accept(peer: Peer) -> Ended:
+        assert isinstance(peer, SocketPeer)
+        sock = socket.socket(fileno=os.dup(peer.fileno()))
+        with sock:
+            sizes.append(
+                (
+                    sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF),
+                    sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
+                )
+            )
+        return Ended()
+
+    tuning = Tuning(send_buffer_bytes=30_000, receive_buffer_bytes=40_000)
+    listening = world.network.listen("127.0.0.1", 0, accept, tuning)
+    with socket.create_connection(listening.address, SOCKET_SECONDS_MAX):
+        turn_until(world, lambda: bool(sizes))
+    listening.close()
+    # Linux counts its own needs in, and doubles what it was told.
+    assert sizes[0] in [(30_000, 40_000), (60_000, 80_000)]
+
+
+def test_work_runs_on_as_many_threads_as_were_asked_for(world: RealWorld) -> None:
+    done: list[None] = []
+
+    def run(count: int) -> None:
+        done.clear()
+        for _ in range(count):
+            world.workers.run(lambda: None, (), lambda _result, _failure: done.append(None))
+        turn_until(world, lambda: len(done) == count)
+
+    world.workers.use(1)
+    run(10)
+    assert world.workers.threads == 1
+    world.workers.use(3)
+    run(10)
+    assert world.workers.threads == 3
+    world.workers.use(2)
+    run(10)
+    assert world.workers.threads == 2

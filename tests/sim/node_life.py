@@ -65,6 +65,11 @@ class NodeLife:
             "log.flush.offset.checkpoint.interval.ms": str(pick((100, 60_000))),
             "replica.high.watermark.checkpoint.interval.ms": str(pick((70, 5_000))),
             "log.segment.delete.delay.ms": str(pick((0, 200))),
+            "compression.type": pick(("producer", "producer", "lz4", "zstd", "uncompressed")),
+            "log.flush.interval.messages": str(pick((1, 7, 2**63 - 1))),
+            "log.flush.interval.ms": str(pick((50, 2**63 - 1))),
+            "log.preallocate": pick(("true", "false")),
+            "queued.max.requests": str(pick((1, 500))),
             "metadata.log.max.record.bytes.between.snapshots": str(pick((1_000, 20_000_000))),
             "offsets.topic.replication.factor": "1",
         }

@@ -1,12 +1,14 @@
 """An embedded node and a Spark session, each once for all tests of a process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from spark_pipeline import Pipeline
 
 from penstock.client.admin import Admin
 from penstock.client.values import NewTopic
@@ -16,7 +18,8 @@ from penstock.testing import Cluster
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+    # Records of these tests have times of their own: retention must not take them for old ones.
+    with Cluster({"log.retention.ms": "-1"}) as running:
         yield running
 
 
@@ -59,3 +62,10 @@ def produce(cluster: Cluster) -> Callable[..., None]:
         assert producer.flush(30) == 0
 
     return write
+
+
+@pytest.fixture
+def pipeline(
+    spark: SparkSession, cluster: Cluster, admin: Admin, topic: str, tmp_path: Path
+) -> Pipeline:
+    return Pipeline(spark, cluster, admin, topic, tmp_path)

@@ -1,5 +1,7 @@
 """Options of a write: those of Spark's Kafka sink, and what makes it exactly once."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.spark.options.reading import BadOption
@@ -65,7 +67,8 @@ def test_a_batch_of_a_foreach_batch_has_its_name() -> None:
         ({"kafka.compression.type": "gzip", "kafka.compression.gzip.level": "11"}, "1 to 9"),
         ({"kafka.transactional.id": "mine"}, "sink.id"),
         ({"kafka.batch.size": "big"}, "whole number"),
-        ({"topik": "x"}, "no option topik"),
+        ({"sink.ids": "x"}, "no option sink.ids; is sink.id meant"),
+        ({"delivery.garantee": "at-least-once"}, "is delivery.guarantee meant"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers"),
     ],
 )
@@ -77,3 +80,19 @@ def test_a_wrong_option_is_refused_by_name(given: dict[str, str], words: str) ->
 def test_fewer_acknowledgements_go_with_at_least_once() -> None:
     given = options(**{"delivery.guarantee": "at-least-once", "kafka.acks": "1"})
     assert given.acks == 1
+
+
+def test_a_checkpoint_is_the_same_place_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert options(checkpointLocation="out/").checkpoint_location == str(tmp_path / "out")
+
+
+@pytest.mark.parametrize("address", ["s3a://bucket/out", "file:/data/out", "hdfs://host/out"])
+def test_an_address_of_a_checkpoint_stays_as_it_is(address: str) -> None:
+    assert options(checkpointLocation=address).checkpoint_location == address
+
+
+def test_an_option_that_the_sink_does_not_know_is_passed_over() -> None:
+    assert options(topik="x").topic is None

@@ -7,108 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.errors.exceptions.base import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.functions import udf
-from pyspark.sql.streaming.query import StreamingQuery
+from spark_pipeline import SECONDS_MAX, Pipeline, texts
 
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import TransactionFilter
-from penstock.client.values import At, FoundOffset, NewTopic
-from penstock.model import TopicPartition
 from penstock.spark.foreach import write_batch
-from penstock.testing import Cluster
 
 pytest_plugins = ["spark_fixtures"]
 
 Produce = Callable[..., None]
-SECONDS_MAX = 120
-PARTITIONS = 2
-
-
-class Pipeline:
-    """From one topic to another, again and again from its checkpoint."""
-
-    def __init__(
-        self, spark: SparkSession, cluster: Cluster, admin: Admin, source: str, folder: Path
-    ) -> None:
-        self.spark = spark
-        self.cluster = cluster
-        self.admin = admin
-        self.source = source
-        self.target = f"{source}-out"
-        self.checkpoint = folder / "checkpoint"
-        admin.create_topics([NewTopic(self.target, PARTITIONS)])
-
-    @property
-    def options(self) -> dict[str, str]:
-        return {"kafka.bootstrap.servers": self.cluster.bootstrap, "topic": self.target}
-
-    def stream(self) -> DataFrame:
-        return (
-            self.spark.readStream.format("penstock")
-            .option("kafka.bootstrap.servers", self.cluster.bootstrap)
-            .option("subscribe", self.source)
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-
-    def start(self, **options: str) -> StreamingQuery:
-        return (
-            self.stream()
-            .select("key", "value")
-            .writeStream.format("penstock")
-            .option("checkpointLocation", str(self.checkpoint))
-            .options(**{**self.options, **options})
-            .trigger(availableNow=True)
-            .start()
-        )
-
-    def run(self, **options: str) -> None:
-        """To the end of what is there; raises what the query fails with."""
-        assert self.start(**options).awaitTermination(SECONDS_MAX)
-
-    def forget_last_commit(self) -> None:
-        """As if Spark had died between the sink's commit and its own."""
-        entries = self.checkpoint / "commits"
-        last = max(int(path.name) for path in entries.iterdir() if path.name.isdecimal())
-        (entries / str(last)).unlink()
-        (entries / f".{last}.crc").unlink(missing_ok=True)
-
-    def output(self) -> list[int]:
-        """What a reader of committed rows sees."""
-        self.check_rest()
-        rows = (
-            self.spark.read.format("penstock")
-            .option("kafka.bootstrap.servers", self.cluster.bootstrap)
-            .option("subscribe", self.target)
-            .option("isolation.level", "read_committed")
-            .load()
-        )
-        values = rows.selectExpr("CAST(CAST(value AS STRING) AS INT) AS value").collect()
-        return sorted(row.value for row in values)
-
-    def check_rest(self) -> None:
-        """Nothing is open, and nobody is held back."""
-        listed = self.admin.transactions.list_all(TransactionFilter(states=("Ongoing",)))
-        assert [each for each in listed if self.source in each.transactional_id] == []
-        for index in range(PARTITIONS):
-            place = TopicPartition(self.target, index)
-            stable, end = (
-                self.admin.offsets({place: At.END}, committed_only=only)[place]
-                for only in (True, False)
-            )
-            assert isinstance(stable, FoundOffset) and stable == end
-
-
-@pytest.fixture
-def pipeline(
-    spark: SparkSession, cluster: Cluster, admin: Admin, topic: str, tmp_path: Path
-) -> Pipeline:
-    return Pipeline(spark, cluster, admin, topic, tmp_path)
-
-
-def texts(*numbers: int) -> list[bytes]:
-    return [b"%d" % number for number in numbers]
 
 
 def test_every_row_arrives_once_over_several_lives(pipeline: Pipeline, produce: Produce) -> None:

@@ -1,8 +1,12 @@
 """Options of a read: those of Spark's Kafka source, refused where they are wrong."""
 
+import logging
+
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.model import TopicPartition
+from penstock.spark.datasource import PenstockSource
 from penstock.spark.options.places import (
     EARLIEST,
     LATEST,
@@ -86,6 +90,10 @@ def test_headers_are_a_column_on_request() -> None:
     assert stream(includeHeaders="true").columns == (*COLUMNS, "headers")
 
 
+def test_headers_come_with_chosen_columns_on_request() -> None:
+    assert stream(columns="value", includeHeaders="true").columns == ("value", "headers")
+
+
 def test_columns_says_what_is_decoded() -> None:
     assert stream(columns="value, timestamptype").columns == ("value", "timestampType")
 
@@ -118,14 +126,16 @@ WRONG = [
     ({"subscribePattern": "x"}, "one of"),
     ({"subscribe": " , "}, "subscribe"),
     ({"endingOffsets": "latest"}, "batch"),
-    ({"startingOffset": "earliest"}, "no option startingoffset"),
+    ({"isolation.levl": "read_committed"}, "no option isolation.levl; is isolation.level meant"),
+    ({"column": "value"}, "is columns meant"),
+    ({"kafka.isolation.levle": "x"}, "is kafka.isolation.level meant"),
+    ({"kafka.partitioner.ignore.keys": "true"}, "partition column"),
     ({"isolation.level": "serializable"}, "read_committed"),
     ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers"),
     ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
     ({"kafka.enable.auto.commit": "true"}, "group.id"),
     ({"kafka.key.deserializer": "x"}, "bytes"),
     ({"kafka.interceptor.classes": "x"}, "Java classes"),
-    ({"kafka.fetch.max.bites": "1"}, "kafka.fetch.max.bites"),
     ({"kafka.max.partition.fetch.bytes": "0"}, "max.partition.fetch.bytes"),
     ({"startingOffsetsByTimestampStrategy": "guess"}, "error, latest"),
 ]
@@ -143,10 +153,9 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, str], words: str) 
         ({"startingOffsets": "latest"}, "nothing would be read"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "nothing would be read"),
         ({"endingOffsets": "earliest"}, "nothing would be read"),
-        ({"maxOffsetsPerTrigger": "5"}, "streaming"),
     ],
 )
-def test_a_batch_read_refuses_what_only_a_stream_can_do(
+def test_a_batch_read_refuses_bounds_between_which_nothing_is(
     options: dict[str, str], words: str
 ) -> None:
     with pytest.raises(BadOption, match=words):
@@ -164,3 +173,52 @@ def test_a_wrong_assignment_is_refused(text: str) -> None:
 def test_a_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(BadOption, match="subscribePattern"):
         other(subscribePattern="(")
+
+
+@pytest.fixture
+def said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> pytest.LogCaptureFixture:
+    """What is said while options are read, by a process that has said nothing yet."""
+    monkeypatch.setattr("penstock.spark.options.reading._said", set())
+    caplog.set_level(logging.WARNING, logger="penstock.spark")
+    return caplog
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOffset": "earliest"}, "is startingOffsets meant"),
+        ({"spark.made.this.up": "1"}, "the source takes subscribe"),
+        ({"kafka.fetch.max.bites": "1"}, "is kafka.fetch.max.bytes meant"),
+        ({"kafka.some.plugin": "1"}, "kafka.some.plugin is not known here"),
+    ],
+)
+def test_what_nobody_reads_is_passed_over_with_one_warning(
+    options: dict[str, str], words: str, said: pytest.LogCaptureFixture
+) -> None:
+    assert stream(**options) is not None and stream(**options) is not None
+    assert [words in each for each in said.messages] == [True]
+
+
+@pytest.mark.parametrize(
+    "name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "lowLatency"]
+)
+def test_a_batch_read_passes_over_what_paces_a_stream(
+    name: str, said: pytest.LogCaptureFixture
+) -> None:
+    value = {"maxTriggerDelay": "5m", "lowLatency": "true"}.get(name, "5")
+    assert not batch(**{name: value}).low_latency
+    assert said.messages == [f"the option {name} has no effect in a batch read"]
+
+
+def test_what_spark_itself_hands_on_is_not_spoken_of(said: pytest.LogCaptureFixture) -> None:
+    assert stream(path="x") is not None
+    assert said.messages == []
+
+
+def test_a_schema_of_the_jobs_own_is_refused_where_a_read_is_planned() -> None:
+    source = PenstockSource(BASE)
+    with pytest.raises(BadOption, match=r"leave \.schema"):
+        source.reader(StructType([StructField("amount", LongType())]))
+    assert source.reader(source.schema()) is not None

@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 from penstock.client.course import OffsetRange
 from penstock.model import ZERO_ID, TopicPartition
 from penstock.spark.options.source import Limits
-from penstock.spark.source.losses import DataLoss, Losses, base_of, unknown_to
+from penstock.spark.source.losses import DataLoss, Losses, base_of, unknown_to, within_log
 from penstock.spark.source.planning import RECORDS_PER_TASK_MIN, deal, holds_back, limited
 from penstock.spark.source.positions import BadPosition, Position
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 OLD, NEW = b"o" * 16, b"n" * 16
 OFFSETS = st.integers(0, 10**7)
+
+
+def still_asked(_: TopicPartition) -> bool:
+    return True
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:
@@ -149,7 +153,7 @@ STRICT, LENIENT = Losses(fail=True), Losses(fail=False)
 def test_a_new_partition_is_read_from_its_beginning() -> None:
     start, now = Position({A: 5}), Position({A: 9, B: 4})
     assert unknown_to(start, now) == [B]
-    assert base_of(start, now, {B: 2}, STRICT) == {A: 5, B: 2}
+    assert base_of(start, now, {B: 2}, STRICT, still_asked) == {A: 5, B: 2}
 
 
 @pytest.mark.parametrize(
@@ -163,18 +167,42 @@ def test_a_new_partition_is_read_from_its_beginning() -> None:
 def test_a_loss_stops_the_query_with_its_reason(start: Position, now: Position, words: str) -> None:
     earliest = dict.fromkeys(unknown_to(start, now), 0)
     with pytest.raises(DataLoss, match=words):
-        base_of(start, now, earliest, STRICT)
+        base_of(start, now, earliest, STRICT, still_asked)
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning_if_losses_may_be() -> None:
     start, now = Position({A: 5}, {"t": OLD}), Position({A: 9}, {"t": NEW})
-    assert base_of(start, now, dict.fromkeys(unknown_to(start, now), 0), LENIENT) == {A: 0}
+    assert base_of(start, now, dict.fromkeys(unknown_to(start, now), 0), LENIENT, still_asked) == {
+        A: 0
+    }
 
 
 def test_a_log_that_has_shrunk_is_read_on_from_its_end_if_losses_may_be() -> None:
-    assert base_of(Position({A: 5}), Position({A: 3}), {}, LENIENT) == {A: 3}
+    assert base_of(Position({A: 5}), Position({A: 3}), {}, LENIENT, still_asked) == {A: 3}
 
 
 def test_not_knowing_a_topics_id_is_no_loss() -> None:
     start, now = Position({A: 5}, {"t": ZERO_ID}), Position({A: 9}, {"t": NEW})
-    assert base_of(start, now, {}, STRICT) == {A: 5}
+    assert base_of(start, now, {}, STRICT, still_asked) == {A: 5}
+
+
+def test_what_a_query_does_not_subscribe_to_any_more_was_not_deleted() -> None:
+    start, now = Position({A: 5, B: 5}), Position({A: 9})
+    with pytest.raises(DataLoss, match=r"t-1 .*does not subscribe to them any more.*failOnData"):
+        base_of(start, now, {}, STRICT, lambda each: each != B)
+
+
+def test_a_loss_that_is_met_again_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    losses = Losses(fail=False)
+    for _ in range(2):
+        base_of(Position({A: 5}), Position({A: 3}), {}, losses, still_asked)
+    assert len(caplog.messages) == 1
+
+
+def test_offsets_after_the_end_of_a_log_are_refused_by_the_option_that_says_them() -> None:
+    with pytest.raises(DataLoss, match=r"startingOffsets says 1000 for t-0, which ends at 3\. Say"):
+        within_log({A: 1000}, {A: 3}, "startingOffsets", STRICT)
+
+
+def test_offsets_after_the_end_of_a_log_are_its_end_if_losses_may_be() -> None:
+    assert within_log({A: 1000, B: 1}, {A: 3, B: 3}, "endingOffsets", LENIENT) == {A: 3, B: 1}

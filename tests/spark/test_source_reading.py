@@ -12,12 +12,12 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEq
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from penstock.client.admin import Admin
+from penstock.client.outcomes import PartitionMissing, TopicMissing
 from penstock.client.values import NewTopic
 from penstock.model import TopicPartition
 from penstock.spark.options.reading import BadOption
 from penstock.spark.options.source import SourceOptions, read_source_options
 from penstock.spark.source.batch import PenstockReader
-from penstock.spark.source.lookup import TopicMissing
 from penstock.spark.source.losses import DataLoss
 from penstock.spark.source.low_latency import PenstockSimpleReader
 from penstock.spark.source.stream import PenstockStreamReader
@@ -169,6 +169,38 @@ def test_a_topic_that_is_not_there_is_named(cluster: Cluster) -> None:
         Reading(cluster, subscribe="nowhere")
 
 
+def test_an_assigned_partition_that_is_not_there_is_named(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(PartitionMissing, match=f"{topic}-7.*has 2 partitions"):
+        Reading(cluster, assign=f'{{"{topic}": [0, 7]}}')
+
+
+def offsets(topic: str, first: int, second: int) -> str:
+    return f'{{"{topic}": {{"0": {first}, "1": {second}}}}}'
+
+
+def test_an_end_after_the_end_of_the_log_is_refused_when_it_is_planned(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2"])
+    with pytest.raises(DataLoss, match=f"endingOffsets says 9 for {topic}-0, which ends at 2"):
+        Reading(cluster, subscribe=topic, endingOffsets=offsets(topic, 9, -1))
+
+
+def test_an_end_after_the_end_of_the_log_reads_what_is_there_if_losses_may_be(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2"])
+    lenient = {"endingOffsets": offsets(topic, 9, -1), "failOnDataLoss": "false"}
+    assert Reading(cluster, subscribe=topic, **lenient).values() == [b"1", b"2"]
+
+
+def test_an_end_before_the_start_is_refused(cluster: Cluster, topic: str, produce: Produce) -> None:
+    produce(topic, [b"1", b"2"])
+    bounds = {"startingOffsets": offsets(topic, 2, -2), "endingOffsets": offsets(topic, 1, -1)}
+    with pytest.raises(BadOption, match=f"{topic}-0 is to be read from 2 to 1"):
+        Reading(cluster, subscribe=topic, **bounds)
+
+
 def test_a_pattern_reads_all_topics_that_fit(
     cluster: Cluster, admin: Admin, topic: str, produce: Produce
 ) -> None:
@@ -215,6 +247,29 @@ def test_filters_spare_what_they_would_throw_away(
     produce(topic, [b"x"] * 4, partition=1, timestamp=1_000_000)
     planned = Reading(cluster, *filters, subscribe=topic).planned()
     assert planned == {(topic, *each) for each in expected}
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"startingOffsets": '{"%s": {"0": 3, "1": -2}}'},
+        {"endingOffsets": '{"%s": {"0": 3, "1": 2}}'},
+        {"startingOffsetsByTimestamp": '{"%s": {"0": 1003000, "1": 1000000}}'},
+    ],
+)
+@pytest.mark.parametrize(
+    "only", [EqualTo(("partition",), 0), EqualTo(("partition",), 1), EqualTo(("topic",), "another")]
+)
+def test_a_filter_narrows_a_read_whose_bounds_name_every_partition(
+    cluster: Cluster, topic: str, produce: Produce, bound: dict[str, str], only: EqualTo
+) -> None:
+    for number in range(5):
+        produce(topic, [b"%d" % number], timestamp=(1_000 + number) * 1_000)
+    produce(topic, [b"x"] * 4, partition=1, timestamp=1_000_000)
+    given = {name: text % topic for name, text in bound.items()}
+    whole = Reading(cluster, subscribe=topic, **given).planned()
+    kept = {each for each in whole if only.value in (each[0], each[1])}
+    assert Reading(cluster, only, subscribe=topic, **given).planned() == kept
 
 
 # -- transactions
@@ -312,6 +367,63 @@ def test_a_batch_that_is_too_small_waits(cluster: Cluster, topic: str, produce: 
     assert (first, following.next()) == ([], [b"1", b"2", b"3"])
 
 
+def test_a_query_that_ends_does_not_wait_for_a_batch_to_be_worth_it(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1"])
+    least = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h"}
+    following = Following(cluster, subscribe=topic, **least).begin()
+    following.reader.prepareForTriggerAvailableNow()
+    assert following.next() == [b"1"]
+
+
+class Clock:
+    """Stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_each_batch_may_wait_for_the_whole_delay_anew(
+    cluster: Cluster, topic: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("penstock.spark.source.stream.time", clock)
+    least = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "10s"}
+    following = Following(cluster, subscribe=topic, **least).begin()
+    produce(topic, [b"1"])
+    assert following.next() == []
+    clock.now += 10
+    assert following.next() == [b"1"]
+    produce(topic, [b"2"])
+    clock.now += 9
+    assert following.next() == []
+    clock.now += 1
+    assert following.next() == [b"2"]
+
+
+def test_a_new_stream_that_is_to_begin_after_the_end_is_refused_when_it_is_planned(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1"])
+    following = Following(cluster, subscribe=topic, startingOffsets=offsets(topic, 1000, -1))
+    with pytest.raises(DataLoss, match=f"startingOffsets says 1000 for {topic}-0, which ends at 1"):
+        following.begin()
+
+
+def test_a_new_stream_that_is_to_begin_after_the_end_begins_there_if_losses_may_be(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1"])
+    lenient = {"startingOffsets": offsets(topic, 1000, -1), "failOnDataLoss": "false"}
+    following = Following(cluster, subscribe=topic, **lenient).begin()
+    produce(topic, [b"2"])
+    assert following.next() == [b"2"]
+
+
 @pytest.mark.parametrize(
     ("given", "limit"),
     [
@@ -375,6 +487,17 @@ def test_few_records_are_read_on_the_driver_for_low_latency(
     rows, end = reader.read(start)
     assert values_of(rows) == [b"1", b"2"]
     assert values_of(reader.readBetweenOffsets(start, end)) == [b"1", b"2"]
+
+
+def test_a_batch_on_the_driver_has_a_limit_of_its_own(
+    cluster: Cluster, topic: str, produce: Produce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.spark.source.low_latency.RECORDS_MAX", 3)
+    produce(topic, [b"%d" % number for number in range(5)])
+    given = {"startingOffsets": "earliest", "lowLatency": "true"}
+    reader = PenstockSimpleReader(options_of(cluster, streaming=True, subscribe=topic, **given))
+    rows, _ = reader.read(reader.initialOffset())
+    assert values_of(rows) == [b"0", b"1", b"2"]
 
 
 # -- what is gone
@@ -453,3 +576,15 @@ def test_a_deleted_topic_stops_the_stream(
     admin.delete_topics([topic])
     with pytest.raises(DataLoss, match="deleted"):
         following.next()
+
+
+def test_a_topic_that_is_left_out_of_a_subscription_was_not_deleted(
+    cluster: Cluster, admin: Admin, topic: str
+) -> None:
+    admin.create_topics([NewTopic(f"{topic}-more", 1)])
+    both = Following(cluster, subscribe=f"{topic},{topic}-more", startingOffsets="earliest").begin()
+    both.next()
+    one = Following(cluster, subscribe=topic)
+    one.position = both.position
+    with pytest.raises(DataLoss, match=f"{topic}-more-0 .*does not subscribe to them any more"):
+        one.next()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.streams import TopologyError, TracingError, event_time, f, lit, when
-from penstock.streams.expressions import trace
+from penstock.streams import Streams, TopologyError, TracingError, event_time, f, lit, when
+from penstock.streams.expressions import input_of, trace, trace_condition
 
 FIELDS = ("amount", "name", "address")
 
@@ -85,6 +85,21 @@ def test_python_s_own_conditions_name_what_to_write_instead(function: Any) -> No
         (lambda o: float(o.amount), "cast"),
         (lambda o: int(o.amount), "cast"),
         (lambda o: o.amount.otherwise(1), "when"),
+        (lambda o: str(o.name), r"f\.concat.*cast"),
+        (lambda o: f"{o.name} & co", r"f\.concat.*cast"),
+        (lambda o: f"{o.amount:.2f}", r"f\.concat.*cast"),
+        (lambda o: "%s!" % o.name, r"f\.concat.*cast"),  # noqa: UP031
+        (lambda o: "%d" % o.amount, "cast"),  # noqa: UP031
+        (lambda o: "{}!".format(o.name), r"f\.concat.*cast"),  # noqa: UP032
+        (lambda o: o.name + "!", r"f\.concat"),
+        (lambda o: "Mr " + o.name, r"f\.concat"),
+        (lambda o: o.name.upper(), r"no method upper\(\): write f\.upper\(column\)"),
+        (lambda o: o.name.strip(), r"write f\.trim\(column\)"),
+        (lambda o: o.name.casefold(), r"no method casefold\(\).*map\(\)"),
+        (lambda o: (o.amount + 1)(), "cannot be called"),
+        (lambda o: o.amount // 2, r"f\.floor"),
+        (lambda o: 2 // o.amount, r"f\.floor"),
+        (lambda _: {1, 2}, "set is no value"),
     ],
 )
 def test_what_cannot_be_recorded_says_what_can(function: Any, hint: str) -> None:
@@ -110,3 +125,41 @@ def test_a_lambda_of_three_is_refused() -> None:
 def test_an_expression_can_be_pickled() -> None:
     expression = trace(lambda o: when(o.amount > 0, o.name), None, FIELDS)
     assert repr(pickle.loads(pickle.dumps(expression))) == repr(expression)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda o: abs(o.amount), "abs(amount)"),
+        (lambda o: round(o.amount, 2), "bround(amount, 2)"),
+        (lambda o: round(o.amount), "bround(amount, 0).cast('bigint')"),
+        (lambda o: o.amount**2, "pow(amount, 2)"),
+        (lambda o: 2**o.amount, "pow(2, amount)"),
+        (lambda o: 7 % o.amount, "7 % amount"),
+        (lambda o: {"k": [o.amount, 1]}, "{k: array(amount, 1)}"),
+    ],
+)
+def test_python_s_own_words_for_numbers_and_lists_are_recorded(function: Any, text: str) -> None:
+    assert traced(function) == text
+
+
+def test_a_stand_in_can_be_looked_at_while_debugging() -> None:
+    assert f"{input_of('value', FIELDS)['amount']!r}" == "amount"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda _: 5, lambda o: {"a": o.amount}, lambda o: o.amount * 2, lambda o: -o.amount],
+)
+def test_what_cannot_be_true_is_no_condition(function: Any) -> None:
+    with pytest.raises(TracingError, match="neither true nor false: compare it"):
+        trace_condition(function, None, FIELDS)
+
+
+def test_a_condition_may_be_a_constant() -> None:
+    assert repr(trace_condition(lambda _: True, None, FIELDS)) == "True"
+
+
+def test_text_in_place_of_a_lambda_says_where_sql_goes() -> None:
+    with pytest.raises(TracingError, match=r"takes a lambda.*'amount > 1'.*transform"):
+        Streams("shop").stream("orders").filter("amount > 1")  # type: ignore[arg-type]

@@ -100,7 +100,9 @@ def test_a_join_of_tables_is_the_join_of_their_last_values(batches: Any, kind: s
 
 
 def test_reduce_folds_in_the_order_of_times() -> None:
-    tester = TwsTester(Reduce(LONG, lambda one, two: one * 10 + two, final=False, windowed=False))
+    tester = TwsTester(
+        Reduce(LONG, lambda one, two: one * 10 + two, make=None, final=False, windowed=False)
+    )
     rows = [row(LEFT_SIDE, 3, 3), row(LEFT_SIDE, 1, 1), row(LEFT_SIDE, 2, 2)]
     assert [each["value"] for each in tester.test("k", rows)] == [123]
     assert [each["value"] for each in tester.test("k", [row(LEFT_SIDE, 4, 4)])] == [1234]
@@ -108,7 +110,9 @@ def test_reduce_folds_in_the_order_of_times() -> None:
 
 @given(st.lists(st.lists(st.integers(-5, 5)), max_size=6))
 def test_reduce_is_the_sum_over_all_batches(batches: list[list[int]]) -> None:
-    tester = TwsTester(Reduce(LONG, lambda one, two: one + two, final=False, windowed=False))
+    tester = TwsTester(
+        Reduce(LONG, lambda one, two: one + two, make=None, final=False, windowed=False)
+    )
     newest: int | None = None
     order = 0
     for batch in batches:
@@ -120,7 +124,7 @@ def test_reduce_is_the_sum_over_all_batches(batches: list[list[int]]) -> None:
 
 
 def test_reduce_skips_records_without_a_value() -> None:
-    tester = TwsTester(Reduce(LONG, max, final=False, windowed=False))
+    tester = TwsTester(Reduce(LONG, max, make=None, final=False, windowed=False))
     assert [each["value"] for each in tester.test("k", [row(LEFT_SIDE, None, 1)])] == []
 
 

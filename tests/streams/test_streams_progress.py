@@ -54,6 +54,12 @@ def test_the_innermost_error_is_the_reason() -> None:
     assert reason_of(RuntimeError(text)) == "ValueError: no such thing"
 
 
+def test_an_error_of_any_name_is_the_reason() -> None:
+    text = "Traceback\n  raise x\npenstock.spark.sink.refusals.NewCheckpoint: sink 'a' ...\n"
+    reason = "penstock.spark.sink.refusals.NewCheckpoint: sink 'a' ..."
+    assert reason_of(RuntimeError(f"{text}\n SQLSTATE: 38000")) == reason
+
+
 def test_an_error_without_a_name_is_told_by_its_first_line() -> None:
     assert reason_of(RuntimeError("\nthe disk is full\nmore")) == "the disk is full"
 
@@ -82,12 +88,4 @@ def test_queries_that_read_the_same_topic_have_different_groups(tmp_path: Path) 
     stream.to("copy")
     stream.group_by_key().count().to("counts")
     groups = registry.groups_of(app.settings, app.plan())
-    assert groups == {"copy": {"orders": "shop"}, "counts": {"orders": "shop.counts"}}
-
-
-def test_after_a_reset_a_new_checkpoint_is_allowed_until_it_has_begun(tmp_path: Path) -> None:
-    registry.allow(tmp_path, ["a", "b"])
-    commits = tmp_path / registry.QUERIES / "a" / "commits"
-    commits.mkdir(parents=True)
-    (commits / "0").touch()
-    assert registry.allowed(tmp_path) == ["b"]
+    assert groups == {"copy": {"orders": "shop"}, "counts": {"orders": "shop:counts"}}

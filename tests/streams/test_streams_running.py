@@ -1,6 +1,7 @@
 """Applications against a node: exactly once, restarts, groups, dead letters, stores, commands."""
 
 import json
+import shutil
 import textwrap
 import urllib.request
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ READ_SECONDS_MAX = 60.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+    # Records of these tests have times of their own: retention must not take them for old ones.
+    with Cluster({"log.retention.ms": "-1"}) as running:
         yield running
 
 
@@ -119,6 +121,43 @@ def test_totals_go_on_after_a_restart_and_a_reset_begins_anew(
     counting(cluster, tmp_path, "shop").run(once=True)
     again = [(key, value) for key, value, _ in read(cluster, "shop-counts", 5)]
     assert sorted(again[3:]) == [(b"a", b"2"), (b"b", b"1")]
+
+
+def copying(cluster: Cluster, state_dir: Path, name: str) -> Streams:
+    app = Streams(name, cluster.bootstrap, state_dir=state_dir, bad_records="skip")
+    app.stream(f"{name}-orders").to(f"{name}-copies")
+    return app
+
+
+def test_a_lost_state_directory_stops_the_application_until_it_is_reset(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("lost-orders")
+    produce(cluster, "lost-orders", [(order("a", 1.0), 0)])
+    copying(cluster, tmp_path, "lost").run(once=True)
+    shutil.rmtree(tmp_path / "lost")
+    way_out = rf"penstock streams reset lost --state-dir {tmp_path} --execute"
+    with pytest.raises(StreamsError, match=way_out):
+        copying(cluster, tmp_path, "lost").run(once=True)
+
+    shutil.rmtree(tmp_path / "lost")  # what the failed start has left is gone, too
+    where = ["--state-dir", str(tmp_path), "--bootstrap", cluster.bootstrap]
+    assert main(["streams", "reset", "lost", *where, "--execute"]) == 0
+    copying(cluster, tmp_path, "lost").run(once=True)
+    assert len(read(cluster, "lost-copies", 2)) == 2
+
+    shutil.rmtree(tmp_path / "lost" / "queries")  # one reset is good for one new beginning
+    with pytest.raises(StreamsError, match=way_out):
+        copying(cluster, tmp_path, "lost").run(once=True)
+
+
+def test_a_name_that_nobody_knows_is_not_reset(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--state-dir", str(tmp_path), "--bootstrap", cluster.bootstrap]
+    assert main(["streams", "reset", "unheard-of", *where, "--execute"]) == 2
+    assert "no application unheard-of" in capsys.readouterr().err
+    assert not (tmp_path / "unheard-of").exists()
 
 
 def test_progress_is_shown_and_served_while_it_runs(cluster: Cluster, tmp_path: Path) -> None:

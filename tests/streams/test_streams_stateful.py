@@ -255,13 +255,15 @@ def test_duplicates_are_dropped_by_key_and_window() -> None:
         assert [each["amount"] for each in test.values("out")] == [1.0, 2.0]
 
 
+def _sum(one: Order, two: Order) -> Order:
+    assert isinstance(one, Order) and isinstance(two, Order)
+    return Order(one.customer_id, one.amount + two.amount)
+
+
 def test_reduce_folds_the_values_of_a_key_and_of_a_window() -> None:
     app = Streams("shop")
     by_customer = orders(app).select_key("customer_id").group_by_key()
-    by_customer.reduce(
-        lambda one, two: {"customer_id": one.customer_id, "amount": one.amount + two.amount},
-        store="sums",
-    )
+    by_customer.reduce(_sum, store="sums")
     largest = by_customer.windowed(tumbling("1 minute"))
     largest.reduce(lambda one, two: one if one.amount > two.amount else two).to("largest")
     with app.test() as test:
@@ -288,6 +290,7 @@ class Watch(Processor[str, Order, Alarm]):
     by_amount = map_state(float, int)
 
     def process(self, key: str, value: Order, context: Context) -> Iterator[Alarm]:
+        assert isinstance(value, Order)
         times = (self.times.get() or 0) + 1
         self.times.set(times)
         self.seen.append(value)

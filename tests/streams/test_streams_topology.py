@@ -360,3 +360,18 @@ def test_the_fields_of_a_join_are_those_of_both_sides() -> None:
     views = app.stream("views", value=json_schema(View))
     joined = app.stream("clicks", value=json_schema(Click)).join(views, on="user", within=1000)
     assert joined.node.shape.value == ("user", "page", "ad")
+
+
+def test_what_belongs_to_another_application_is_refused_when_it_is_joined() -> None:
+    app, other = make(), Streams("other")
+    theirs = other.stream("orders", value=json_schema(Order))
+    builds: list[Callable[[], object]] = [
+        lambda: orders(app).join(other.table("customers"), joiner=lambda a, b: {"a": a, "b": b}),
+        lambda: orders(app).join(other.global_table("customers"), joiner=lambda a, _: a),
+        lambda: orders(app).join(theirs, within=1000, joiner=lambda a, _: a),
+        lambda: orders(app).merge(theirs),
+        lambda: on_table(app).join(other.table("customers"), joiner=lambda a, _: a),
+    ]
+    for build in builds:
+        with pytest.raises(TopologyError, match="shop and other are two applications"):
+            build()

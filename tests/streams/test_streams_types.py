@@ -2,11 +2,16 @@
 
 import datetime
 import decimal
-from dataclasses import dataclass
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
+from pyspark import cloudpickle
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -22,7 +27,7 @@ from pyspark.sql.types import (
 from penstock.streams import TopologyError
 from penstock.streams.ddl import WORDS, parse_type
 from penstock.streams.durations import duration_ms, duration_text
-from penstock.streams.rows import instance_maker, row_maker, row_reader
+from penstock.streams.rows import instance_maker, maker_of, row_maker, row_reader
 from penstock.streams.schemas import plain, spark_type
 
 
@@ -107,6 +112,55 @@ def test_a_row_goes_to_spark_and_comes_back_as_its_dataclass() -> None:
     person = Person("a", 1, [Place("x", None)], {"s": 0.5}, None)
     row = row_maker(spark_type(Person))(person)
     assert instance_maker(Person)(row) == person
+
+
+class Model(BaseModel):
+    city: str
+    places: list[Place] = []
+
+
+@dataclass(kw_only=True)
+class Pair:
+    both: tuple[Place, ...]
+    summed: int = field(default=7, init=False)
+
+
+@pytest.mark.parametrize(
+    ("of", "made"),
+    [
+        (Model, Model(city="x", places=[Place("y", None)])),
+        (Pair, Pair(both=(Place("x", "1"), Place("y", "2")))),
+        (list[Place], [Place("x", None)]),
+        (Place | None, Place("x", None)),
+        (int, 5),
+    ],
+)
+def test_what_was_declared_is_made_of_arrows_values(of: Any, made: object) -> None:
+    make = maker_of(of)
+    assert make is not None
+    assert make(plain(made)) == made and make(made) == made and make(None) is None
+
+
+def test_a_map_of_arrow_is_made_a_dict() -> None:
+    row = plain(Person("a", 1, [], {"s": 0.5}, Place("x", None))) | {"scores": [("s", 0.5)]}
+    assert instance_maker(Person)(row) == Person("a", 1, [], {"s": 0.5}, Place("x", None))
+
+
+@pytest.mark.parametrize("of", ["name string", LongType()])
+def test_sparks_own_types_have_no_objects(of: object) -> None:
+    assert maker_of(of) is None
+
+
+def test_a_maker_goes_to_other_processes() -> None:
+    dumps: Callable[[Any], bytes] = cloudpickle.dumps
+    make = pickle.loads(dumps(maker_of(Person)))
+    person = Person("a", 1, [Place("x", None)], {"s": 0.5}, None)
+    assert make(plain(person)) == person
+
+
+def test_a_class_of_pydantic_is_a_structure() -> None:
+    text = "struct<city:string,places:array<struct<city:string,zip:string>>>"
+    assert spark_type(Model).simpleString() == text
 
 
 def test_a_row_without_a_field_is_refused_by_its_name() -> None:

@@ -25,7 +25,8 @@ def sources(*roots: Path) -> list[Path]:
     return sorted(path for root in roots for path in root.rglob("*.py"))
 
 
-ALL = sources(SOURCE, ROOT / "tests", ROOT / "bench", ROOT / "compat", ROOT / "examples")
+BESIDE = ("tests", "bench", "chaos", "compat", "examples")
+ALL = sources(SOURCE, *(ROOT / each for each in BESIDE))
 
 
 def name_of(path: Path) -> str:

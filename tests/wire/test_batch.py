@@ -19,8 +19,12 @@ from penstock.errors import (
 )
 from penstock.wire.batch import (
     ABORT_MARKER,
+    ATTRIBUTES,
+    CODEC_MASK,
     COMMIT_MARKER,
     HEADER,
+    LAST_OFFSET_DELTA,
+    TRANSACTIONAL,
     Header,
     Record,
     batch_headers,
@@ -33,10 +37,14 @@ from penstock.wire.batch import (
     increment_sequence,
     read_marker,
     read_records,
+    recompress_batch,
     skim_records,
+    skim_start,
     stamp_append_time,
     unpack_batch,
+    unpack_start,
 )
+from penstock.wire.compression import ZSTD
 from penstock.wire.primitives import Malformed
 
 NOW_MS = 1_700_000_000_000
@@ -316,3 +324,40 @@ def test_skimming_garbage_ends_in_malformed_or_in_records_of_the_batch(
         return
     assert len(skimmed) == count
     assert all(0 <= offset < count for offset, _timestamp, _keyed in skimmed)
+
+
+@given(records=st.integers(1, 30), codec=st.integers(0, 4), target=st.integers(0, 4))
+def test_a_recompressed_batch_differs_in_its_codec_alone(
+    records: int, codec: int, target: int
+) -> None:
+    made = [Record(n, 1_000 + n, b"k%d" % n, b"v" * n, [("h", b"x")]) for n in range(records)]
+    before = build_batch(
+        made,
+        compression=codec,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=77,
+        transactional=True,
+    )
+    after = recompress_batch(before, target, None)
+    header = check_produced(memoryview(after))
+    assert list(read_records(after)) == made
+    assert header[ATTRIBUTES] & CODEC_MASK == target
+    assert header[ATTRIBUTES] & TRANSACTIONAL
+    assert header[LAST_OFFSET_DELTA:] == HEADER.unpack_from(before)[LAST_OFFSET_DELTA:]
+
+
+def test_a_batch_is_not_recompressed_beyond_the_ceiling() -> None:
+    batch = build_batch([Record(0, 0, None, bytes(100_000))], compression=ZSTD)
+    with pytest.raises(Malformed):
+        recompress_batch(batch, 0, None, 50_000)
+
+
+@pytest.mark.parametrize("codec", [1, 3, 4])
+def test_the_records_at_the_start_of_a_large_batch_can_be_skimmed(codec: int) -> None:
+    made = [Record(n, 1_000 + n, b"key", bytes(1_000)) for n in range(100)]
+    header, data, whole = unpack_start(build_batch(made, compression=codec), 50_000)
+    seen = list(skim_start(header, data))
+    assert not whole
+    assert seen == [(n, 1_000 + n, True) for n in range(len(seen))]
+    assert 48 <= len(seen) <= 51

@@ -20,6 +20,7 @@ from penstock.wire.compression import (
     UnknownCodec,
     compress,
     decompress,
+    decompress_start,
 )
 from penstock.wire.primitives import Malformed
 
@@ -81,11 +82,42 @@ def test_java_can_read_our_lz4_frames_since_their_blocks_are_independent() -> No
     assert info["block_linked"] is False
 
 
-@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_a_higher_level_packs_tighter(codec: int) -> None:
+def _words() -> bytes:
     dice = random.Random(2)
-    data = b"".join(dice.choice((b"lorem", b"ipsum", b"dolor", b"sit")) for _ in range(20_000))
-    assert len(compress(codec, data, 9)) < len(compress(codec, data, 1))
+    return b"".join(dice.choice((b"lorem", b"ipsum", b"dolor", b"sit")) for _ in range(20_000))
+
+
+@pytest.mark.parametrize(("codec", "high"), [(GZIP, 9), (LZ4, 12), (ZSTD, 9)])
+def test_a_higher_level_packs_tighter(codec: int, high: int) -> None:
+    assert len(compress(codec, _words(), high)) < len(compress(codec, _words(), 1))
+
+
+def test_lz4_is_fast_by_default_and_at_level_9_as_in_kafka() -> None:
+    default = compress(LZ4, _words())
+    assert compress(LZ4, _words(), 9) == default
+    assert all(len(compress(LZ4, _words(), level)) < len(default) for level in (1, 8, 10, 17))
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [(GZIP, -1), (GZIP, 1), (LZ4, 1), (LZ4, 17), (ZSTD, -131_072), (ZSTD, 22)],
+)
+def test_every_level_that_kafka_knows_can_be_used(codec: int, level: int) -> None:
+    data = _words()[:3_000]
+    assert bytes(decompress(codec, compress(codec, data, level))) == data
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+def test_what_fits_is_decompressed_as_a_whole(codec: int) -> None:
+    start, whole = decompress_start(codec, compress(codec, _words()), 200_000)
+    assert (bytes(start), whole) == (_words(), True)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_of_what_grows_too_large_the_beginning_can_be_had(codec: int) -> None:
+    data = b"".join(number.to_bytes(4) for number in range(100_000))
+    start, whole = decompress_start(codec, compress(codec, data), 70_001)
+    assert (bytes(start), whole) == (data[:70_001], False)
 
 
 @pytest.mark.parametrize("codec", CODECS)

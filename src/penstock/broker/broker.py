@@ -4,19 +4,27 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from penstock.broker.backlog import Backlog
+from penstock.broker.cleaning.cleaning import Cleaning
 from penstock.broker.connection import Connection
 from penstock.broker.directory import Directory
+from penstock.broker.entrance import Entrance
+from penstock.broker.flushing import Flushing
 from penstock.broker.frames import FramePool
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.hosting import Hosting
 from penstock.broker.listener import Listener
 from penstock.broker.metadata_memo import MetadataMemo
+from penstock.broker.metrics.counts import Counts
+from penstock.broker.moves import Moves
 from penstock.broker.observe import Observer
 from penstock.broker.partition import Partition
 from penstock.broker.produce_memo import ProduceMemo
 from penstock.broker.producer_ids import ProducerIdSource
+from penstock.broker.progress import Reporter
+from penstock.broker.recompression import Recompression
+from penstock.broker.recovering import Recovering
 from penstock.broker.request import Request
-from penstock.broker.room import Room
 from penstock.broker.sessions import FetchSet, Sessions
 from penstock.broker.settings import Settings
 from penstock.broker.unpacking import Unpacking, complaint
@@ -64,10 +72,14 @@ class Broker:
         self.node_id = config.node_id
         self.metadata = metadata
         self.image = metadata.image
-        self.frames = FramePool()
+        world.workers.use(self.settings.background_threads)
+        self.frames = FramePool(self.settings.request_bytes_max)
+        self.backlog = Backlog(self.frames, self.settings.requests_max)
         self.unpacking = Unpacking(world)
-        self.room = Room(world)
+        self.recompression = Recompression(self)
         self.observe = Observer()
+        self.counts = Counts()
+        self.reporters: list[Reporter] = []  # those who have long duties
         self.produce_memo = ProduceMemo()
         self.metadata_memo = MetadataMemo()
         self.sessions = Sessions(
@@ -76,10 +88,20 @@ class Broker:
             lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
         )
         self.hosting = Hosting(self)
+        self.recovering = Recovering(world.clock)
+        self.reporters += (self.hosting.deletions, self.recovering)
+        self.cleaning = Cleaning(self)
+        self.reporters.append(self.cleaning)
+        self.moves = Moves(self)
+        self.reporters.append(self.moves)
         self.producer_ids = ProducerIdSource(self)
         self.listeners: list[Listener] = []
+        self.entrance = Entrance(self)
+        self.flushing = Flushing(self)
         self.wall_ms = world.clock.wall_ms()
+        self.produced_ms = 0.0  # when the first of this turn's Produce requests came; 0 if none has
         self.find = self.hosting.find
+        self.ready = False  # clients are served
         self.stopping = False
         self.touched = False
         self._partitions: list[Partition] = []
@@ -97,12 +119,19 @@ class Broker:
             self._coordinators = Coordinators(self)
         return self._coordinators
 
+    @property
+    def known_coordinators(self) -> "Coordinators | None":
+        """Those that somebody has asked for already."""
+        return self._coordinators
+
     def hosted(self, partition: Partition) -> None:
         """A partition is here, or its leadership has changed."""
+        self.cleaning.hosted(partition)
         if partition.topic in INTERNAL_TOPICS:
             self.coordinators.hosted(partition)
 
     def unhosted(self, partition: Partition) -> None:
+        self.cleaning.unhosted(partition)
         if partition.topic in INTERNAL_TOPICS:
             self.coordinators.unhosted(partition)
 
@@ -115,7 +144,10 @@ class Broker:
             self._coordinators.stop()
 
     def use_directories(self, directories: list[Directory], metadata_disk: Disk) -> None:
+        for directory in directories:
+            directory.flushing = self.flushing
         self.hosting.use(directories, metadata_disk)
+        self.cleaning.load(directories)
 
     # -- a turn
 
@@ -167,6 +199,8 @@ class Broker:
 
     def _append(self, partitions: list[Partition]) -> None:
         mono_ms = self.world.clock.mono_ms()
+        first = partitions[0].tickets  # whoever touches a partition has a ticket in it
+        self.produced_ms = first[0][1].active_at_ms if first else mono_ms
         for partition in partitions:
             partition.append_turn(self.wall_ms, mono_ms)
         if not self._expiry_due and any(each.awaiting for each in partitions):
@@ -185,6 +219,10 @@ class Broker:
             connection.flush()
         self.touched = False
         self.frames.turn_ended()
+        if self.produced_ms:
+            took_ms = self.world.clock.mono_ms() - self.produced_ms
+            self.produced_ms = 0.0
+            self.counts.turn_ended(sum(self.produce_memo.requests), took_ms)
 
     def _schedule_expiry(self, mono_ms: float) -> None:
         self._expiry_due = True
@@ -226,10 +264,13 @@ class Broker:
             self.image.config(own), self.image.config(EVERY_BROKER)
         )
         self.settings = Settings.of(self.config)
+        self.cleaning.reconfigured()
         for reason in self.config.ignored:
             log.warning("a dynamic setting is ignored: %s", reason)
         for listener in self.listeners:
             listener.frame_bytes_max = self.settings.socket_request_bytes_max
+        self.entrance.reconfigured()
+        self.world.workers.use(self.settings.background_threads)
 
     def ask_controller(
         self,
@@ -277,6 +318,7 @@ class Broker:
                 else:
                     failed(KafkaStorageError(str(failure)))
 
+            self.counts.cold_reads += 1
             cold.file.warm(cold.position, cold.size, warmed)
         except Exception as error:  # it comes from a callback: nobody above could answer it
             failed(complaint(error, CorruptMessage))

@@ -96,9 +96,11 @@ class Connection:
         if self._head:
             data = memoryview(self._head + data)
             self._head = b""
-        self.active_at_ms = self.listener.now_ms()
+        listener = self.listener
+        self.active_at_ms = listener.now_ms()
         position, end = 0, len(data)
-        size_max = self.listener.frame_bytes_max
+        listener.received_bytes += end
+        size_max = listener.frame_bytes_max
         while end - position >= HEAD_BYTES:
             size, key, version, correlation_id = _HEAD.unpack_from(data, position)
             stop = position + 4 + size
@@ -134,6 +136,7 @@ class Connection:
         """Handle nothing more; what has come already is handled later."""
         if self.closing:
             return
+        self.listener.received_bytes -= len(rest)  # it counts when it is handled
         # The bytes of a turn are good until it ends; what was kept before is ours.
         self._kept = rest if type(rest.obj) is bytes else memoryview(bytes(rest))
         self._pause()
@@ -165,6 +168,7 @@ class Connection:
         """The beginning of a frame: wait for the remainder in a buffer of its own."""
         if len(rest) < 4:
             self._head = bytes(rest)
+            self.listener.received_bytes -= len(rest)  # they come again with what follows
             return
         size = _SIZE.unpack_from(rest)[0]
         if size < 8 or size > self.listener.frame_bytes_max:
@@ -196,6 +200,7 @@ class Connection:
 
     def filled(self, size: int) -> None:
         self._filled += size
+        self.listener.received_bytes += size
         self.active_at_ms = self.listener.now_ms()
         if self._filled < self._frame_bytes:
             self._make_room()
@@ -254,11 +259,16 @@ class Connection:
                 frames.append(answer)
                 continue
             if frames:
-                self.peer.send((b"".join(frames),))
+                data = b"".join(frames)
+                self.listener.sent_bytes += len(data)
+                self.peer.send((data,))
                 frames = []
+            self.listener.sent_bytes += _frame_bytes(answer)
             self.peer.send(answer)  # type: ignore[arg-type]  # what is not bytes is parts
         if frames:
-            self.peer.send((b"".join(frames),))
+            data = b"".join(frames)
+            self.listener.sent_bytes += len(data)
+            self.peer.send((data,))
         if self._owed_bytes:
             waiting = (slot[0] for slot in replies)
             self._owed_bytes = sum(_frame_bytes(answer) for answer in waiting if answer is not None)

@@ -121,7 +121,9 @@ class CoordinatorReader:
             found = self._log.read(
                 self._next, SLICE_BYTES, upper_offset=self._end, min_one_batch=True
             )
-            assert found.file is not None, "there is something below the end"
+            if found.file is None:
+                self._next = self._end  # compaction has taken everything up to the end
+                return ()
             data = memoryview(found.file.read(found.position, found.size))
         except (CorruptMessage, DiskFailed) as problem:
             raise LogUnreadable(

@@ -215,16 +215,10 @@ class Coordinators:
         waiting.append(done)
         if len(waiting) > 1:
             return
-        wanted = self._wanted(topic)
-        promised, too_many = self._broker.room.promise([(topic, wanted.num_partitions)])
-        if too_many:
-            log.error("%s cannot be made: %s", topic, too_many[topic].message)
-            self._made(topic, too_many[topic], promised)
-            return
         self._broker.metadata.submit(
-            CreateTopicsRequest(topics=[wanted], timeout_ms=CREATE_TIMEOUT_MS),
+            CreateTopicsRequest(topics=[self._wanted(topic)], timeout_ms=CREATE_TIMEOUT_MS),
             CREATE_TOPICS_VERSION,
-            lambda result: self._made(topic, result, promised),
+            lambda result: self._made(topic, result),
         )
 
     def _wanted(self, topic: str) -> CreatableTopic:
@@ -246,7 +240,7 @@ class Coordinators:
             configs=[CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
         )
 
-    def _made(self, topic: str, result: CreateTopicsResponse | KafkaError, promised: int) -> None:
+    def _made(self, topic: str, result: CreateTopicsResponse | KafkaError) -> None:
         error: KafkaError | None = None
         if isinstance(result, KafkaError):
             error = result
@@ -257,7 +251,6 @@ class Coordinators:
         waiting = self._making.pop(topic, [])
 
         def tell() -> None:
-            self._broker.room.kept(promised)
             for done in waiting:
                 done(error)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaStorageError
 from penstock.log.files import FileCache
+from penstock.observe.times import Times
 from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
+    from penstock.broker.flushing import Flushing
     from penstock.broker.partition import Partition
 
 log = logging.getLogger("penstock.directory")
@@ -40,14 +42,22 @@ class Directory:
         self.holds_metadata = holds_metadata
         self.failed: DiskFailed | None = None
         self.files = FileCache(disk)
-        self.storing: dict[str, bytes | None] = {}  # files being written, and what is to follow
+        # files being written, and what is to follow
+        self.storing: dict[str, bytes | Callable[[], bytes] | None] = {}
         self.partitions: dict[Partition, None] = {}
+        self.making = 0  # partitions whose files are being made here
+        self.moved: set[Partition] = set()  # whose offsets are others than in the checkpoints
         self._on_failed = on_failed
         self._touch = touch
         self._written: list[Partition] = []
         self._in_round = False
+        self._round_began_ms = 0.0
+        self.sync_times = Times()
+        self.now_ms: Callable[[], float] = float  # its node's clock, when there is a node
         self.full = False
+        self.refuses_writes = False  # too little is left: see disk_room.py
         self._said_lost: set[str] = set()
+        self.flushing: Flushing  # set when the broker takes the directory over
 
     # -- group commit
 
@@ -58,6 +68,12 @@ class Directory:
             partition.wrote = True
             self._written.append(partition)
 
+    def forget(self, partition: "Partition") -> None:
+        """It lives elsewhere now, and all of it is durable."""
+        if partition.wrote:
+            partition.wrote = False
+            self._written.remove(partition)
+
     def wrote_its_own(self) -> None:
         """Something was written that no client sent: the turn must end all the same, since a
         round of syncs begins there."""
@@ -67,6 +83,7 @@ class Directory:
         if not self._written or self._in_round or self.failed:
             return
         self._in_round = True
+        self._round_began_ms = self.now_ms()
         written, self._written = self._written, []
         ends: list[tuple[Partition, int]] = []
         files: list[File] = []
@@ -101,6 +118,7 @@ class Directory:
 
     def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
         self._in_round = False
+        self.sync_times.note(self.now_ms() - self._round_began_ms)
         if isinstance(failure, TooManyFiles):
             self.fail(failure)
             return
@@ -163,7 +181,7 @@ class Directory:
         self._on_failed(self)
         self._touch()
 
-    def store(self, name: str, data: bytes) -> None:
+    def store(self, name: str, data: bytes | Callable[[], bytes]) -> None:
         """Write a small file of the directory off the loop. One write of a file runs at a time, and
         of those that come meanwhile only the newest is done: it must not be overtaken."""
         if name in self.storing:
@@ -187,8 +205,15 @@ class Directory:
         elif failure is not None:
             self.fail(failure)
 
+    def check_room(self) -> None:
+        """Before a write. DiskFull if what is left is not for records."""
+        if self.refuses_writes:
+            raise DiskFull(f"the disk of {self.disk.root} is nearly full")
+
     def has_room(self) -> None:
-        """A write went through again."""
+        """A write went through again, or would."""
+        if self.refuses_writes or not self.full:
+            return
         self.full = False
         log.info("log directory %s has room again; writes go on", self.disk.root)
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
+from penstock.broker.metrics.counts import OTHER_VERSION
 from penstock.broker.request import Request
 from penstock.errors import KafkaError
 from penstock.wire.apis import APIS, request_class, response_class
@@ -65,6 +66,8 @@ def dispatch(connection: "Connection", frame: memoryview, key: int, version: int
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
     connection.unanswered += 1
+    counts = listener.broker.counts
+    counts.came(key, version if low <= version <= high else OTHER_VERSION)
     request = Request(
         connection, connection.take_slot(), key, version, header.correlation_id, header.client_id
     )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from penstock.broker.disk_room import DiskRoom
 from penstock.broker.observe import SAID_WINDOW_MS
 from penstock.errors import KafkaError
 from penstock.world import DiskFailed, Timer
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.duties")
 
 SLICE_MS_MAX = 5.0
-PRODUCER_EXPIRY_MS = 600_000
 METADATA_CHECKPOINT_MS = 1_000
 
 
@@ -30,25 +30,31 @@ class Duties:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
         self._durable_metadata = -1
-        # As last written; what has not changed since is not written again.
-        self._points: dict[Directory, dict[Partition, int]] = {}
-        self._marks: dict[Directory, dict[Partition, int]] = {}
         settings = broker.settings
-        self._every("recovery points", settings.checkpoint_ms, self._checkpoint)
-        self._every("log starts", settings.start_offset_checkpoint_ms, self._log_starts)
+        first_ms = settings.first_duty_ms
+        self._every("recovery points", settings.checkpoint_ms, self._checkpoint, first_ms)
+        self._every("log starts", settings.start_offset_checkpoint_ms, self._log_starts, first_ms)
         self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._what_changed)
         self._every("metadata", METADATA_CHECKPOINT_MS, self._metadata_changed)
-        self._every("retention", settings.retention_check_ms, self._retention)
-        self._every("producers", PRODUCER_EXPIRY_MS, self._expire_producers)
+        self._every("retention", settings.retention_check_ms, self._retention, first_ms)
+        self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
         self._every("refusals", SAID_WINDOW_MS, broker.observe.sum_up)
+        self._room = DiskRoom(broker)
+        self._room.start()
+        broker.cleaning.start()
 
     def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._room.stop()
+        self._broker.cleaning.stop()
         self._broker.observe.sum_up()
 
-    def _every(self, name: str, interval_ms: int, duty: Callable[[], None]) -> None:
+    def _every(
+        self, name: str, interval_ms: int, duty: Callable[[], None], first_ms: int | None = None
+    ) -> None:
+        """`first_ms` is when it is first done, where that is sooner."""
         if interval_ms <= 0:
             return  # never; a clean stop writes everything all the same
 
@@ -56,7 +62,8 @@ class Duties:
             self._every(name, interval_ms, duty)
             duty()
 
-        at = self._broker.world.clock.mono_ms() + interval_ms
+        wait_ms = interval_ms if first_ms is None else min(first_ms, interval_ms)
+        at = self._broker.world.clock.mono_ms() + wait_ms
         self._timers[name] = self._broker.world.timers.at(at, due)
 
     def _working(self) -> Iterator["Directory"]:
@@ -65,7 +72,6 @@ class Duties:
     def _checkpoint(self) -> None:
         """Also if nothing has changed: the last write may have met a full disk."""
         for directory in self._working():
-            self._points[directory] = _points(directory)
             self._broker.hosting.checkpoint(directory)
 
     def _log_starts(self) -> None:
@@ -77,13 +83,11 @@ class Duties:
         known from a tail that was lost."""
         hosting = self._broker.hosting
         for directory in self._working():
-            points = _points(directory)
-            if points != self._points.get(directory):
-                self._points[directory] = points
+            if directory.moved:
+                # What a log still does off the loop moves its recovery point when it is done.
+                moved, directory.moved = directory.moved, set()
+                directory.moved.update(each for each in moved if each.log.busy and not each.gone)
                 hosting.checkpoint(directory)
-            marks = {each: each.leader.high_watermark for each in directory.partitions}
-            if marks != self._marks.get(directory):
-                self._marks[directory] = marks
                 hosting.checkpoint_high_watermarks(directory)
 
     def _metadata_changed(self) -> None:
@@ -93,7 +97,6 @@ class Duties:
         self._durable_metadata = durable
         for directory in self._working():
             if directory.holds_metadata:
-                self._points[directory] = _points(directory)
                 self._broker.hosting.checkpoint(directory)
 
     def _retention(self) -> None:
@@ -135,8 +138,3 @@ class Duties:
                     return
 
         some()
-
-
-def _points(directory: "Directory") -> "dict[Partition, int]":
-    """What the recovery points of a directory should say."""
-    return {each: each.log.recovery_point for each in directory.partitions}

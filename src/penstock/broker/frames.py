@@ -61,6 +61,10 @@ class FramePool:
         self.lent_bytes += len(buffer)
         return buffer
 
+    @property
+    def full(self) -> bool:
+        return self.lent_bytes >= self._bytes_max
+
     def count(self, size: int) -> None:
         """Bytes of frames that somebody has copied: they are the node's memory too."""
         self.lent_bytes += size

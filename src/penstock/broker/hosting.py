@@ -1,15 +1,16 @@
 """Which partitions live on this node, and where: follows the image, opens, makes, removes logs.
 
-Work that grows with the number of partitions runs in slices between turns, so that a topic of ten
-thousand partitions stalls nobody.
+making.py makes the files of new partitions off the loop.
 """
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.deletions import Deletions
 from penstock.broker.directory import Directory
+from penstock.broker.making import Making, Wanted
 from penstock.broker.partition import Partition
 from penstock.broker.placements import (
     Place,
@@ -39,16 +40,14 @@ from penstock.log.checkpoints import (
 from penstock.log.directory import Kind, marked_name
 from penstock.log.log import Log, LogExists
 from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
+from penstock.observe.times import Times
 from penstock.replication.leader import Leader
-from penstock.world import Disk, DiskFailed, DiskFull, TooManyFiles
+from penstock.world import Disk, DiskFailed, File
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 log = logging.getLogger("penstock.hosting")
-
-SLICE_MS_MAX = 10.0
-RETRY_MS = 5_000
 
 
 class Refused(NamedTuple):
@@ -70,21 +69,39 @@ class Hosting:
         self._broker = broker
         self._world = broker.world
         self.directories: list[Directory] = []
+        self.deletions = Deletions(broker.world)
+        self.sync_times = Times()  # of all directories
         self.placements: Placements
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._settings: dict[str, TopicSettings] = {}
-        self._to_make: deque[tuple[str, bytes, int]] = deque()
-        self._slice_due = False
+        self._making = Making(
+            broker.world,
+            choose=self._emptiest,
+            still_wanted=self._still_wanted,
+            made=self._made,
+            refused=self._made_before,
+            unwanted=lambda wanted, directory: self.take_away(wanted.name, wanted, directory),
+            settled=self._settled,
+        )
         self._refused: dict[tuple[bytes, int], Refused] = {}
-        self._leaving: set[str] = set()  # directories on their way to another name
+        # Partitions of deleted topics whose directories still have their names: should the node
+        # die now, the next start takes them away.
+        self._leaving: dict[Place, tuple[str, Placed]] = {}
+        self._placed_at = -1  # the metadata offset at which the last partition came here
         self._when_settled: list[Callable[[], None]] = []
         self._loaded = False  # the directories have been looked through
 
     def use(self, directories: list[Directory], metadata_disk: Disk) -> None:
         self.directories = directories
         world = self._world
+        for directory in directories:
+            directory.now_ms = world.clock.mono_ms
+            directory.sync_times = self.sync_times
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
+
+    def directory_at(self, path: str) -> Directory | None:
+        return next((each for each in self.directories if each.disk.root == path), None)
 
     def all(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
@@ -138,6 +155,7 @@ class Hosting:
             self._settings.pop(topic, None)
             for partition in self.by_name.get(topic, {}).values():
                 partition.configure(self.settings(topic))
+                self._broker.cleaning.configured(partition)
 
     # -- opening at the start
 
@@ -145,6 +163,8 @@ class Hosting:
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         self.by_id.setdefault(partition.topic_id, {})[partition.index] = partition
         partition.directory.partitions[partition] = None
+        partition.directory.moved.add(partition)
+        self._placed_at = self._broker.image.offset
         self.placements.changed()
         self._broker.hosted(partition)
 
@@ -190,8 +210,8 @@ class Hosting:
         """All that can be told from the directories is told: make what is still missing."""
         self._loaded = True
         for topic, state in self.missing():
-            self._to_make.append((topic.name, topic.topic_id, state.partition_id))
-        self._schedule_slice()
+            self._making.want(Wanted(topic.name, topic.topic_id, state.partition_id))
+        self._making.go_on()
 
     def refuse(self, topic: Topic, index: int, refused: "Refused") -> None:
         """A log that cannot be opened without losing something: its partition stays offline."""
@@ -210,6 +230,18 @@ class Hosting:
         if self._refused:
             self.placements.store_now()
 
+    @property
+    def refused_count(self) -> int:
+        return len(self._refused)
+
+    def is_to_be_made(self, topic: Topic, state: PartitionImage) -> bool:
+        """This node leads it and does not have it yet: who was told otherwise would find half of
+        what it pipelines refused."""
+        index = state.partition_id
+        if state.leader != self._broker.node_id or self.is_refused(topic.topic_id, index):
+            return False
+        return index not in self.by_id.get(topic.topic_id, {})
+
     def is_refused(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._refused
 
@@ -217,23 +249,29 @@ class Hosting:
 
     def checkpoint(self, directory: Directory) -> None:
         """Recovery points, off the loop."""
-        directory.store(RECOVERY_POINTS, self._recovery_points(directory))
+        points = self._recovery_points(directory)
+        directory.store(RECOVERY_POINTS, lambda: format_offsets(points))
         self.placements.changed()  # a partition may have become durable
 
     def checkpoint_start_offsets(self, directory: Directory) -> None:
-        directory.store(START_OFFSETS, self._start_offsets(directory))
+        starts = self._start_offsets(directory)
+        directory.store(START_OFFSETS, lambda: format_offsets(starts))
 
     def checkpoint_now(self, directory: Directory) -> None:
         """All of them, for a clean stop."""
-        directory.disk.replace_now(RECOVERY_POINTS, self._recovery_points(directory))
-        directory.disk.replace_now(START_OFFSETS, self._start_offsets(directory))
-        directory.disk.replace_now(HIGH_WATERMARKS, self._high_watermarks(directory))
+        for name, offsets in (
+            (RECOVERY_POINTS, self._recovery_points(directory)),
+            (START_OFFSETS, self._start_offsets(directory)),
+            (HIGH_WATERMARKS, self._high_watermarks(directory)),
+        ):
+            directory.disk.replace_now(name, format_offsets(offsets))
         self.placements.store_now()
 
     def checkpoint_high_watermarks(self, directory: Directory) -> None:
-        directory.store(HIGH_WATERMARKS, self._high_watermarks(directory))
+        marks = self._high_watermarks(directory)
+        directory.store(HIGH_WATERMARKS, lambda: format_offsets(marks))
 
-    def _recovery_points(self, directory: Directory) -> bytes:
+    def _recovery_points(self, directory: Directory) -> Mapping[TopicPartition, int]:
         points = {}
         if directory.holds_metadata:
             points[METADATA_PARTITION] = self._broker.metadata.describe().high_watermark
@@ -241,9 +279,9 @@ class Hosting:
             points[TopicPartition(each.topic, each.index)] = each.log.recovery_point
         for refused in self._refused_in(directory):
             points[refused.partition] = refused.recovery_point
-        return format_offsets(points)
+        return points
 
-    def _start_offsets(self, directory: Directory) -> bytes:
+    def _start_offsets(self, directory: Directory) -> Mapping[TopicPartition, int]:
         starts = {
             TopicPartition(each.topic, each.index): each.log.start_offset
             for each in directory.partitions
@@ -252,15 +290,13 @@ class Hosting:
         for refused in self._refused_in(directory):
             if refused.start_offset > 0:
                 starts[refused.partition] = refused.start_offset
-        return format_offsets(starts)
+        return starts
 
-    def _high_watermarks(self, directory: Directory) -> bytes:
-        return format_offsets(
-            {
-                TopicPartition(each.topic, each.index): each.leader.high_watermark
-                for each in directory.partitions
-            }
-        )
+    def _high_watermarks(self, directory: Directory) -> Mapping[TopicPartition, int]:
+        return {
+            TopicPartition(each.topic, each.index): each.leader.high_watermark
+            for each in directory.partitions
+        }
 
     def _placed(self) -> bytes:
         """What the file of placements should say now."""
@@ -277,13 +313,36 @@ class Hosting:
             known = self.placements.paths.get(refused.directory_id)
             if known is not None:
                 paths.setdefault(refused.directory_id, known)
+        names = {topic_id: each.partition.topic for (topic_id, _), each in self._refused.items()}
+        for topic_id, partitions in self.by_id.items():
+            for each in islice(partitions.values(), 1):
+                names[topic_id] = each.topic
+        for place, (topic, where) in self._leaving.items():
+            placed.append((place, where))
+            names[place[0]] = topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
-        return format_placements(placed, paths, sizes)
+        return format_placements(placed, paths, sizes, names, self._placed_at)
 
     def start_offsets_moved(self, directories: list[Directory]) -> None:
         """Records were deleted on request: that should survive a kill."""
         for directory in directories:
             if not directory.failed:
+                self.checkpoint_start_offsets(directory)
+
+    def moved(self, partition: Partition, source: Directory, target: Directory) -> None:
+        """Its log lives in another directory now."""
+        source.partitions.pop(partition, None)
+        source.forget(partition)
+        source.moved.add(partition)
+        partition.directory = target
+        if partition.gone:
+            return
+        target.partitions[partition] = None
+        partition.synced()
+        self._broker.cleaning.offsets.move(partition, source)
+        for directory in (target, source):
+            if not directory.failed:
+                self.checkpoint(directory)
                 self.checkpoint_start_offsets(directory)
 
     # -- following the image
@@ -298,7 +357,7 @@ class Hosting:
             for index in indexes:
                 self._changed(topic, topic.partitions[index])
         self._follow_configs(image, delta)
-        self._schedule_slice()
+        self._making.go_on()
 
     def _follow_configs(self, image: Image, delta: Delta) -> None:
         kinds = {resource.kind for resource in delta.configs}
@@ -314,7 +373,7 @@ class Hosting:
             # Before the directories are loaded nobody knows what is missing from them.
             refused = self.is_refused(topic.topic_id, state.partition_id)
             if node_id in state.replicas and self._loaded and not refused:
-                self._to_make.append((topic.name, topic.topic_id, state.partition_id))
+                self._making.want(Wanted(topic.name, topic.topic_id, state.partition_id))
         elif state.leader == node_id:
             hosted.lead(state.leader_epoch, state.isr, replicas=len(state.replicas))
             self._broker.hosted(hosted)
@@ -322,89 +381,55 @@ class Hosting:
             hosted.stop_leading()
             self._broker.hosted(hosted)
 
-    def _schedule_slice(self) -> None:
-        if self._to_make and not self._slice_due:
-            self._slice_due = True
-            self._world.timers.soon(self._slice)
-        elif not self._to_make and self._when_settled:
+    def when_settled(self, call: Callable[[], None]) -> None:
+        """Call when every partition that the image puts here can be used."""
+        self._when_settled.append(call)
+        self._making.go_on()
+
+    def _settled(self) -> None:
+        if self._when_settled:
             settled, self._when_settled = self._when_settled, []
             for call in settled:
                 call()
             self._broker.touch()
 
-    def when_settled(self, call: Callable[[], None]) -> None:
-        """Call when every partition that the image puts here can be used."""
-        self._when_settled.append(call)
-        self._schedule_slice()
+    # -- making
 
-    def _slice(self) -> None:
-        self._slice_due = False
-        clock = self._world.clock
-        until = clock.mono_ms() + SLICE_MS_MAX
-        for _ in range(len(self._to_make)):
-            name, topic_id, index = self._to_make.popleft()
-            if f"{name}-{index}" in self._leaving:
-                self._to_make.append((name, topic_id, index))  # its old directory is being renamed
-            else:
-                self._make(name, topic_id, index)
-            if clock.mono_ms() >= until:
-                break
-        if not self._leaving or any(f"{n}-{i}" not in self._leaving for n, _, i in self._to_make):
-            self._schedule_slice()
+    def _still_wanted(self, wanted: Wanted) -> bool:
+        """Not if it was deleted meanwhile, nor if it is here: it may have changed twice before its
+        turn came, and a second log would hide the first."""
+        topic = self._broker.image.topics.get(wanted.topic)
+        if topic is None or topic.topic_id != wanted.topic_id:
+            return False
+        return wanted.index not in self.by_id.get(wanted.topic_id, {})
 
-    def _make(self, name: str, topic_id: bytes, index: int) -> None:
-        topic = self._broker.image.topics.get(name)
-        if topic is None or topic.topic_id != topic_id:
-            return  # deleted in the meantime
-        if index in self.by_id.get(topic_id, {}):
-            return  # it changed twice before its turn came; a second log would hide the first
-        directory = self._emptiest()
-        if directory is None:
-            log.error("%s-%d cannot be made: no log directory works", name, index)
-            return
-        try:
-            now_ms = self._world.clock.wall_ms()
-            config = self.settings(name).log
-            made = Log.create(
-                directory.disk,
-                f"{name}-{index}",
-                topic_id,
-                config,
-                now_ms,
-                files=directory.files,
-                failed=directory.fail,
-            )
-        except TooManyFiles as failure:
-            log.error("%s-%d is not there yet: %s; raise ulimit -n", name, index, failure)
-            self._try_later(name, topic_id, index)
-            return
-        except DiskFull as failure:
-            directory.filled_up(failure)
-            self._try_later(name, topic_id, index)
-            return
-        except LogExists as error:
-            log.error("%s-%d stays offline: %s", name, index, error)
-            partition = TopicPartition(name, index)
-            self.refuse(topic, index, Refused(str(error), directory.directory_id, partition))
-            return
-        except DiskFailed as failure:
-            directory.take_offline(failure)
-            self._make(name, topic_id, index)
-            return
-        self.adopt(self.make_partition(topic, index, directory, made))
+    def _made(self, wanted: Wanted, directory: Directory, file: File) -> None:
+        topic = self._broker.image.topics[wanted.topic]
+        made = Log.create(
+            directory.disk,
+            wanted.name,
+            wanted.topic_id,
+            self.settings(wanted.topic).log,
+            self._world.clock.wall_ms(),
+            file=file,
+            files=directory.files,
+            failed=directory.fail,
+        )
+        self.adopt(self.make_partition(topic, wanted.index, directory, made))
 
-    def _try_later(self, name: str, topic_id: bytes, index: int) -> None:
-        at = self._world.clock.mono_ms() + RETRY_MS
-        self._world.timers.at(at, lambda: self._try_again(name, topic_id, index))
-
-    def _try_again(self, name: str, topic_id: bytes, index: int) -> None:
-        self._to_make.append((name, topic_id, index))
-        self._schedule_slice()
+    def _made_before(self, wanted: Wanted, directory: Directory, error: LogExists) -> None:
+        topic = self._broker.image.topics.get(wanted.topic)
+        if topic is not None and topic.topic_id == wanted.topic_id:
+            partition = TopicPartition(wanted.topic, wanted.index)
+            refused = Refused(str(error), directory.directory_id, partition)
+            self.refuse(topic, wanted.index, refused)
 
     def _emptiest(self) -> Directory | None:
-        """The working directory with the fewest partitions; the first named one of equals."""
+        """The working directory with the fewest partitions; the first named one of equals. One that
+        is nearly full is taken only where all are."""
         working = [each for each in self.directories if not each.failed]
-        return min(working, key=lambda each: len(each.partitions), default=None)
+        working = [each for each in working if not each.refuses_writes] or working
+        return min(working, key=lambda each: len(each.partitions) + each.making, default=None)
 
     # -- forgetting
 
@@ -412,7 +437,8 @@ class Hosting:
         self._settings.pop(name, None)
         partitions = self.by_id.pop(topic_id, {})
         for place in [each for each in self._refused if each[0] == topic_id]:
-            del self._refused[place]
+            directory_id = self._refused.pop(place).directory_id
+            self._leaving[place] = name, Placed(directory_id, State.OFFLINE)
         self.placements.changed()
         named = self.by_name.get(name)
         if named is not None and (not named or named.keys() == partitions.keys()):
@@ -423,40 +449,44 @@ class Hosting:
     def _remove(self, partition: Partition) -> None:
         directory = partition.directory
         directory.partitions.pop(partition, None)
+        directory.moved.add(partition)
         partition.gone = True
+        partition.log.disown()
+        arrives = self._broker.moves.forget(partition)
+        self._broker.counts.retired.add(partition)
         self._broker.unhosted(partition)
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
+        place = (partition.topic_id, partition.index)
+        self._leaving[place] = partition.topic, Placed(directory.directory_id, State.MADE)
         if directory.failed:
             return
         if partition.log.start_offset > 0:
             # A topic made anew under this name would lose what lies below the old start.
             self.checkpoint_start_offsets(directory)
-        old = str(partition)
+        if arrives:
+            self._making.hold(str(partition))  # until the move ends, and takes the files away
+        else:
+            self.take_away(str(partition), partition, directory)
+
+    def take_away(self, name: str, partition: Partition | Wanted, directory: Directory) -> None:
+        """Give the directory of a partition that is no more another name; it goes later."""
         unique = self._world.entropy.uuid().hex()
         new = marked_name(TopicPartition(partition.topic, partition.index), Kind.DELETED, unique)
-        self._leaving.add(old)
+        self._making.hold(name)
 
         def renamed(failure: DiskFailed | None) -> None:
-            self._leaving.discard(old)
             if failure is not None:
                 directory.fail(failure)
             else:
+                self._leaving.pop((partition.topic_id, partition.index), None)
+                self.placements.changed()
                 self.remove_later(directory, new)
-            self._schedule_slice()
+            self._making.let_go(name)
 
-        directory.disk.rename(old, new, renamed)
+        directory.disk.rename(name, new, renamed)
 
     def remove_later(self, directory: Directory, name: str, delay_ms: int | None = None) -> None:
         """Unlink what was renamed, once nobody can be reading it any more."""
-
-        def removed(failure: DiskFailed | None) -> None:
-            if failure is not None:
-                log.error("cannot remove %s/%s: %s", directory.disk.root, name, failure)
-
-        def remove() -> None:
-            if not directory.failed:
-                directory.disk.remove(name, removed)
-
         if delay_ms is None:
             delay_ms = self._broker.settings.file_delete_delay_ms
-        self._world.timers.at(self._world.clock.mono_ms() + delay_ms, remove)
+        self.deletions.later(directory, name, delay_ms)

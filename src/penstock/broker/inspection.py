@@ -42,6 +42,15 @@ def inspect_at_once(broker: "Broker", arrived: Arrived) -> bool:
         raise InvalidRecord(str(error)) from None
 
 
+def absence(partition: "Partition") -> KafkaError | None:
+    """Why a partition cannot be written to any more, if it was when the batch came."""
+    if partition.gone:
+        return UnknownTopicOrPartition(f"{partition} was deleted")
+    if not partition.leading:
+        return NotLeaderOrFollower(f"this node does not lead {partition} any more")
+    return None
+
+
 class Inspection:
     """The large batches of one request; those that pass are stored together."""
 
@@ -66,7 +75,7 @@ class Inspection:
         self._connection.hold()
         self._left = len(batches)
         self._bytes = sum(len(arrived.batch) for arrived in batches)
-        self._broker.frames.count(self._bytes)
+        self._broker.backlog.enter(self._connection, self._bytes)
         for arrived in batches:
             # The receive buffer is used again when the turn ends.
             self._look(arrived._replace(batch=memoryview(bytearray(arrived.batch))))
@@ -81,21 +90,18 @@ class Inspection:
         )
 
     def _looked(self, arrived: Arrived, failure: Exception | None) -> None:
-        partition = arrived.partition
         error: KafkaError | None = None
         if failure is not None:
             error = complaint(failure, InvalidRecord)
-        elif partition.gone:
-            error = UnknownTopicOrPartition(f"{partition} was deleted")
-        elif not partition.leading:
-            error = NotLeaderOrFollower(f"this node does not lead {partition} any more")
+        else:
+            error = absence(arrived.partition)
         if error is None:
             self._approved.append(arrived)
         else:
             self._refuse(arrived.entry, error)
         self._left -= 1
         if not self._left:
-            self._broker.frames.count(-self._bytes)
             self._broker.touch()
             self._store(self._approved)
+            self._broker.backlog.leave(self._bytes)
             self._connection.release()

@@ -1,10 +1,12 @@
 """One listening address: takes connections in, knows which APIs it serves, drops the idle."""
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
 from penstock.broker.connection import Connection
-from penstock.world import Listening, Network, Peer
+from penstock.config.broker import BrokerConfig, Source
+from penstock.world import Listening, Network, Peer, Timer, Tuning
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.listener")
 
 REAP_INTERVAL_MS_MAX = 10_000
+PLAIN = Tuning()
 
 
 class Door:
@@ -20,9 +23,9 @@ class Door:
     OSError if it cannot be had: a start that fails for that should not have written anything.
     """
 
-    def __init__(self, network: Network, host: str, port: int) -> None:
+    def __init__(self, network: Network, host: str, port: int, tuning: Tuning = PLAIN) -> None:
         self.listener: Listener | None = None
-        self.listening = network.listen(host, port, self._accept)
+        self.listening = network.listen(host, port, self._accept, tuning)
 
     def _accept(self, peer: Peer) -> Connection:
         assert self.listener is not None, "the loop runs only when every door has its listener"
@@ -41,9 +44,15 @@ class Listener:
         self.frame_bytes_max = settings.socket_request_bytes_max
         self.now_ms = broker.world.clock.mono_ms
         self.connections: dict[Connection, None] = {}
-        self._per_address: dict[str, int] = {}
+        # Since the start, for the metrics.
+        self.opened = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self._entrance = broker.entrance
         self._listening: Listening | None = None
         self._serving = False
+        self._accepting = True
+        self._accept_timer: Timer | None = None
         self.address = ("", 0)
 
     def open(self, door: "Door") -> None:
@@ -55,32 +64,44 @@ class Listener:
 
     def accept(self, peer: Peer) -> Connection:
         connection = Connection(self, peer, self.now_ms())
-        settings = self.broker.settings
-        host = peer.address[0]
-        count = self._per_address.get(host, 0) + 1
+        self.opened += 1
         self.connections[connection] = None
-        self._per_address[host] = count
         if not self._serving:
             peer.pause()
-        if len(self.connections) > settings.connections_max:
-            self._turn_away(connection, f"max.connections={settings.connections_max} are open")
-        elif count > settings.connections_per_address_max:
-            limit = settings.connections_per_address_max
-            self._turn_away(connection, f"max.connections.per.ip={limit} are open from there")
+        refusal = self._entrance.entered(self, connection)
+        if refusal is not None:
+            self.broker.observe.turned_away(peer.address, refusal)
+            connection.close()
+        self._look_for_room()
         return connection
 
-    def _turn_away(self, connection: Connection, reason: str) -> None:
-        self.broker.observe.turned_away(connection.peer.address, reason)
-        connection.close()
+    def accept_again(self) -> None:
+        """Somebody has left, or the limits have changed."""
+        if not self._accepting:
+            self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        """Accept further, or wait until there is room, or until it is time."""
+        wait_ms = self._entrance.wait_ms(self)
+        if self._accept_timer is not None:
+            self._accept_timer.cancel()
+            self._accept_timer = None
+        if 0 < wait_ms < inf:
+            at = self.now_ms() + wait_ms
+            self._accept_timer = self.broker.world.timers.at(at, self.accept_again)
+        accepting = not wait_ms
+        if accepting != self._accepting and self._listening is not None:
+            self._accepting = accepting
+            if accepting:
+                self._listening.resume()
+            else:
+                self._listening.pause()
 
     def forget(self, connection: Connection) -> None:
         if connection not in self.connections:
             return
         del self.connections[connection]
-        host = connection.peer.address[0]
-        self._per_address[host] -= 1
-        if not self._per_address[host]:
-            del self._per_address[host]
+        self._entrance.left(connection)
         for call in connection.on_closed:
             call()
 
@@ -129,3 +150,18 @@ class Listener:
         self.stop_accepting()
         for connection in list(self.connections):
             connection.close()
+
+
+def tuning_of(config: BrokerConfig) -> Tuning:
+    """What was set of the sockets; Kafka's defaults are smaller than what the system chooses, and
+    cost throughput."""
+
+    def chosen(name: str) -> int | None:
+        value = config.integer(name)
+        return None if value < 0 or config.source(name) is Source.DEFAULT else value
+
+    return Tuning(
+        chosen("socket.listen.backlog.size"),
+        chosen("socket.send.buffer.bytes"),
+        chosen("socket.receive.buffer.bytes"),
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.arrivals import begin_anew, settle_moves
 from penstock.broker.directory import Directory
 from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
@@ -114,12 +115,15 @@ def load_partitions(broker: "Broker") -> None:
         with _failing(directory):
             checkpoints[directory] = _checkpoints(directory.disk)
             entries[directory] = partition_directories(directory.disk)
+    wishes = settle_moves(broker, entries)
     _refuse_doubles(broker, entries, checkpoints)
+    broker.recovering.begin(sum(map(_partitions_in, entries.values())))
     for directory, listed in entries.items():
         with _failing(directory):
             _load_directory(broker, directory, listed, checkpoints[directory])
             directory.sync_recovered_now()
     refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
+    broker.recovering.end()
     hosting.note_refused_now()
     for directory in hosting.directories:
         if not directory.failed:
@@ -127,6 +131,7 @@ def load_partitions(broker: "Broker") -> None:
                 # From here on a kill is a kill: the marker must not outlive what it speaks of.
                 directory.disk.remove_now(CLEAN_MARKER)
     hosting.make_missing()
+    begin_anew(broker, wishes)
 
 
 @contextmanager
@@ -151,12 +156,21 @@ def _load_directory(
         if entry.kind is Kind.DELETED:
             broker.hosting.remove_later(directory, entry.name)
         elif entry.kind is Kind.LIVE:
+            broker.recovering.open(f"{disk.root}/{entry.name}")
             opened += _load(broker, directory, entry, found)
+            broker.recovering.opened()
     if opened:
         how = (
             "after a clean stop" if found.clean else "and recovered, as the last stop was not clean"
         )
         log.info("opened %d partitions in %s %s", opened, disk.root, how)
+
+
+def _partitions_in(entries: list[PartitionDirectory]) -> int:
+    return sum(
+        each.kind is Kind.LIVE and each.partition.topic != CLUSTER_METADATA_TOPIC
+        for each in entries
+    )
 
 
 def _checkpoints(disk: Disk) -> _Found:
@@ -175,8 +189,14 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
     hosting, disk = broker.hosting, directory.disk
     name, index = entry.partition
     topic = broker.image.topics.get(name)
-    stored_id = read_metadata(disk, entry.name)
+    stored_id = read_metadata(disk, entry.name) or _remembered_id(broker, name, index)
     if not _belongs_here(broker, topic, entry, stored_id):
+        if stored_id is not None and _was_deleted(broker, stored_id, index):
+            gone = marked_name(entry.partition, Kind.DELETED, broker.world.entropy.uuid().hex())
+            disk.rename_now(entry.name, gone)
+            hosting.remove_later(directory, gone)
+            log.info("%s/%s: its topic was deleted before the stop", disk.root, entry.name)
+            return 0
         unique = broker.world.entropy.uuid().hex()
         stray = marked_name(entry.partition, Kind.STRAY, unique)
         disk.rename_now(entry.name, stray)
@@ -210,6 +230,7 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
             sizes=sizes,
             files=directory.files,
             failed=directory.fail,
+            scanned=broker.recovering.scanned,
         )
     except (LogCorrupted, FileLost, TooManyFiles) as error:
         what = f"{entry.partition} stays offline: {error}"
@@ -286,6 +307,22 @@ def _say(partition: TopicPartition, opened: Log) -> None:
             report.segments_removed,
             opened.end_offset,
         )
+
+
+def _remembered_id(broker: "Broker", topic: str, index: int) -> bytes | None:
+    """The id of a partition whose own file does not tell, since power was lost before anything of
+    it was durable. It may be what is left of a topic that had the name before."""
+    ids = broker.hosting.placements.ids_of(topic, index)
+    known = [each for each in ids if broker.image.topic(each) is not None]
+    return next(iter(known or ids), None)
+
+
+def _was_deleted(broker: "Broker", topic_id: bytes, index: int) -> bool:
+    """Whether a directory is what is left of a topic that was here and is no more. Anything else
+    that does not belong here is nobody's to remove."""
+    if broker.image.topic(topic_id) is not None:
+        return False
+    return broker.hosting.placements.outlived((topic_id, index), broker.image.offset)
 
 
 def _belongs_here(

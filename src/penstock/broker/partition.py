@@ -5,12 +5,13 @@ fields are plain and the tickets are tuples because every produced batch passes 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from penstock.broker.admission import Admission
 from penstock.errors import KafkaError, KafkaStorageError, NotEnoughReplicas, NotLeaderOrFollower
+from penstock.log.config import UNBOUNDED
 from penstock.log.log import Log
 from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
 from penstock.model import NO_TIMESTAMP
@@ -21,15 +22,19 @@ from penstock.world import Buffer, DiskFailed, DiskFull
 if TYPE_CHECKING:
     from penstock.broker.directory import Directory
     from penstock.broker.joining import Joining
+    from penstock.broker.recompression import Waiting
     from penstock.broker.topic_settings import TopicSettings
 
 T = TypeVar("T")
+# (offset the high watermark must reach, ticket, base offset, append time, deadline)
+Awaiting: TypeAlias = tuple[int, tuple[Any, Any, Any, int], int, int, float]
 
 
 class Committed:
     """Something of this node's own that waits for the high watermark, among the producers."""
 
     __slots__ = ("_done",)
+    timeout_ms = 0  # it has none: it waits as long as it takes
 
     def __init__(self, done: Callable[[KafkaError | None], None]) -> None:
         self._done = done
@@ -40,6 +45,9 @@ class Committed:
     def failed(self, _ticket: Any, error: KafkaError) -> None:
         self._done(error)
 
+    def waited(self, _ticket: Any, _since_ms: float) -> None:
+        """Nobody asked for it."""
+
 
 class Partition:
     """A hosted partition. While `directory.failed` its log is not to be used."""
@@ -49,14 +57,25 @@ class Partition:
         "awaiting",
         "batch_bytes_max",
         "batches",
+        "bytes_out",
+        "bytes_rejected",
         "directory",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "flush_queued",
+        "flushes",
+        "flushing_to",
         "gone",
+        "held",
         "index",
         "joining",
+        "lane",
         "leader",
         "leading",
         "log",
         "plain",
+        "produces",
         "replicas",
         "segment",
         "settings",
@@ -98,29 +117,52 @@ class Partition:
         # (view, unpacked header) of each batch of this turn, and who is to hear of it
         self.batches: list[tuple[Buffer, Header]] = []
         self.tickets: list[tuple[Any, Any, Any, int]] = []
-        # (offset the high watermark must reach, ticket, base offset, append time, deadline)
-        self.awaiting: deque[tuple[int, tuple[Any, Any, Any, int], int, int, float]] = deque()
+        self.awaiting: deque[Awaiting] = deque()
         self.watchers: dict[Any, None] = {}
         # (producer id, epoch) -> who waits until that producer's transaction reaches in here
         self.joining: dict[tuple[int, int], Joining] = {}
+        # Batches that wait to be recompressed, and those that wait behind them
+        self.lane: deque[Waiting] = deque()
         self.admission = Admission()
         self.start_at_zero: tuple[int, ...] = ()  # producers of this turn that must begin there
         self.touched = False
         self.wrote = False  # since the last sync round of its directory began
         self.gone = False
+        self.held = (
+            False  # for the last moment of a move: what is produced waits, what we write not
+        )
         self.leading = True
+        # Only under page-cache: nothing is added to what is synced anyway
+        self.flushes = settings.flushes and not directory.waits_for_sync
+        self.flush_queued = False  # flush.ms runs
+        self.flushing_to = 0  # flush.messages was reached: nothing counts before that is synced
+        # Since the start, for the metrics; the log counts what was appended.
+        self.produces = 0
+        self.fetches = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
     def configure(self, settings: "TopicSettings") -> None:
         self.settings = settings
-        self.plain = settings.plain
+        self.plain = settings.plain and not self.lane
         self.batch_bytes_max = settings.message_bytes_max
         self.timestamp_after_ms_max = settings.timestamp_after_ms_max
         self.log.config = settings.log
+        self.flushes = settings.flushes and not self.directory.waits_for_sync
+        if self.flushes and self.unsynced:
+            self._flush_if_due()
+            self.directory.wrote_its_own()
         self.leader.require(settings.min_insync, self.replicas)
         self._recount()
+
+    def lane_is_empty(self) -> None:
+        """Nothing can be overtaken any more."""
+        self.plain = self.settings.plain
 
     def lead(self, epoch: int, isr: tuple[int, ...], *, replicas: int) -> None:
         """The controller has changed the leadership, the in-sync set or how many replicas are."""
@@ -140,21 +182,30 @@ class Partition:
             self.abandon(NotLeaderOrFollower(f"this node does not lead {self} any more"))
 
     def _recount(self) -> None:
-        counted = self.log.synced_offset if self.directory.waits_for_sync else self.log.end_offset
+        log = self.log
+        counted = log.end_offset
+        if self.directory.waits_for_sync or log.synced_offset < self.flushing_to:
+            counted = log.synced_offset
         if self.leader.advance(counted):
             self.release()
             self.poke()
 
     def append_turn(self, now_ms: int, mono_ms: float) -> None:
         """Everything produced to this partition in this turn, in one write."""
+        if self.held:
+            self._keep_held()
+            return
         batches, tickets = self.batches, self.tickets
         self.batches, self.tickets = [], []
         start_at_zero, self.start_at_zero = self.start_at_zero, ()
         self.touched = False
+        self.produces += len(batches)
         log = self.log
         try:
             if self.directory.failed:
                 raise DiskFailed(f"{self.directory.disk.root} is offline")
+            if self.directory.refuses_writes:
+                self.directory.check_room()
             results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
         except DiskFull as failure:
             self.directory.filled_up(failure)
@@ -165,26 +216,49 @@ class Partition:
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
         self._count_written()
+        everybody_waits = log.synced_offset < self.flushing_to
         high_watermark = self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
         for ticket, batch, result in zip(tickets, batches, results, strict=True):
             target = ticket[0]
             if type(result) is not int:
                 target.failed(ticket, result)
-            elif (
-                target.acks == -1
-                and (needed := result + batch[1][LAST_OFFSET_DELTA] + 1) > high_watermark
-            ):
+            elif (target.acks == -1 or everybody_waits) and (
+                needed := result + batch[1][LAST_OFFSET_DELTA] + 1
+            ) > high_watermark:
                 deadline = mono_ms + target.timeout_ms
                 self.awaiting.append((needed, ticket, result, append_time_ms, deadline))
+                target.waits(ticket)
             else:
                 target.succeeded(ticket, result, append_time_ms)
+
+    def _keep_held(self) -> None:
+        """The batches are views of buffers that end with this turn."""
+        self.batches = [
+            (batch if isinstance(batch, bytes) else bytes(batch), header)
+            for batch, header in self.batches
+        ]
+        self.touched = False
+
+    def release_held(self, touch: Callable[["Partition"], None]) -> None:
+        """What waited is written, or told that there is no such partition any more."""
+        if not self.held:
+            return
+        self.held = False
+        if self.gone or self.directory.failed:
+            tickets, self.tickets, self.batches = self.tickets, [], []
+            self._fail(tickets, KafkaStorageError(f"{self} is not here any more"))
+        elif self.batches and not self.touched:
+            touch(self)
 
     def _count_written(self) -> None:
         """The log has grown: it counts now, or after the next sync round."""
         directory, log = self.directory, self.log
+        directory.moved.add(self)
         if directory.full:
             directory.has_room()
+        if self.flushes and self._flush_if_due():
+            return
         if not directory.waits_for_sync:
             if self.leader.advance(log.end_offset) and self.watchers:
                 self.poke()
@@ -193,6 +267,20 @@ class Partition:
                 directory.wrote(self)
         elif not self.wrote:
             directory.wrote(self)
+
+    @property
+    def unsynced(self) -> bool:
+        return self.log.synced_offset < self.log.end_offset
+
+    def _flush_if_due(self) -> bool:
+        """True if what was written has to be synced before it counts."""
+        log, settings = self.log, self.settings
+        if log.end_offset - log.synced_offset >= settings.flush_messages:
+            self.flushing_to = log.end_offset
+            self.directory.wrote(self)
+        elif settings.flush_ms < UNBOUNDED and not self.flush_queued:
+            self.directory.flushing.written(self)
+        return log.synced_offset < self.flushing_to
 
     def append_own(self, batch: bytes, header: Header, now_ms: int) -> int | KafkaError:
         """A coordinator's batch, at once: the offset it got, or why the log refuses it."""
@@ -210,7 +298,7 @@ class Partition:
     ) -> int:
         """The end of a producer's transaction here, at once: the offset of the marker. What was
         produced in this turn must be written before."""
-        assert not self.batches, "a marker comes after what it ends"
+        assert self.held or not self.batches, "a marker comes after what it ends"
         offset = self._write(
             lambda: self.log.append_control(
                 marker,
@@ -253,9 +341,12 @@ class Partition:
             raise NotLeaderOrFollower(f"this node does not lead {self} any more")
         if self.leader.below_min_insync:
             raise NotEnoughReplicas(f"{self} has too few in-sync replicas")
+        if self.held:
+            raise KafkaStorageError(f"{self} is just moving to another log directory")
         try:
             if self.directory.failed:
                 raise DiskFailed(f"{self.directory.disk.root} is offline")
+            self.directory.check_room()
             result = write()
         except DiskFull as failure:
             self.directory.filled_up(failure)
@@ -292,29 +383,38 @@ class Partition:
     def synced(self) -> None:
         """The log's synced offset has moved."""
         if not self.gone:
+            self.directory.moved.add(self)
             self._recount()
+            if self.awaiting:
+                self.release()
 
     def release(self) -> None:
         """Answer the producers whose records are now committed."""
         awaiting, high_watermark = self.awaiting, self.leader.high_watermark
         while awaiting and awaiting[0][0] <= high_watermark:
-            _needed, ticket, base_offset, append_time_ms, _deadline = awaiting.popleft()
-            ticket[0].succeeded(ticket, base_offset, append_time_ms)
+            _needed, ticket, base_offset, append_time_ms, deadline = awaiting.popleft()
+            target = ticket[0]
+            target.succeeded(ticket, base_offset, append_time_ms)
+            target.waited(ticket, deadline - target.timeout_ms)
 
     def expire(self, mono_ms: float, error: KafkaError) -> None:
         """Answer the producers whose time is up."""
         late = [entry for entry in self.awaiting if entry[-1] <= mono_ms]
         if late:
             self.awaiting = deque(entry for entry in self.awaiting if entry[-1] > mono_ms)
-            for _needed, ticket, *_ in late:
-                ticket[0].failed(ticket, error)
+            self._give_up(late, error)
 
     def abandon(self, error: KafkaError) -> None:
         """The partition goes away (deleted, or its directory failed): nobody waits in vain."""
         awaiting, self.awaiting = self.awaiting, deque()
-        for _needed, ticket, *_ in awaiting:
-            ticket[0].failed(ticket, error)
+        self._give_up(awaiting, error)
         self.poke()
+
+    def _give_up(self, entries: Iterable[Awaiting], error: KafkaError) -> None:
+        for _needed, ticket, _base_offset, _append_time_ms, deadline in entries:
+            target = ticket[0]
+            target.failed(ticket, error)
+            target.waited(ticket, deadline - target.timeout_ms)
 
     def _fail(self, tickets: list[tuple[Any, Any, Any, int]], error: KafkaError) -> None:
         for ticket in tickets:

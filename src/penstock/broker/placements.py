@@ -19,7 +19,7 @@ log = logging.getLogger("penstock.placements")
 PLACEMENTS = "penstock-placements"
 WRITE_DELAY_MS = 500  # thousands of partitions are made at once, and each would write the file
 _VERSION = "0"
-_DIRECTORY, _SIZES = "directory", "sizes"
+_DIRECTORY, _SIZES, _METADATA, _NAME = "directory", "sizes", "metadata", "name"
 
 
 class State(Enum):
@@ -41,6 +41,19 @@ class Placed(NamedTuple):
 Place: TypeAlias = tuple[bytes, int]  # topic id, partition
 
 
+class Said(NamedTuple):
+    """What the file says."""
+
+    placed: Mapping[Place, Placed]
+    paths: Mapping[bytes, str]  # of the directories that it names
+    sizes: Mapping[Place, Sizes]  # of what was offline and must not have changed
+    names: Mapping[bytes, str]  # of the topics
+    metadata_offset: int | None  # of the image that put the last partition here
+
+
+NOTHING = Said({}, {}, {}, {}, None)
+
+
 class Placements:
     """The file, and what it said when the node started."""
 
@@ -60,19 +73,40 @@ class Placements:
         self._writing = False
         self._stored = b""
         self.known = False  # there was a file; else nothing follows from what it does not name
-        self.before: Mapping[Place, Placed] = {}
-        self.paths: Mapping[bytes, str] = {}  # of the directories that it names
-        self.sizes: Mapping[Place, Sizes] = {}  # of what was offline and must not have changed
+        self._said = NOTHING
 
     def load(self) -> None:
         data = read_whole(self._disk, PLACEMENTS)
         if data is None:
             return
         try:
-            self.before, self.paths, self.sizes = parse_placements(data)
+            self._said = parse_placements(data)
             self.known = True
         except ValueError as error:
             log.warning("%s/%s is not used: %s", self._disk.root, PLACEMENTS, error)
+
+    @property
+    def before(self) -> Mapping[Place, Placed]:
+        return self._said.placed
+
+    @property
+    def paths(self) -> Mapping[bytes, str]:
+        return self._said.paths
+
+    @property
+    def sizes(self) -> Mapping[Place, Sizes]:
+        return self._said.sizes
+
+    def ids_of(self, topic: str, index: int) -> list[bytes]:
+        """The topics of this name of which the partition was here, or was leaving."""
+        ids = [topic_id for topic_id, name in self._said.names.items() if name == topic]
+        return [each for each in ids if (each, index) in self._said.placed]
+
+    def outlived(self, place: Place, metadata_offset: int) -> bool:
+        """Whether a partition that no image knows was here, and its topic was deleted since: the
+        metadata is not older than when it was noted, so that it cannot just be unknown yet."""
+        noted_at = self._said.metadata_offset
+        return place in self.before and noted_at is not None and metadata_offset >= noted_at
 
     def changed(self) -> None:
         """Write the file soon, off the loop."""
@@ -109,8 +143,10 @@ def format_placements(
     placed: Iterable[tuple[Place, Placed]],
     paths: Mapping[bytes, str],
     sizes: Mapping[Place, Sizes],
+    names: Mapping[bytes, str],
+    metadata_offset: int,
 ) -> bytes:
-    lines = [_VERSION]
+    lines = [_VERSION, f"{_METADATA} offset {metadata_offset}"]
     lines += [f"{_DIRECTORY} {id_to_text(each)} {path}" for each, path in paths.items()]
     together: dict[tuple[bytes, Placed], list[str]] = {}
     for (topic_id, index), where in placed:
@@ -119,6 +155,7 @@ def format_placements(
     for (topic_id, (directory_id, state)), indexes in together.items():
         directory = texts.get(directory_id) or id_to_text(directory_id)
         lines.append(f"{id_to_text(topic_id)} {directory} {state.value} {' '.join(indexes)}")
+    lines += [f"{_NAME} {id_to_text(topic_id)} {name}" for topic_id, name in names.items()]
     for (topic_id, index), each in sizes.items():
         lines.append(f"{_SIZES} {id_to_text(topic_id)} {index} {format_sizes(each)}")
     lines.append("")
@@ -134,9 +171,7 @@ def parse_sizes(text: str) -> Sizes:
     return {int(base): int(size) for base, size in pairs}
 
 
-def parse_placements(
-    data: bytes,
-) -> tuple[dict[Place, Placed], dict[bytes, str], dict[Place, Sizes]]:
+def parse_placements(data: bytes) -> Said:
     """ValueError if it makes no sense."""
     version, *lines = data.decode().split("\n")
     if version != _VERSION or not lines or lines[-1]:
@@ -144,8 +179,16 @@ def parse_placements(
     placed: dict[Place, Placed] = {}
     paths: dict[bytes, str] = {}
     sizes: dict[Place, Sizes] = {}
+    names: dict[bytes, str] = {}
+    metadata_offset: int | None = None
     for line in lines[:-1]:
         first, second, rest = line.split(" ", 2)
+        if first == _METADATA:
+            metadata_offset = int(rest)
+            continue
+        if first == _NAME:
+            names[id_from_text(second)] = rest
+            continue
         if first == _DIRECTORY:
             paths[id_from_text(second)] = rest
             continue
@@ -158,4 +201,4 @@ def parse_placements(
         topic_id = id_from_text(first)
         for index in indexes:
             placed[topic_id, int(index)] = where
-    return placed, paths, sizes
+    return Said(placed, paths, sizes, names, metadata_offset)

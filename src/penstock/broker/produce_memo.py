@@ -7,6 +7,7 @@ the rest, and a test proves that both ways answer alike. Bounded, and emptied wh
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ FLEXIBLE = 9
 ROUTES_MAX = 10_000
 LENGTHS_MAX = 16
 SHAPES_MAX = 1_000
+ONE, SEVERAL = 0, 1  # partitions
+IN_CODEC = 2
 CORRELATION_ID = 1  # where it stands among the values of an answer
 _VARIABLE = Struct(">hqqq")
 _MARK = _VARIABLE.pack(0x5A5A, 0, -1, 0)
@@ -80,11 +83,21 @@ class Answer:
 
     def failed(self, ticket: Ticket, error: KafkaError) -> None:
         _, connection, slot, correlation_id = ticket
+        connection.listener.broker.counts.produce_failed(self.partition, error.code)
         if slot is None:
             connection.close()  # acks=0 has no other way to hear of it
             return
         response = failures(self.partition, [failure(self.partition, error)])
         connection.fill(slot, response_frame(0, self._version, correlation_id, response))
+
+    def waits(self, ticket: Ticket) -> None:
+        """It is not answered at the end of its turn."""
+        ticket[1].listener.broker.counts.timed_alone += 1
+
+    def waited(self, ticket: Ticket, since_ms: float) -> None:
+        """It is answered now."""
+        listener = ticket[1].listener
+        listener.broker.counts.produce_times.note(listener.now_ms() - since_ms)
 
 
 class Several:
@@ -99,6 +112,7 @@ class Several:
         "_left",
         "_route",
         "_shape",
+        "_since_ms",
         "_slot",
         "_values",
         "acks",
@@ -115,6 +129,8 @@ class Several:
         self._left = len(shape.partitions)
         self._values = shape.template.copy()
         self._errors: dict[int, KafkaError] | None = None
+        self._since_ms = connection.active_at_ms
+        connection.listener.broker.counts.timed_alone += 1
 
     def succeeded(self, ticket: Ticket, base_offset: int, append_time_ms: int) -> None:
         place = ticket[2]
@@ -125,6 +141,12 @@ class Several:
         if not self._left:
             self._answer(ticket[3])
 
+    def waits(self, _ticket: Ticket) -> None:
+        """It is timed as a whole."""
+
+    def waited(self, _ticket: Ticket, _since_ms: float) -> None:
+        """It is timed as a whole."""
+
     def failed(self, ticket: Ticket, error: KafkaError) -> None:
         if self._errors is None:
             self._errors = {}
@@ -134,6 +156,13 @@ class Several:
             self._answer(ticket[3])
 
     def _answer(self, correlation_id: int) -> None:
+        listener = self._connection.listener
+        counts = listener.broker.counts
+        counts.produce_times.note(listener.now_ms() - self._since_ms)
+        if self._errors:
+            partitions = dict(self._shape.places)
+            for place, error in self._errors.items():
+                counts.produce_failed(partitions[place], error.code)
         slot = self._slot
         if slot is None:
             if self._errors:
@@ -190,7 +219,16 @@ class Shape:
 class Route:
     """What one beginning means: topic, acks, timeout, and how many partitions follow."""
 
-    __slots__ = ("_partitions", "acks", "answers", "count", "shapes", "timeout_ms", "version")
+    __slots__ = (
+        "_partitions",
+        "acks",
+        "answers",
+        "count",
+        "shapes",
+        "timeout_ms",
+        "version",
+        "way",
+    )
 
     def __init__(
         self,
@@ -203,6 +241,9 @@ class Route:
         self.timeout_ms = request.timeout_ms
         self.version = version
         self.count = count
+        # Which way its requests go: that of topics with a codec of their own looks at it first.
+        codec = any(each.settings.codec is not None for each in islice(partitions.values(), 1))
+        self.way = (ONE if count == 1 else SEVERAL) + (IN_CODEC if codec else 0)
         self.answers: dict[int, Answer] = {}
         self.shapes: dict[tuple[int, ...], Shape] = {}
         self._partitions = partitions
@@ -227,7 +268,9 @@ class Route:
 
     def _usable(self, index: int) -> "Partition | None":
         partition = self._partitions.get(index)
-        if partition is None or not partition.plain or not partition.leading:
+        if partition is None or not partition.leading:
+            return None
+        if not (partition.plain or partition.settings.plain_in_codec):
             return None
         if partition.directory.failed:
             return None
@@ -240,6 +283,8 @@ class ProduceMemo:
     def __init__(self) -> None:
         self.routes: list[dict[bytes, Route]] = [{} for _ in range(LAST_VERSION + 1)]
         self._lengths: dict[int, None] = {}
+        self.requests = [0] * (LAST_VERSION + 1)  # Produce requests that came, by version
+        self.misses = 0  # of them, those that the codec had to read
 
     def clear(self) -> None:
         for routes in self.routes:

@@ -19,6 +19,7 @@ class Request:
         "answered",
         "api_key",
         "api_version",
+        "arrived_ms",
         "client_id",
         "connection",
         "correlation_id",
@@ -41,6 +42,7 @@ class Request:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.answered = False
+        self.arrived_ms = connection.active_at_ms
 
     def reply(self, response: Any, version: int | None = None) -> None:
         """Answer with a message; a peer that has gone in the meantime is no error. An answer that
@@ -55,10 +57,14 @@ class Request:
             log.error("an answer cannot be written (%s): closing its connection", problem)
             self.connection.close()
             return
+        self.connection.listener.broker.counts.told(self.api_key, response)
         self.reply_frame(answer)
 
     def reply_frame(self, answer: "Answer") -> None:
         """Answer with a whole frame, or with parts that make one."""
         assert not self.answered, "a request is answered once"
         self.answered = True
-        self.connection.answer(self.slot, answer)
+        connection = self.connection
+        listener = connection.listener
+        listener.broker.counts.answered(self.api_key, listener.now_ms() - self.arrived_ms)
+        connection.answer(self.slot, answer)

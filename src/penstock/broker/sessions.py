@@ -117,6 +117,7 @@ class Sessions:
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._draw_id = draw_id
+        self.evictions = 0
         self._sessions: dict[int, FetchSet] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -156,6 +157,7 @@ class Sessions:
                 return 0
             if now_ms - self._sessions[oldest_id].used_at_ms < self._eviction_ms:
                 return 0
+            self.evictions += 1
             self._end(oldest_id)
         while True:
             session_id = self._draw_id()

@@ -14,7 +14,7 @@ from penstock.wire.batch import (
     check_record_times,
     stamp_append_time,
 )
-from penstock.wire.compression import OUTPUT_BYTES_MAX
+from penstock.wire.compression import NAMES, NONE, OUTPUT_BYTES_MAX
 from penstock.world import Buffer
 
 # What a batch may unpack to, as a multiple of max.message.bytes, where the node looks inside
@@ -27,11 +27,17 @@ class TopicSettings:
 
     __slots__ = (
         "append_time",
+        "codec",
         "compact",
+        "flush_messages",
+        "flush_ms",
+        "flushes",
+        "level",
         "log",
         "message_bytes_max",
         "min_insync",
         "plain",
+        "plain_in_codec",
         "timestamp_after_ms_max",
         "timestamp_before_ms_max",
         "unpacked_bytes_max",
@@ -48,13 +54,21 @@ class TopicSettings:
         self.compact = "compact" in policies
         self.timestamp_before_ms_max = config.integer("message.timestamp.before.max.ms")
         self.timestamp_after_ms_max = config.integer("message.timestamp.after.max.ms")
-        # Whether a batch can be stored by its header alone
-        self.plain = not (
+        # The codec that batches are stored in, and its level; None is the producer's own
+        self.codec, self.level = _compression(config)
+        self.flush_messages = config.integer("flush.messages")
+        self.flush_ms = config.integer("flush.ms")
+        self.flushes = self.flush_messages < UNBOUNDED or self.flush_ms < UNBOUNDED
+        # Whether a batch can be stored as it is, by its header alone: always, or if it is in the
+        # codec of the topic
+        by_header = not (
             self.append_time or self.compact or self.timestamp_before_ms_max < UNBOUNDED
         )
+        self.plain = by_header and self.codec is None
+        self.plain_in_codec = by_header and self.codec is not None
         self.log = LogConfig(
             segment_bytes=config.segment_bytes,
-            segment_ms=config.integer("segment.ms"),
+            segment_ms=self._segment_ms(config),
             segment_jitter_ms=config.integer("segment.jitter.ms"),
             index_interval_bytes=config.integer("index.interval.bytes"),
             index_bytes_max=config.integer("segment.index.bytes"),
@@ -66,9 +80,20 @@ class TopicSettings:
             retention_bytes=config.integer("retention.bytes"),
             delete="delete" in policies,
             compact=self.compact,
+            min_cleanable_ratio=config.number("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=config.integer("min.compaction.lag.ms"),
+            max_compaction_lag_ms=config.integer("max.compaction.lag.ms"),
+            delete_retention_ms=config.integer("delete.retention.ms"),
             file_delete_delay_ms=config.integer("file.delete.delay.ms"),
             producer_expiration_ms=producer_expiration_ms,
+            preallocate=config.boolean("preallocate"),
         )
+
+    def _segment_ms(self, config: TopicConfig) -> int:
+        """Only closed segments are compacted: a limit on that is one on the age of a segment."""
+        segment_ms = config.integer("segment.ms")
+        lag_ms = config.integer("max.compaction.lag.ms")
+        return min(segment_ms, lag_ms) if self.compact else segment_ms
 
     def check_header(self, header: Header, now_ms: int) -> bool:
         """Refuse what the header tells; True if the records must be looked at too."""
@@ -97,3 +122,13 @@ class TopicSettings:
             return batch, header
         stamped = stamp_append_time(batch, now_ms)
         return stamped, HEADER.unpack_from(stamped)
+
+
+def _compression(config: TopicConfig) -> tuple[int | None, int | None]:
+    name = config.text("compression.type")
+    if name == "producer":
+        return None, None
+    if name == "uncompressed":
+        return NONE, None
+    levelled = name in ("gzip", "lz4", "zstd")
+    return NAMES.index(name), config.integer(f"compression.{name}.level") if levelled else None

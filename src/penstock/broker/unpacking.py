@@ -8,11 +8,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.errors import KafkaError, KafkaStorageError, UnknownServerError
 from penstock.wire.batch import (
     ATTRIBUTES,
+    BASE_OFFSET,
     CODEC_MASK,
     HEADER,
     HEADER_BYTES,
@@ -20,9 +21,11 @@ from penstock.wire.batch import (
     Header,
     Skimmed,
     skim_records,
+    skim_start,
     unpack_batch,
+    unpack_start,
 )
-from penstock.wire.compression import TooLarge
+from penstock.wire.compression import OUTPUT_BYTES_MAX, TooLarge
 from penstock.wire.primitives import Malformed
 from penstock.world import Buffer, Cold, DiskFailed, World
 
@@ -40,6 +43,13 @@ AT_ONCE_RECORDS_PER_TURN = 2_000
 Judge = Callable[[Sequence[Skimmed]], Any]
 # What was found, or what went wrong; and how many bytes the records had.
 Ended = Callable[[Any, Exception | None, int], None]
+
+
+class Cut(NamedTuple):
+    """A batch was too large to be unpacked as a whole, and its records before this offset are not
+    what was looked for."""
+
+    offset: int
 
 
 def complaint(error: Exception, broken: type[KafkaError]) -> KafkaError:
@@ -63,6 +73,7 @@ class Unpacking:
         self.world = world
         self.unpacked = 0
         self._waiting: deque[Look] = deque()
+        self._large: deque[Look] = deque()  # one at a time; the first is under way
         self._steps: deque[Callable[[], None]] = deque()
         self._steps_due = False
         self._records_at_once = 0
@@ -94,6 +105,13 @@ class Unpacking:
         else:
             self._waiting.append(look)
 
+    def look_at_large(self, source: Callable[[], Buffer], judge: Judge, ended: Ended) -> None:
+        """The same for a batch that `look` found TooLarge. As much of it is unpacked as ever is; if
+        what is looked for is not there, and that was not all, the result is Cut."""
+        self._large.append(Look(self, source, OUTPUT_BYTES_MAX, judge, ended, may_cut=True))
+        if len(self._large) == 1:
+            self.later(self._large[0].step)
+
     def look_at_once(self, batch: Buffer, header: Header, bytes_max: int, judge: Judge) -> bool:
         """The same for a small batch; False, and nothing done, if it must take its time. Raises
         what is wrong with it."""
@@ -118,8 +136,12 @@ class Unpacking:
     def _turn_ended(self) -> None:
         self._records_at_once = 0
 
-    def look_ended(self) -> None:
-        if self._waiting:
+    def look_ended(self, look: "Look") -> None:
+        if self._large and self._large[0] is look:
+            self._large.popleft()
+            if self._large:
+                self.later(self._large[0].step)
+        elif self._waiting:
             self.later(self._waiting.popleft().step)
         else:
             self.unpacked -= 1
@@ -128,7 +150,17 @@ class Unpacking:
 class Look:
     """One batch that is being looked into."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_ended", "_judge", "_records", "_source", "_unpacking")
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_cut",
+        "_ended",
+        "_judge",
+        "_may_cut",
+        "_records",
+        "_source",
+        "_unpacking",
+    )
 
     def __init__(
         self,
@@ -137,7 +169,11 @@ class Look:
         bytes_max: int,
         judge: Judge,
         ended: Ended,
+        *,
+        may_cut: bool = False,
     ) -> None:
+        self._may_cut = may_cut
+        self._cut: Cut | None = None
         self._unpacking = unpacking
         self._source = source
         self._bytes_max = bytes_max
@@ -156,6 +192,10 @@ class Look:
             some = list(islice(self._records, RECORDS_PER_STEP))
             if some:
                 result = self._judge(some)
+                if self._cut is not None:
+                    self._cut = Cut(some[-1][0] + 1)
+            else:
+                result = self._cut
         except Cold as cold:
             cold.file.warm(cold.position, cold.size, self._warmed)
             return
@@ -175,8 +215,9 @@ class Look:
 
     def _unpack(self, batch: Buffer) -> None:
         if len(batch) >= HEADER_BYTES and HEADER.unpack_from(batch)[ATTRIBUTES] & CODEC_MASK:
+            unpack = unpack_start if self._may_cut else unpack_batch
             workers = self._unpacking.world.workers
-            workers.run(unpack_batch, (batch, self._bytes_max), self._unpacked)
+            workers.run(unpack, (batch, self._bytes_max), self._unpacked)
         else:
             self._unpacked(unpack_batch(batch, self._bytes_max), None)
 
@@ -185,11 +226,16 @@ class Look:
             assert isinstance(failure, Exception), "workers hand over exceptions only"
             self._end(None, failure)
             return
-        self._bytes = len(unpacked[1])
-        self._records = skim_records(*unpacked)
+        header, data, *whole = unpacked
+        self._bytes = len(data)
+        if False in whole:
+            self._cut = Cut(header[BASE_OFFSET])
+            self._records = skim_start(header, data)
+        else:
+            self._records = skim_records(header, data)
         self._unpacking.later(self.step)
 
     def _end(self, result: Any, failure: Exception | None) -> None:
         self._records = None
-        self._unpacking.look_ended()
+        self._unpacking.look_ended(self)
         self._ended(result, failure, self._bytes)

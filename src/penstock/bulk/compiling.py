@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 _OWNER_ONLY = 0o700
 _WRITABLE_BY_OTHERS = 0o022
 _FINGERPRINT_DIGITS = 16
+_ROOM = Path(__file__).parent
 
 # Only read in a kernel: Arrow's buffers and the bytes of an answer are not ours to change.
 BYTES_IN = types.Array(types.uint8, 1, "C", readonly=True)
@@ -58,7 +59,7 @@ def compiled(*arguments: object) -> Callable[[Kernel], Kernel]:
     signature = INT(*arguments)
 
     def compile_one(function: Kernel) -> Kernel:
-        directory = cache_directory()
+        directory = cache_directory(Path(function.__code__.co_filename).parent)
         if directory is not None:
             before = numba.config.CACHE_DIR
             numba.config.CACHE_DIR = directory
@@ -93,23 +94,24 @@ def came_from_cache(kernel: object) -> bool:
     return bool(kernel.stats.cache_hits)  # type: ignore[attr-defined]
 
 
-def cache_directory() -> str | None:
-    """Where compiled code is kept; None if there is no place that only this user can write to."""
+def cache_directory(room: Path = _ROOM) -> str | None:
+    """Where the compiled code of a room is kept; None if there is no place that only this user can
+    write to."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
-        return str(Path(given) / f"penstock-{_fingerprint()}")
+        return str(Path(given) / f"penstock-{_fingerprint(room)}")
     for directory in (_user_cache() / "penstock" / "numba", _temporary()):
         if _is_ours(directory):
-            return str(directory / _fingerprint())
+            return str(directory / _fingerprint(room))
     return None
 
 
 @functools.cache
-def _fingerprint() -> str:
+def _fingerprint(room: Path) -> str:
     """Names all sources that a kernel may be made of: numba looks only at the file that holds the
     kernel itself, and would run old code after a change beside it."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted({*_ROOM.glob("*.py"), *room.glob("*.py")}):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:_FINGERPRINT_DIGITS]
 

@@ -14,6 +14,10 @@ VARIABLE = "PENSTOCK_BULK"
 _log = logging.getLogger(__name__)
 
 
+class WrongChoice(ValueError):
+    """The environment asks for an implementation that there is not."""
+
+
 class Implementation(Enum):
     """The two ways to the same rows."""
 
@@ -28,7 +32,7 @@ def chosen_implementation() -> Implementation:
         try:
             return Implementation(asked)
         except ValueError:
-            raise ValueError(f"{VARIABLE} is {asked!r}; it may be 'plain' or 'numba'") from None
+            raise WrongChoice(f"{VARIABLE} is {asked!r}; it may be 'plain' or 'numba'") from None
     return Implementation.NUMBA if numba_works() else Implementation.PLAIN
 
 
@@ -39,8 +43,8 @@ def numba_works() -> bool:
     except Exception as error:
         # Not only ImportError: a numba that does not like this numpy raises what it pleases.
         _log.warning(
-            "numba cannot be used (%s): records are packed and unpacked in plain Python, which is"
-            " many times slower. Install numba, or set %s=plain to silence this.",
+            "numba cannot be used (%s): records are unpacked with numpy and pyarrow and packed in"
+            " plain Python, many times slower. Install numba, or set %s=plain to silence this.",
             error,
             VARIABLE,
         )

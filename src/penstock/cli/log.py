@@ -1,10 +1,12 @@
-"""`penstock log dump`: what is inside the files of a data directory. Needs no server."""
+"""`penstock log dump`: what is inside the files of a data directory; needs no server.
+`penstock log status`: where the long duties of a running node are."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli.log_status import ADDRESS_DEFAULT, show_status
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -17,12 +19,33 @@ from penstock.cli.output import (
     reason_of,
 )
 
-app = typer.Typer(help="Look into the files of a data directory.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look into logs: their files, and what is done to them.", no_args_is_help=True
+)
 
 
 @app.callback()
 def group() -> None:
-    """Look into the files of a data directory."""
+    """Look into logs: their files, and what is done to them."""
+
+
+@app.command()
+def status(
+    context: typer.Context,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address",
+            envvar="PENSTOCK_METRICS",
+            metavar="HOST:PORT",
+            help="Where the node serves its metrics: its metrics.listener.",
+        ),
+    ] = ADDRESS_DEFAULT,
+    watch: Annotated[bool, typer.Option("--watch", help="Again every second.")] = False,
+    form: FormatOption = None,
+) -> None:
+    """Where the long duties of a node are: cleaning, deletion, recovery, moves."""
+    show_status(address, format_of(context, form), watch=watch)
 
 
 @app.command()

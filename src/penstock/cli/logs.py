@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Protocol
 
 from penstock.log_levels import LogLevel, level_of
 
@@ -40,8 +40,15 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 
+class Written(Protocol):
+    """As much of a text stream as a log needs."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
+
+
 @contextmanager
-def logging_to(stream: TextIO, level: LogLevel) -> Iterator[None]:
+def logging_to(stream: Written, level: LogLevel) -> Iterator[None]:
     """Log what is of this level and above; other libraries' warnings too."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_Lines())

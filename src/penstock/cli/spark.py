@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.cli.output import CommandFailed, note
+from penstock.cli.output import CommandFailed, ExitCode, note
 
 if TYPE_CHECKING:
     from penstock.bulk.warmup import Report
@@ -18,11 +18,15 @@ INSTALL = "pip install 'penstock[spark]'"
 def warmup() -> None:
     """Compile the code that reads and writes records, and look for a Java."""
     try:
+        from penstock.bulk.implementation import WrongChoice
         from penstock.bulk.warmup import warm_up
         from penstock.spark.java import NoJava, find_java
     except ImportError as missing:
         raise CommandFailed(f"{missing.name} is not installed: {INSTALL}") from None
-    note(_told(warm_up()))
+    try:
+        note(_told(warm_up()))
+    except WrongChoice as wrong:
+        raise CommandFailed(str(wrong), ExitCode.USAGE) from wrong
     try:
         java = find_java()
     except NoJava as none:
@@ -34,8 +38,8 @@ def warmup() -> None:
 def _told(report: "Report") -> str:
     if report.implementation.value == "plain":
         return (
-            "records are read and written with numpy and pyarrow; numba, where it can be "
-            "installed, is many times faster"
+            "without numba records are read with numpy and pyarrow and written in plain Python, "
+            "many times slower; there is nothing to compile"
         )
     place = f"kept in {report.cache}" if report.cache else "not kept: no directory is safe for it"
     if report.compiled:

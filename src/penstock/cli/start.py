@@ -1,5 +1,6 @@
 """`penstock start`: reads the configuration, starts the node, says what is where."""
 
+import logging
 import os
 import shlex
 import shutil
@@ -28,10 +29,12 @@ from penstock.cli.output import (
     print_json_line,
     reason_of,
 )
+from penstock.cli.progress_bar import BarredStream, RecoveryBar
 from penstock.log_levels import LogLevel
 
 if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
+    from penstock.config.listeners import Address
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
@@ -49,6 +52,11 @@ class Running(Protocol):
     @property
     def listeners(self) -> "Sequence[Listener]":
         """The addresses that are really listened on: ports that were 0 are known now."""
+        ...
+
+    @property
+    def metrics(self) -> "Address | None":
+        """Where metrics and health are served, if they are."""
         ...
 
 
@@ -100,8 +108,9 @@ def start(
     if check:
         print("The configuration is fine.")
         return
-    with logging_to(sys.stderr, log_level):
-        code = _run(loaded, cluster_id, format_of(context, form))
+    stream = BarredStream(sys.stderr)
+    with logging_to(stream, log_level):
+        code = _run(loaded, cluster_id, format_of(context, form), stream)
     raise typer.Exit(code)
 
 
@@ -171,7 +180,7 @@ def _unreadable(path: Path, reason: str) -> CommandFailed:
     return CommandFailed(f"--config {path}: {reason}", ExitCode.USAGE)
 
 
-def _run(loaded: "Loaded", cluster_id: str | None, form: Format) -> int:
+def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredStream) -> int:
     node = import_module("penstock.node")
 
     def announce(running: Running) -> None:
@@ -182,7 +191,8 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format) -> int:
         sys.stdout.flush()
 
     try:
-        return int(node.run_node(loaded.config, announce, cluster_id))
+        bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
+        return int(node.run_node(loaded.config, announce, cluster_id, bar))
     except node.StartRefused as refused:
         raise CommandFailed(str(refused)) from None
     except OSError as problem:
@@ -216,6 +226,7 @@ def _announcement(running: Running) -> dict[str, Json]:
         "node_id": config.node_id,
         "cluster_id": running.cluster_id,
         "listeners": [str(listener) for listener in running.listeners],
+        "metrics": None if running.metrics is None else str(running.metrics),
         "data": list(config.log_dirs),
         "durability": config.durability,
         "pid": os.getpid(),
@@ -260,6 +271,9 @@ def banner(running: Running, without_effect: Sequence[str]) -> str:
         f"  data in       {', '.join(os.path.abspath(each) for each in config.log_dirs)}",
         f"  durability    {_DURABILITY[config.durability]}",
     ]
+    if running.metrics is not None:
+        metrics = running.metrics._replace(host=running.metrics.host or "127.0.0.1")
+        lines.append(f"  metrics on    http://{metrics}/metrics (and /health/ready, /status)")
     if without_effect:
         names = ", ".join(without_effect[:4]) + (", ..." if len(without_effect) > 4 else "")
         lines.append(f"  no effect yet {len(without_effect)} of the settings: {names}")

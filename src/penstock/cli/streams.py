@@ -7,12 +7,14 @@ import typer
 
 from penstock.cli.admin import connect
 from penstock.cli.output import (
+    BootstrapOption,
     CommandFailed,
     ExecuteOption,
     ExitCode,
     Format,
     FormatOption,
     Json,
+    bootstrap_of,
     counted,
     format_of,
     note,
@@ -79,13 +81,23 @@ def run(
     """Run an application until it is interrupted, with its progress on the terminal."""
     from penstock.spark.session import session
     from penstock.streams.errors import StreamsError
+    from penstock.streams.java_output import (
+        carried_output,
+        interrupts_wait,
+        shut_on_interrupt,
+    )
     from penstock.streams.metrics_port import MetricsPort
     from penstock.streams.progress import Terminal
 
     application = _load(target)
+    name = application.settings.application_id
     try:
-        spark = session(application.settings.application_id, master=master)
-        with application.start(once=once, trigger=trigger, spark=spark) as running:
+        with carried_output() as output, interrupts_wait(output):
+            spark = session(name, master=master)
+        with (
+            shut_on_interrupt(output),
+            application.start(once=once, trigger=trigger, spark=spark) as running,
+        ):
             port = None if metrics_port is None else MetricsPort(running.metrics, metrics_port)
             if port is not None:
                 note(f"metrics on http://127.0.0.1:{port.port}/metrics")
@@ -96,6 +108,9 @@ def run(
                     port.close()
     except StreamsError as problem:
         raise CommandFailed(str(problem)) from problem
+    except KeyboardInterrupt:
+        note(f"{name} was interrupted; the next run goes on from its checkpoints")
+        raise
 
 
 @app.command()
@@ -168,6 +183,7 @@ def reset(
     ],
     *,
     state_dir: StateDir = None,
+    bootstrap: BootstrapOption = None,
     execute: ExecuteOption = False,
     form: FormatOption = None,
 ) -> None:
@@ -176,7 +192,7 @@ def reset(
     from penstock.streams.reset import apply, plan_reset
     from penstock.streams.topics import open_admin
 
-    known, directory, settings = _known(target, state_dir)
+    known, directory, settings = _known(target, state_dir, bootstrap_of(context, bootstrap))
     chosen = format_of(context, form)
     try:
         # A script knows how to log in; an id alone has the address only: secrets are not kept.
@@ -208,8 +224,11 @@ def _explain(known: "Known", count: int) -> None:
     )
 
 
-def _known(target: str, state_dir: Path | None) -> "tuple[Known, Path, Settings | None]":
-    """By its script, or by what its state directory remembers of an id."""
+def _known(
+    target: str, state_dir: Path | None, bootstrap: str
+) -> "tuple[Known, Path, Settings | None]":
+    """By its script, or by what its state directory remembers of an id; where that is gone, by
+    what the cluster knows."""
     from penstock.streams.registry import known_of, read_known
     from penstock.streams.settings import state_directory
 
@@ -219,11 +238,21 @@ def _known(target: str, state_dir: Path | None) -> "tuple[Known, Path, Settings 
         root = settings.state_dir if state_dir is None else state_dir
         return known_of(settings, application.plan()), root / settings.application_id, settings
     directory = state_directory(state_dir) / target
-    known = read_known(directory)
+    known = read_known(directory) or _known_of_cluster(target, bootstrap)
     if known is None:
         raise CommandFailed(
-            f"there is no application {target} in {directory.parent}; "
-            "`penstock streams list` shows which there are",
+            f"there is no application {target} in {directory.parent}, and no group of it on "
+            f"{bootstrap}; `penstock streams list` shows which there are, --bootstrap says where "
+            "else to look, and the application's script can stand in place of its name",
             ExitCode.USAGE,
         )
     return known, directory, None
+
+
+def _known_of_cluster(application_id: str, bootstrap: str) -> "Known | None":
+    """Every application has a group: progress is committed to it."""
+    from penstock.streams.registry import known_by_groups
+
+    with connect(bootstrap) as admin:
+        groups = [each.group_id for each in admin.groups.list_all()]
+    return known_by_groups(application_id, bootstrap, groups)

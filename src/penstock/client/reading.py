@@ -224,8 +224,6 @@ class RangeReader:
         aborted = tuple(
             (each.producer_id, each.first_offset) for each in part.aborted_transactions or ()
         )
-        if not self._committed_only:
-            aborted = ()
         return Chunk(course.partition, start, course.end, records[:size], aborted)
 
     def _take_nothing(self, course: Course, part: PartitionData, *, first: bool) -> None:

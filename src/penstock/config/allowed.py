@@ -87,6 +87,63 @@ class ThrottledReplicas(NamedTuple):
         return "'*' or a list of partition:broker pairs"
 
 
+class AddressCounts(NamedTuple):
+    """A list of address:count pairs."""
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, str), "the pairs are one text"
+        try:
+            address_counts(value)
+        except ValueError:
+            return f"must be {self.text()}"
+        return None
+
+    def text(self) -> str:
+        return "a list of address:count pairs"
+
+
+def address_counts(text: str) -> dict[str, int]:
+    """The pairs of such a list; ValueError if it is none. Names of hosts are not looked up."""
+    counts: dict[str, int] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        from ipaddress import ip_address  # a node that needs none starts without it
+
+        host, _, count = pair.rpartition(":")
+        counts[str(ip_address(host.strip().strip("[]")))] = int(count)
+        if int(count) < 0:
+            raise ValueError(pair)
+    return counts
+
+
+_HOST_PORT = re.compile(r"(?:\[([^\]\s]*)\]|([^:/@\s\[\]]*)):([0-9]{1,5})")
+_PORT_MAX = 65535
+
+
+class HostPort(NamedTuple):
+    """One address, or nothing."""
+
+    def refusal(self, value: Value) -> str | None:
+        assert isinstance(value, str), "an address is a text"
+        try:
+            host_port(value)
+        except ValueError:
+            return f"must be {self.text()}"
+        return None
+
+    def text(self) -> str:
+        return "host:port, or empty for none"
+
+
+def host_port(text: str) -> tuple[str, int] | None:
+    """An empty host is every address of this machine. ValueError if it is no address."""
+    if not text.strip():
+        return None
+    match = _HOST_PORT.fullmatch(text.strip())
+    if match is None or int(match[3]) > _PORT_MAX:
+        raise ValueError(text)
+    return match[1] or match[2] or "", int(match[3])
+
+
 class OffsetReset(NamedTuple):
     """Where a reader without a place begins; a duration as Java reads them, not negative."""
 

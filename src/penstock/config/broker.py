@@ -5,6 +5,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from penstock.config.allowed import address_counts, host_port
 from penstock.config.key import Mode, Value, ValueType
 from penstock.config.listeners import (
     OWN_HOSTS,
@@ -16,7 +17,7 @@ from penstock.config.listeners import (
     parse_protocol_map,
     parse_voters,
 )
-from penstock.config.table import BROKER_KEYS, find_broker_key
+from penstock.config.table import BROKER_KEYS, LISTENER_PREFIX, find_broker_key
 from penstock.config.values import parse, to_text
 from penstock.config.view import ConfigView
 from penstock.errors import InvalidConfig
@@ -206,7 +207,17 @@ class BrokerConfig(ConfigView):
             self._topic_defaults[name] = default_from_broker(name, self)
         return self._topic_defaults[name]
 
+    def of_listener(self, listener: str, name: str) -> int:
+        """A whole number as it holds for one listener: listener.name.<listener>.<name>, or name."""
+        own = self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
+        return own if isinstance(own, int) else self.integer(name)
+
     # -- what the values mean
+
+    @cached_property
+    def connections_per_address(self) -> Mapping[str, int]:
+        """The exceptions to max.connections.per.ip."""
+        return address_counts(self.text("max.connections.per.ip.overrides"))
 
     @cached_property
     def node_id(self) -> int:
@@ -311,6 +322,11 @@ class BrokerConfig(ConfigView):
     def metadata_log_dir(self) -> str:
         directory = self.get("metadata.log.dir")
         return str(directory) if directory else self.log_dirs[0]
+
+    @cached_property
+    def metrics_listener(self) -> Address | None:
+        found = host_port(self.text("metrics.listener"))
+        return None if found is None else Address(*found)
 
     @property
     def durability(self) -> str:

@@ -195,6 +195,16 @@ def _check_retention(config: BrokerConfig) -> None:
         raise WrongSetting(f"{name} is 0; it must be -1 (for ever) or at least 1", key)
 
 
+def _check_limits_of_requests(config: BrokerConfig) -> None:
+    total, one = "queued.max.request.bytes", "socket.request.max.bytes"
+    if 0 < config.integer(total) < config.integer(one):
+        raise WrongSetting(
+            f"{total} ({config.integer(total)}) is below {one} ({config.integer(one)}): a request "
+            "of that size could never be taken in",
+            total,
+        )
+
+
 def _check_not_served(config: BrokerConfig) -> None:
     # Accepting these without effect would promise a protection that is not there.
     if config.text("authorizer.class.name"):
@@ -220,6 +230,7 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_bootstrap,
     _check_directories,
     _check_retention,
+    _check_limits_of_requests,
     _check_not_served,
 )
 
@@ -229,7 +240,9 @@ def validate_broker_config(name: str, value: str) -> None:
     key = find_broker_key(name)
     if key is None:
         raise unknown_broker_key(name)
-    parse(key, value)
+    parsed = parse(key, value)
+    if name == "log.retention.ms" and parsed == 0:
+        raise refused(key, value, "must be -1 (for ever) or at least 1")
 
 
 def validate_dynamic_broker_config(name: str, value: str, *, cluster_wide: bool) -> None:

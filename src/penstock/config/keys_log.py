@@ -29,7 +29,7 @@ KEYS: tuple[Key, ...] = (
         -1,
         Between(1, 9, beside=-1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The level when compression.type is gzip; -1 is gzip's own default.",
     ),
     Key(
@@ -38,8 +38,9 @@ KEYS: tuple[Key, ...] = (
         9,
         between(1, 17),
         CLUSTER_WIDE,
-        LATER,
-        "The level when compression.type is lz4.",
+        NOW,
+        "The level when compression.type is lz4. As in Kafka 9 is the fast compressor; every "
+        "other level packs tighter and takes several times as long.",
     ),
     Key(
         "compression.type",
@@ -47,9 +48,10 @@ KEYS: tuple[Key, ...] = (
         "producer",
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         CLUSTER_WIDE,
-        LATER,
-        "How batches are stored: as the producer sent them (producer), or compressed anew "
-        "with one codec.",
+        NOW,
+        "How batches are stored: as the producer sent them (producer), or in one codec. Those "
+        "that come in another are compressed anew, beside the loop and in their order; "
+        "max.message.bytes holds before and after that.",
     ),
     Key(
         "compression.zstd.level",
@@ -57,7 +59,7 @@ KEYS: tuple[Key, ...] = (
         3,
         between(-131_072, 22),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The level when compression.type is zstd.",
     ),
     Key(
@@ -75,7 +77,7 @@ KEYS: tuple[Key, ...] = (
         15000,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "How long compaction sleeps when there is nothing to do.",
     ),
     Key(
@@ -84,7 +86,7 @@ KEYS: tuple[Key, ...] = (
         134_217_728,
         None,
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "Memory for the keys of one round of compaction.",
     ),
     Key(
@@ -93,7 +95,7 @@ KEYS: tuple[Key, ...] = (
         86_400_000,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "How long compaction keeps tombstones, so that readers who are behind still see the "
         "deletion.",
     ),
@@ -103,8 +105,8 @@ KEYS: tuple[Key, ...] = (
         True,
         None,
         READ_ONLY,
-        NEVER,
-        "Turn compaction off. It always runs where a topic asks for it.",
+        NOW,
+        "Whether logs are compacted where their topics ask for it.",
     ),
     Key(
         "log.cleaner.io.buffer.load.factor",
@@ -112,7 +114,7 @@ KEYS: tuple[Key, ...] = (
         0.9,
         None,
         CLUSTER_WIDE,
-        NEVER,
+        NOW,
         "How full the table of keys may become.",
     ),
     Key(
@@ -130,7 +132,7 @@ KEYS: tuple[Key, ...] = (
         DOUBLE_MAX,
         None,
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The rate at which compaction may read and write.",
     ),
     Key(
@@ -139,7 +141,7 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "After this time a record is compacted even if little else has changed.",
     ),
     Key(
@@ -148,7 +150,7 @@ KEYS: tuple[Key, ...] = (
         0.5,
         between(0, 1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The share of uncompacted bytes at which a log is worth compacting.",
     ),
     Key(
@@ -157,7 +159,7 @@ KEYS: tuple[Key, ...] = (
         0,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "A record is not compacted before it is this old.",
     ),
     Key(
@@ -166,7 +168,7 @@ KEYS: tuple[Key, ...] = (
         1,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "How many partitions are compacted at a time.",
     ),
     Key(
@@ -177,9 +179,7 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         NOW,
         "What happens to old segments: delete them, compact them to the last value of each "
-        "key, or both. Empty keeps everything. Compaction does not run yet: what it would "
-        "drop is kept.",
-        words_later=("compact",),
+        "key, or both. Empty keeps everything.",
     ),
     Key(
         "log.dir",
@@ -211,6 +211,17 @@ KEYS: tuple[Key, ...] = (
         (("log.dir", 1),),
     ),
     Key(
+        "log.disk.reserve.bytes",
+        LONG,
+        128 * 1024 * 1024,
+        at_least(0),
+        CLUSTER_WIDE,
+        NOW,
+        "When less than this is free on the disk of a log directory (or less than a twentieth of "
+        "the disk, if that is less), records are refused until there is room again. The metadata "
+        "log and deletions may use what is left. 0 lets records fill the disk.",
+    ),
+    Key(
         "log.durability",
         STRING,
         DURABILITY_DEFAULT,
@@ -227,8 +238,10 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
-        "Sync a partition to the disk after this many records.",
+        NOW,
+        "Sync a partition to the disk after this many records; the one that makes them so "
+        "many is not acknowledged before. Under log.durability=fsync every record is synced "
+        "anyway.",
     ),
     Key(
         "log.flush.interval.ms",
@@ -236,8 +249,10 @@ KEYS: tuple[Key, ...] = (
         None,
         None,
         CLUSTER_WIDE,
-        LATER,
-        "Sync a partition to the disk when its oldest unsynced record is this old.",
+        NOW,
+        "Sync a partition to the disk when its oldest unsynced record is this old. "
+        "Acknowledgements do not wait for it. Under log.durability=fsync every record is "
+        "synced anyway.",
         (("log.flush.scheduler.interval.ms", 1),),
     ),
     Key(
@@ -256,9 +271,9 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         None,
         READ_ONLY,
-        LATER,
-        "How often to look for partitions that are due to be synced; also the value of "
-        "log.flush.interval.ms when that is not set.",
+        NOW,
+        "How often to look for partitions that are due to be synced; if it is not set, each "
+        "is synced at its time. Also the value of log.flush.interval.ms when that is not set.",
     ),
     Key(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -294,8 +309,9 @@ KEYS: tuple[Key, ...] = (
         30000,
         at_least(0),
         READ_ONLY,
-        LATER,
-        "How long the first background work waits after the start.",
+        NOW,
+        "How long the first look at retention, and the first checkpoint of recovery points "
+        "and log starts, wait after the start, where their own interval is longer.",
         internal=True,
     ),
     Key(
@@ -350,8 +366,9 @@ KEYS: tuple[Key, ...] = (
         False,
         None,
         CLUSTER_WIDE,
-        NEVER,
-        "Reserve the space of a new segment at once. Segments grow as they are written.",
+        NOW,
+        "Reserve the space of a new segment at once; what is left over is given back when it "
+        "is closed. The file itself grows as it is written.",
     ),
     Key(
         "log.retention.bytes",
@@ -397,8 +414,10 @@ KEYS: tuple[Key, ...] = (
         None,
         CLUSTER_WIDE,
         NOW,
-        "How long segments are kept; comes before log.retention.minutes and "
-        "log.retention.hours. -1 is for ever.",
+        "How long segments are kept, by the largest timestamp in them, or their last write "
+        "where there is none. A timestamp from the future counts as the last write plus what "
+        "log.message.timestamp.after.max.ms lets through, at most twice this time in all. "
+        "Comes before log.retention.minutes and log.retention.hours; -1 is for ever.",
         (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     ),
     Key(
@@ -437,7 +456,8 @@ KEYS: tuple[Key, ...] = (
         at_least(1),
         CLUSTER_WIDE,
         NOW,
-        "The age at which a segment is closed; comes before log.roll.hours.",
+        "The age at which a segment is closed, with the first record that comes after that; "
+        "comes before log.roll.hours.",
         (("log.roll.hours", 3_600_000),),
     ),
     Key(
@@ -465,7 +485,8 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "The largest record batch a producer may send, after compression.",
+        "The largest record batch a producer may send, after compression; also of what the "
+        "topic's compression.type makes of it.",
     ),
     Key(
         "num.recovery.threads.per.data.dir",
@@ -473,8 +494,9 @@ KEYS: tuple[Key, ...] = (
         2,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
-        "How many partitions of a directory are checked at a time after a crash.",
+        NEVER,
+        "In Kafka, how many partitions of a directory are checked at a time after a crash. "
+        "Here they are checked one after the other, which costs a processor and not the disk.",
     ),
     Key(
         "producer.id.expiration.check.interval.ms",
@@ -482,8 +504,8 @@ KEYS: tuple[Key, ...] = (
         600_000,
         at_least(1),
         READ_ONLY,
-        LATER,
-        "How often to look for such producers.",
+        NOW,
+        "How often to look for producers that have gone silent.",
         internal=True,
     ),
     Key(

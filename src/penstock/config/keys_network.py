@@ -1,6 +1,6 @@
 """Broker keys of the network: listeners, connections, requests."""
 
-from penstock.config.allowed import OneOf, at_least
+from penstock.config.allowed import AddressCounts, OneOf, at_least
 from penstock.config.key import (
     CLUSTER_WIDE,
     INT,
@@ -33,8 +33,9 @@ KEYS: tuple[Key, ...] = (
         10,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
-        "Threads for work beside the loop, such as syncing and deleting files.",
+        NOW,
+        "Threads for work beside the loop, such as syncing, deleting, recompressing and cold "
+        "reads. If it is not set, two more than there are processors, 8 at most.",
     ),
     Key(
         "connections.max.idle.ms",
@@ -125,8 +126,9 @@ KEYS: tuple[Key, ...] = (
         INT_MAX,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
-        "How many new connections per second are accepted.",
+        NOW,
+        "How many new connections per second are accepted, by the node and by each listener "
+        "(listener.name.<listener>.max.connection.creation.rate); those beyond wait.",
     ),
     Key(
         "max.connections",
@@ -135,7 +137,10 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "How many connections the node accepts in total.",
+        "How many connections may be open in the node, and in each listener "
+        "(listener.name.<listener>.max.connections). Further ones wait until one is closed. "
+        "The listener of the brokers, if it is not the only one, is not kept waiting by the "
+        "limit of the node.",
     ),
     Key(
         "max.connections.per.ip",
@@ -144,16 +149,17 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "How many connections one address may have.",
+        "How many connections one address may have; further ones are closed.",
     ),
     Key(
         "max.connections.per.ip.overrides",
         STRING,
         "",
-        None,
+        AddressCounts(),
         CLUSTER_WIDE,
-        LATER,
-        "Exceptions to max.connections.per.ip, as address:count, separated by commas.",
+        NOW,
+        "Exceptions to max.connections.per.ip, as address:count, separated by commas. Names "
+        "of hosts are not looked up.",
     ),
     Key(
         "max.incremental.fetch.session.cache.slots",
@@ -170,8 +176,9 @@ KEYS: tuple[Key, ...] = (
         2000,
         at_least(1),
         READ_ONLY,
-        LATER,
-        "How many partitions one request may ask to describe.",
+        NOW,
+        "How many partitions one answer describes at most (DescribeTopicPartitions); the "
+        "client asks on for the others.",
     ),
     Key(
         "num.io.threads",
@@ -208,9 +215,10 @@ KEYS: tuple[Key, ...] = (
         -1,
         None,
         READ_ONLY,
-        LATER,
-        "How many bytes of requests may be in memory before connections are read no further; "
-        "-1 is the built-in limit.",
+        NOW,
+        "How many bytes of requests may be in memory, incomplete or waiting for work beside "
+        "the loop, before those who add to them are read no further. Not below "
+        "socket.request.max.bytes; -1 is 1 GiB.",
     ),
     Key(
         "queued.max.requests",
@@ -218,8 +226,10 @@ KEYS: tuple[Key, ...] = (
         500,
         at_least(1),
         READ_ONLY,
-        LATER,
-        "How many requests of one connection may be in progress before it is read no further.",
+        NOW,
+        "How many requests of the node may wait for work beside the loop, such as "
+        "recompression, before the connections that add to them are read no further. All "
+        "others are answered as they come.",
     ),
     Key(
         "request.timeout.ms",
@@ -264,8 +274,8 @@ KEYS: tuple[Key, ...] = (
         50,
         at_least(1),
         READ_ONLY,
-        LATER,
-        "How many connections may wait to be accepted.",
+        NOW,
+        "How many connections may wait to be accepted; 1024 if it is not set.",
     ),
     Key(
         "socket.receive.buffer.bytes",
@@ -273,8 +283,9 @@ KEYS: tuple[Key, ...] = (
         102_400,
         None,
         READ_ONLY,
-        LATER,
-        "The receive buffer of a connection (SO_RCVBUF); -1 leaves it to the operating system.",
+        NOW,
+        "The receive buffer of a connection (SO_RCVBUF). If it is not set, or -1, the "
+        "operating system chooses, which is faster.",
     ),
     Key(
         "socket.request.max.bytes",
@@ -291,7 +302,8 @@ KEYS: tuple[Key, ...] = (
         102_400,
         None,
         READ_ONLY,
-        LATER,
-        "The send buffer of a connection (SO_SNDBUF); -1 leaves it to the operating system.",
+        NOW,
+        "The send buffer of a connection (SO_SNDBUF). If it is not set, or -1, the operating "
+        "system chooses, which is faster.",
     ),
 )

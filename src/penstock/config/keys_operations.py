@@ -1,6 +1,6 @@
 """Broker keys of metrics, quotas and plug-ins."""
 
-from penstock.config.allowed import at_least
+from penstock.config.allowed import HostPort, at_least
 from penstock.config.key import (
     CLASS,
     CLUSTER_WIDE,
@@ -9,10 +9,14 @@ from penstock.config.key import (
     LIST,
     LONG,
     NEVER,
+    NOW,
     READ_ONLY,
     STRING,
     Key,
 )
+
+# Where scrapers of Kafka look for its JMX exporter; nobody else can reach it.
+METRICS_LISTENER_DEFAULT = "127.0.0.1:9404"
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -74,9 +78,45 @@ KEYS: tuple[Key, ...] = (
         NEVER,
         "Java classes that receive metrics.",
     ),
-    Key("metrics.num.samples", INT, 2, at_least(1)),
-    Key("metrics.recording.level", STRING, "INFO"),
-    Key("metrics.sample.window.ms", LONG, 30000, at_least(1)),
+    Key(
+        "metrics.listener",
+        STRING,
+        METRICS_LISTENER_DEFAULT,
+        HostPort(),
+        READ_ONLY,
+        NOW,
+        "Where /metrics, /health/live, /health/ready and /status are served by HTTP, to whoever "
+        "comes. If the address is taken a start is refused, unless it is the default one: then the "
+        "node goes on without, and says so.",
+    ),
+    Key(
+        "metrics.num.samples",
+        INT,
+        2,
+        at_least(1),
+        READ_ONLY,
+        NEVER,
+        "How many windows rates are averaged over; counters are served here, and rates are made "
+        "by whoever collects them.",
+    ),
+    Key(
+        "metrics.recording.level",
+        STRING,
+        "INFO",
+        None,
+        READ_ONLY,
+        NEVER,
+        "Which metrics are recorded; here all are.",
+    ),
+    Key(
+        "metrics.sample.window.ms",
+        LONG,
+        30000,
+        at_least(1),
+        READ_ONLY,
+        NEVER,
+        "The length of one such window.",
+    ),
     Key(
         "quota.window.num",
         INT,

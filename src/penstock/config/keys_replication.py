@@ -68,7 +68,7 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The rate at which replicas move between directories.",
     ),
     Key(

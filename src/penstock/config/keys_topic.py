@@ -13,7 +13,6 @@ from penstock.config.key import (
     LIST,
     LONG,
     LONG_MAX,
-    NEVER,
     NOW,
     STRING,
     Key,
@@ -28,10 +27,8 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         NOW,
         "What happens to old segments: delete them, compact them to the last value of each "
-        "key, or both. Empty keeps everything. Compaction does not run yet: what it would "
-        "drop is kept.",
+        "key, or both. Empty keeps everything.",
         (("log.cleanup.policy", 1),),
-        words_later=("compact",),
     ),
     Key(
         "compression.gzip.level",
@@ -39,7 +36,7 @@ KEYS: tuple[Key, ...] = (
         -1,
         Between(1, 9, beside=-1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The level when compression.type is gzip; -1 is gzip's own default.",
         (("compression.gzip.level", 1),),
     ),
@@ -49,8 +46,9 @@ KEYS: tuple[Key, ...] = (
         9,
         between(1, 17),
         CLUSTER_WIDE,
-        LATER,
-        "The level when compression.type is lz4.",
+        NOW,
+        "The level when compression.type is lz4. As in Kafka 9 is the fast compressor; every "
+        "other level packs tighter and takes several times as long.",
         (("compression.lz4.level", 1),),
     ),
     Key(
@@ -59,9 +57,10 @@ KEYS: tuple[Key, ...] = (
         "producer",
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         CLUSTER_WIDE,
-        LATER,
-        "How batches are stored: as the producer sent them (producer), or compressed anew "
-        "with one codec.",
+        NOW,
+        "How batches are stored: as the producer sent them (producer), or in one codec. Those "
+        "that come in another are compressed anew, beside the loop and in their order; "
+        "max.message.bytes holds before and after that.",
         (("compression.type", 1),),
     ),
     Key(
@@ -70,7 +69,7 @@ KEYS: tuple[Key, ...] = (
         3,
         between(-131_072, 22),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The level when compression.type is zstd.",
         (("compression.zstd.level", 1),),
     ),
@@ -80,7 +79,7 @@ KEYS: tuple[Key, ...] = (
         86_400_000,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "How long compaction keeps tombstones, so that readers who are behind still see the "
         "deletion.",
         (("log.cleaner.delete.retention.ms", 1),),
@@ -101,8 +100,10 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
-        "Sync a partition to the disk after this many records.",
+        NOW,
+        "Sync a partition to the disk after this many records; the one that makes them so "
+        "many is not acknowledged before. Under log.durability=fsync every record is synced "
+        "anyway.",
         (("log.flush.interval.messages", 1),),
     ),
     Key(
@@ -111,8 +112,10 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
-        "Sync a partition to the disk when its oldest unsynced record is this old.",
+        NOW,
+        "Sync a partition to the disk when its oldest unsynced record is this old. "
+        "Acknowledgements do not wait for it. Under log.durability=fsync every record is "
+        "synced anyway.",
         (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     ),
     Key(
@@ -179,7 +182,7 @@ KEYS: tuple[Key, ...] = (
         LONG_MAX,
         at_least(1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "After this time a record is compacted even if little else has changed.",
         (("log.cleaner.max.compaction.lag.ms", 1),),
     ),
@@ -190,7 +193,8 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "The largest record batch a producer may send, after compression.",
+        "The largest record batch a producer may send, after compression; also of what the "
+        "topic's compression.type makes of it.",
         (("message.max.bytes", 1),),
     ),
     Key(
@@ -230,7 +234,7 @@ KEYS: tuple[Key, ...] = (
         0.5,
         between(0, 1),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "The share of uncompacted bytes at which a log is worth compacting.",
         (("log.cleaner.min.cleanable.ratio", 1),),
     ),
@@ -240,7 +244,7 @@ KEYS: tuple[Key, ...] = (
         0,
         at_least(0),
         CLUSTER_WIDE,
-        LATER,
+        NOW,
         "A record is not compacted before it is this old.",
         (("log.cleaner.min.compaction.lag.ms", 1),),
     ),
@@ -261,8 +265,9 @@ KEYS: tuple[Key, ...] = (
         False,
         None,
         CLUSTER_WIDE,
-        NEVER,
-        "Reserve the space of a new segment at once. Segments grow as they are written.",
+        NOW,
+        "Reserve the space of a new segment at once; what is left over is given back when it "
+        "is closed. The file itself grows as it is written.",
         (("log.preallocate", 1),),
     ),
     Key(
@@ -309,7 +314,10 @@ KEYS: tuple[Key, ...] = (
         at_least(-1),
         CLUSTER_WIDE,
         NOW,
-        "How long segments are kept. -1 is for ever.",
+        "How long segments are kept, by the largest timestamp in them, or their last write "
+        "where there is none. A timestamp from the future counts as the last write plus what "
+        "message.timestamp.after.max.ms lets through, at most twice this time in all. -1 is "
+        "for ever.",
         (
             ("log.retention.ms", 1),
             ("log.retention.minutes", 60_000),
@@ -354,7 +362,8 @@ KEYS: tuple[Key, ...] = (
         at_least(1),
         CLUSTER_WIDE,
         NOW,
-        "The age at which a segment is closed.",
+        "The age at which a segment is closed, with the first record that comes after that. "
+        "On compacted topics max.compaction.lag.ms, where it is shorter.",
         (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
     ),
     Key(

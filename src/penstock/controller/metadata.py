@@ -86,6 +86,7 @@ class MetadataQuorum:
             when_lost=lambda: NotController("The controller is stopping or its disk has failed."),
             when_full=lambda: ThrottlingQuotaExceeded("Too many changes wait for the disk."),
             before_release=self._publish,
+            begin=self._quorum.begin,
             parked_max=CHANGES_IN_FLIGHT_MAX,
         )
 

@@ -52,6 +52,8 @@ def place(
     known = sorted(brokers, key=lambda broker: broker.broker_id)
     unfenced_count = sum(not broker.fenced for broker in known)
     _check(replication_factor, len(known), unfenced_count)
+    if len(known) == 1:
+        return [[known[0].broker_id]] * partition_count
     by_rack: dict[str, list[Broker]] = {}
     for broker in known:
         # A broker without a rack shares one with all the others that have none.

@@ -227,7 +227,7 @@ class TopicWork:
         return [each for each in replicas if each in brokers and brokers[each].active]
 
     def _check_active(self, placed: Iterable[Sequence[int]], factor: int) -> None:
-        if not all(self._active(replicas) for replicas in placed):
+        if not all(map(self._active, dict.fromkeys(map(tuple, placed)))):
             raise InvalidReplicationFactor(
                 f"Unable to replicate the partition {factor} time(s): "
                 "All brokers are currently fenced or in controlled shutdown."
@@ -237,18 +237,24 @@ class TopicWork:
         self, topic_id: bytes, first: int, assignments: Sequence[Sequence[int]]
     ) -> list[PartitionRecord]:
         records = []
-        for index, replicas in enumerate(assignments):
-            isr = self._active(replicas)
+        # Thousands of partitions have few different sets of replicas.
+        known: dict[tuple[int, ...], tuple[list[int], list[int], list[bytes]]] = {}
+        for index, wanted in enumerate(assignments):
+            same = known.get(tuple(wanted))
+            if same is None:
+                directories = [self._default_directory(each) for each in wanted]
+                same = known[tuple(wanted)] = (list(wanted), self._active(wanted), directories)
+            replicas, isr, directories = same
             records.append(
                 PartitionRecord(
                     partition_id=first + index,
                     topic_id=topic_id,
-                    replicas=list(replicas),
+                    replicas=replicas,
                     isr=isr,
                     leader=isr[0],
                     leader_epoch=0,
                     partition_epoch=0,
-                    directories=[self._default_directory(each) for each in replicas],
+                    directories=directories,
                 )
             )
         return records

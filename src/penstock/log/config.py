@@ -24,5 +24,10 @@ class LogConfig:
     retention_bytes: int = -1
     delete: bool = True
     compact: bool = False
+    min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = UNBOUNDED
+    delete_retention_ms: int = _DAY_MS
     file_delete_delay_ms: int = 60 * 1000
     producer_expiration_ms: int = _DAY_MS
+    preallocate: bool = False

@@ -18,6 +18,7 @@ DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 EPOCHS_FILE = "leader-epoch-checkpoint"
 WINDOW_FILE = "penstock-producer-batches"  # ours alone; Kafka passes over it
 DAMAGE_FILE = "penstock-damaged-batches"  # as well
+MOVED_FROM_FILE = "penstock-moved-from"  # as well: the directory whose partition this replaces
 METADATA_FILE = "partition.metadata"
 _OFFSET_DIGITS = 20
 _NAME_BYTES_MAX = 255

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from penstock.world import Disk, DiskFailed, DiskFull, File
+from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost
 
 OPEN_FILES_MAX = 256
 
@@ -20,6 +20,7 @@ class FileCache:
         self._disk = disk
         self._limit = limit
         self._files: OrderedDict[str, File] = OrderedDict()
+        self._pinned: dict[str, File] = {}
 
     def __len__(self) -> int:
         return len(self._files)
@@ -34,6 +35,9 @@ class FileCache:
         if file is not None:
             self._files.move_to_end(path)
             return file
+        pinned = self._pinned.get(path)
+        if pinned is not None:
+            return pinned
         file = self._disk.open(path)
         self.put(path, file)
         return file
@@ -45,6 +49,15 @@ class FileCache:
 
     def drop(self, path: str) -> None:
         self._files.pop(path, None)
+
+    def pin(self, path: str, file: File) -> None:
+        """Whoever asks for `path` gets this file, which is on its way to that name."""
+        self.drop(path)
+        self._pinned[path] = file
+
+    def unpin(self, path: str) -> None:
+        """It has its name, or never will."""
+        self._pinned.pop(path, None)
 
     def drop_within(self, directory: str) -> None:
         prefix = f"{directory}/"
@@ -62,13 +75,23 @@ class Chores:
     A full disk stalls them until `retry`; after any other failure nothing further is done.
     """
 
-    __slots__ = ("_current", "_disk", "_failed", "_running", "_steps", "failure", "stalled")
+    __slots__ = (
+        "_current",
+        "_disk",
+        "_failed",
+        "_running",
+        "_steps",
+        "_when_failed",
+        "failure",
+        "stalled",
+    )
 
     def __init__(self, disk: Disk, failed: Callable[[DiskFailed], None] | None = None) -> None:
         self._disk = disk
         self._failed = failed
         self._steps: deque[Step] = deque()
         self._current: Step | None = None
+        self._when_failed: Callable[[DiskFailed], None] | None = None
         self._running = False
         self.stalled = False
         self.failure: DiskFailed | None = None
@@ -83,6 +106,18 @@ class Chores:
             self.stalled = False
             self._running = True
             self._next()
+
+    def when_failed(self, call: Callable[[DiskFailed], None] | None) -> None:
+        """Whoever waits for steps of its own hears that none will be done any more."""
+        self._when_failed = call
+
+    def end(self) -> None:
+        """The files are not this log's any more: what is not begun is not done, and nobody is told
+        of what goes wrong."""
+        self._steps.clear()
+        self._failed = None
+        if self._when_failed is not None:
+            self._when_failed(FileLost("the log is gone"))
 
     def replace(self, path: str, data: bytes) -> None:
         self.add(lambda done: self._disk.replace(path, data, done))
@@ -136,3 +171,5 @@ class Chores:
         self._steps.clear()
         if self._failed is not None:
             self._failed(failure)
+        if self._when_failed is not None:
+            self._when_failed(failure)

@@ -63,6 +63,20 @@ class LogExists(DiskFailed):
     """A new log was to be made where one is."""
 
 
+def make_files(disk: Disk, directory: str, topic_id: bytes | None, start_offset: int = 0) -> File:
+    """What is on disk of a new log; on any thread. LogExists if there is one already."""
+    if disk.exists(directory) and any(name.endswith(LOG) for name in disk.list(directory)):
+        raise LogExists(
+            f"{disk.root}/{directory} holds a log already; a new one is not made over it"
+        )
+    disk.make_directory(directory)
+    if topic_id is not None:
+        disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
+    file = disk.open(segment_file(directory, start_offset, LOG), create=True)
+    file.park()  # many partitions are made at once, and few of them are written to at once
+    return file
+
+
 class Log:
     """Made by `create` or, for one that exists, by `recovery.open_log`."""
 
@@ -96,9 +110,16 @@ class Log:
         self.damaged: list[Damaged] = []  # in the order of their offsets
         self.recovery = Recovery()
         self._unsynced: dict[File, None] = {}
+        self._reserved: dict[File, None] = {}  # with room that was taken in advance
         self._round_ceiling = NEVER
         self._truncating = False
+        self.swapping = False  # compacted segments are being taken over: see swapping.py
+        self.moving = False  # it is being copied to another disk: see moving.py
+        # Called when one more segment is closed and everything of it is durable.
+        self.segment_closed: Callable[[], None] = _nobody
         self.metadata_unsynced = False
+        self.appended_from = active.base_offset  # where it ended when it was opened
+        self.appended_bytes = 0  # since then
 
     @classmethod
     def create(
@@ -110,19 +131,14 @@ class Log:
         now_ms: int,
         *,
         start_offset: int = 0,
+        file: File | None = None,
         files: FileCache | None = None,
         failed: Callable[[DiskFailed], None] | None = None,
     ) -> "Log":
-        """A log with nothing in it. Cheap: nothing is synced before the first sync round.
-        LogExists if there is one in the directory."""
-        if disk.exists(directory) and any(name.endswith(LOG) for name in disk.list(directory)):
-            raise LogExists(
-                f"{disk.root}/{directory} holds a log already; a new one is not made over it"
-            )
-        disk.make_directory(directory)
-        if topic_id is not None:
-            disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
-        file = disk.open(segment_file(directory, start_offset, LOG), create=True)
+        """A log with nothing in it, with the `file` of `make_files` or one made now. Nothing is
+        synced before the first sync round. LogExists if there is one in the directory."""
+        if file is None:
+            file = make_files(disk, directory, topic_id, start_offset)
         log = cls(
             disk,
             directory,
@@ -133,6 +149,7 @@ class Log:
         )
         log.metadata_unsynced = topic_id is not None
         log._unsynced[file] = None
+        log._reserve(file)
         return log
 
     @classmethod
@@ -199,6 +216,11 @@ class Log:
         if offset < self.active.base_offset:
             yield from self.closed[max(0, bisect_right(self._bases, offset) - 1) :]
         yield self.active
+
+    @property
+    def appended_records(self) -> int:
+        """Since it was opened; those that were cut off again count too."""
+        return self.end_offset - self.appended_from
 
     # ---- appending
 
@@ -276,6 +298,11 @@ class Log:
         """Somebody else has removed its files: what would be appended could not be found again."""
         self.chores.failure = self.chores.failure or failure
 
+    def disown(self) -> None:
+        """Its files are somebody else's from now on: to be removed, most often."""
+        self.chores.end()
+        self.removals.end()
+
     @property
     def busy(self) -> bool:
         """Whether work off the loop is under way."""
@@ -330,6 +357,7 @@ class Log:
                 self.active.file.truncate_now(first.position)
             for stage, file in zip(stages, made, strict=True):
                 file.close()
+                self._reserved.pop(file, None)
                 self.disk.remove_now(segment_file(self.directory, stage.base_offset, LOG))
         except DiskFailed as failure:
             self.chores.failure = failure
@@ -345,6 +373,7 @@ class Log:
             active.index.add(last - active.base_offset, position)
             active.times.add(timestamp, timestamp_offset - active.base_offset)
         active.remember(stage.start_offset, stage.position)
+        self.appended_bytes += stage.size - stage.position
         self.end_offset = stage.end_offset
         self._unsynced[active.file] = None
         if stage.producers:
@@ -384,10 +413,19 @@ class Log:
 
     def _make_file(self, base_offset: int) -> File:
         try:
-            return self.disk.open(segment_file(self.directory, base_offset, LOG), create=True)
+            file = self.disk.open(segment_file(self.directory, base_offset, LOG), create=True)
         except FileLost as failure:
             self.give_up(failure)
             raise
+        self._reserve(file)
+        return file
+
+    def _reserve(self, file: File) -> None:
+        """Room for the whole segment, if the topic wants that. A disk that has none will say so
+        when it is written to."""
+        if self.config.preallocate:
+            self._reserved[file] = None
+            file.reserve(self.config.segment_bytes, lambda _failure: None)
 
     def adopt(self, closed: list[ClosedSegment]) -> None:
         """These are the closed segments now."""
@@ -414,6 +452,9 @@ class Log:
         for those of the whole segment. An index alone may be left from a clean stop or from
         before a truncation; where it is missing, recovery rebuilds the segment."""
         chores = self.chores
+        if old.file in self._reserved or self.config.preallocate:  # by an earlier life, perhaps
+            self._reserved.pop(old.file, None)
+            chores.add(lambda done: old.file.truncate(old.size, done))  # what was not used
         chores.add(lambda done: old.file.sync(lambda failure: done(_final(failure))))
         if old.aborted:
             chores.replace(closed.path(TXN_INDEX), bytes(old.aborted))
@@ -430,6 +471,7 @@ class Log:
             for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
                 self.files.drop(closed.path(suffix))  # it may be a file that was replaced
             closed.memory = None
+            self.segment_closed()
 
         chores.then(forget)
 
@@ -515,6 +557,13 @@ class Log:
         offset = min(offset, self._round_ceiling)
         self.synced_offset = max(self.synced_offset, offset)
 
+    def all_is_synced(self) -> None:
+        """Somebody else has seen to it."""
+        self._unsynced.clear()
+        self._reserved.clear()
+        self.metadata_unsynced = False
+        self.synced_offset = self.end_offset
+
     # ---- forgetting
 
     def advance_start_offset(self, offset: int) -> None:
@@ -526,6 +575,9 @@ class Log:
         `upper_offset`, the high watermark. The files are renamed off the loop; the caller
         removes them after file.delete.delay.ms. May raise Cold."""
         self.chores.retry()
+        self.removals.retry()
+        if self.swapping or self.moving:
+            return []  # what is doomed still is when that is done
         return retention.delete_old_segments(self, now_ms, upper_offset)
 
     def remove_expired_producers(self, now_ms: int) -> int:
@@ -534,13 +586,15 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int, done: Done) -> None:
         """Forget everything from `offset` on; a batch that holds it goes as a whole. May raise
         Cold. Nothing may be appended until `done`; and before anything is, the recovery-point
-        checkpoint must be written: it may claim what was just forgotten."""
+        checkpoint must be written: it may claim what was just forgotten. Not while `swapping`."""
         self._check_writable()
+        assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_to(self, offset, now_ms, done)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, done: Done) -> None:
         """Begin again, empty, at `offset`; with the same duties as truncate_to."""
         self._check_writable()
+        assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_fully(self, offset, now_ms, done)
 
     def shorten(self, active: ActiveSegment, closed: list[ClosedSegment], end_offset: int) -> None:
@@ -549,9 +603,11 @@ class Log:
         kept = {segment.path(LOG) for segment in closed} | {active.file.path}
         self._unsynced = {file: None for file in self._unsynced if file.path in kept}
         self._unsynced[active.file] = None
+        self._reserved.clear()  # what is cut has given it back
         self.files.drop(segment_file(self.directory, active.base_offset, LOG))
         self.adopt(list(closed))
         self.active = active
+        self.appended_from -= self.end_offset - end_offset
         self.end_offset = end_offset
         self.damaged = [each for each in self.damaged if each.offset < end_offset]
         self.synced_offset = min(self.synced_offset, end_offset)
@@ -595,7 +651,13 @@ class Log:
             disk.put_now(f"{directory}/{WINDOW_FILE}", window)
         self._unsynced.clear()
         self.synced_offset = self.end_offset
+        if self._reserved or self.config.preallocate:
+            active.file.truncate_now(active.size)
         active.file.close()
+
+
+def _nobody() -> None:
+    """Nobody waits for closed segments."""
 
 
 def _final(failure: DiskFailed | None) -> DiskFailed | None:

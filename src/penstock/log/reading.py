@@ -169,6 +169,10 @@ class TimeSearch:
                 return Found(timestamp, offset, self._log.epochs.at(offset))
         return None
 
+    def presume(self, offset: int) -> Found:
+        """What was looked for is at `offset` or after it, by the header of its batch."""
+        return Found(self._timestamp, offset, self._log.epochs.at(offset))
+
     def run(self) -> Found | None:
         """All of it at once, for those who have the time."""
         while not self.ended:

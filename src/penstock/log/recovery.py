@@ -8,23 +8,19 @@ Waits for the disk; for start only.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from penstock.log.checkpoints import format_epochs, read_epochs, read_whole
 from penstock.log.config import LogConfig
 from penstock.log.damage import Damaged, read_damaged, write_damaged_now
 from penstock.log.directory import (
-    CLEANED,
     DAMAGE_FILE,
-    DELETED,
     EPOCHS_FILE,
     INDEX,
     LOG,
     METADATA_FILE,
-    SEGMENT_SUFFIXES,
     SNAPSHOT,
-    SWAP,
     TIME_INDEX,
     TXN_INDEX,
     WINDOW_FILE,
@@ -33,9 +29,11 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import FileCache
+from penstock.log.half_swaps import clear_leftovers, has_leftovers
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from penstock.log.log import Log, Recovery
 from penstock.log.producers import CorruptSnapshot, Producers
+from penstock.log.scanning import scan_batches
 from penstock.log.segment import ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
 from penstock.wire.batch import (
@@ -47,10 +45,7 @@ from penstock.wire.batch import (
     LAST_OFFSET_DELTA,
     LEADER_EPOCH,
     LENGTH,
-    LENGTH_MIN,
     LENGTH_OVERHEAD,
-    MAGIC,
-    MAGIC_2,
     MAX_TIMESTAMP,
     PRODUCER_ID,
     Header,
@@ -58,9 +53,9 @@ from penstock.wire.batch import (
     read_marker,
 )
 from penstock.wire.primitives import Malformed
-from penstock.world import Disk, DiskFailed, File, FileLost
+from penstock.world import Disk, DiskFailed, FileLost
 
-_CHUNK_BYTES = 1024 * 1024
+_TOLD_BYTES = 16 * 1024 * 1024  # scanned, between two words about it
 
 
 class LogCorrupted(DiskFailed):
@@ -82,6 +77,7 @@ class _Opening:
     epochs: LeaderEpochs
     recovery: Recovery
     measured: bool  # its files are as long as they were at the stop
+    scanned: Callable[[int], None] | None  # hears of bytes that were read and checked
 
     def path(self, base_offset: int, suffix: str) -> str:
         return segment_file(self.directory, base_offset, suffix)
@@ -90,8 +86,14 @@ class _Opening:
         return f"{base_offset:020d}{suffix}" in self.names
 
     def write_epochs(self) -> None:
+        """Not synced for a log of one segment that had no such file: all its epochs were found in
+        its batches, and would be again. Thousands of young logs recover in seconds for that."""
         path = f"{self.directory}/{EPOCHS_FILE}"
-        self.disk.replace_now(path, format_epochs(self.epochs.entries()))
+        data = format_epochs(self.epochs.entries())
+        if len(self.bases) == 1 and EPOCHS_FILE not in self.names:
+            self.disk.put_now(path, data)
+        else:
+            self.disk.replace_now(path, data)
 
     def end_of(self, place: int) -> int:
         """Where the segment at `place` must end at the latest."""
@@ -111,6 +113,7 @@ def open_log(
     sizes: Mapping[int, int] | None = None,
     files: FileCache | None = None,
     failed: Callable[[DiskFailed], None] | None = None,
+    scanned: Callable[[int], None] | None = None,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
@@ -119,15 +122,13 @@ def open_log(
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
     """
     recovery = Recovery()
+    names, sizes = _without_leftovers(disk, directory, sizes, recovery)
     if not salvage:
-        _check_files(disk, directory, sizes, clean, start_offset)
-    names = _settle(disk, directory, recovery)
+        _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
+    names = _settle(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
-    epochs_read = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
-    if epochs_read.complaint:
-        recovery.complaints.append(f"{EPOCHS_FILE}: {epochs_read.complaint}")
-    epochs = LeaderEpochs(epochs_read.entries)
+    epochs = _read_epochs(disk, directory, recovery)
     opening = _Opening(
         disk,
         directory,
@@ -140,9 +141,10 @@ def open_log(
         epochs,
         recovery,
         sizes is not None,
+        scanned,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
-    if clean and names and not salvage and end_offset < recovery_point:
+    if clean and names and not salvage and max(end_offset, start_offset) < recovery_point:
         raise LogCorrupted(
             f"{disk.root}/{directory} ends at offset {end_offset}, and ended at {recovery_point} "
             "when it was closed. Restore its newest segment from a copy"
@@ -152,7 +154,7 @@ def open_log(
     log = Log(disk, directory, config, active, files=files, failed=failed)
     log.adopt([_closed(opening, place) for place in range(len(opening.bases) - 1)])
     log.start_offset = max(start_offset, opening.bases[0])
-    log.end_offset = end_offset
+    log.end_offset = log.appended_from = end_offset
     log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
     epochs.cut_end(end_offset)
     epochs.cut_start(log.start_offset)
@@ -163,7 +165,28 @@ def open_log(
     log.mark_unsynced(active.file)
     log.metadata_unsynced = not clean and METADATA_FILE in opening.names
     log.recovery = recovery
+    active.file.park()
     return log
+
+
+def _without_leftovers(
+    disk: Disk, directory: str, sizes: Mapping[int, int] | None, recovery: Recovery
+) -> tuple[list[str], Mapping[int, int] | None]:
+    """Names, and the sizes that can be relied on."""
+    names = disk.list(directory)
+    if has_leftovers(names):
+        replaced = clear_leftovers(disk, directory, names, recovery)
+        names = disk.list(directory)
+        # Those were measured before their swap, or after it.
+        sizes = sizes and {base: size for base, size in sizes.items() if base not in replaced}
+    return names, sizes
+
+
+def _read_epochs(disk: Disk, directory: str, recovery: Recovery) -> LeaderEpochs:
+    read = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
+    if read.complaint:
+        recovery.complaints.append(f"{EPOCHS_FILE}: {read.complaint}")
+    return LeaderEpochs(read.entries)
 
 
 def _closed(opening: _Opening, place: int) -> ClosedSegment:
@@ -178,9 +201,14 @@ def _closed(opening: _Opening, place: int) -> ClosedSegment:
 
 
 def _check_files(
-    disk: Disk, directory: str, sizes: Mapping[int, int] | None, clean: bool, start_offset: int
+    disk: Disk,
+    directory: str,
+    sizes: Mapping[int, int] | None,
+    names: Collection[str],
+    start_offset: int,
 ) -> None:
-    """Whether the segments are there, each as long as it was; without looking into any."""
+    """Whether the segments are there, each as long as it was; without looking into any. Where the
+    sizes are not known, the `names` of the indexes tell which segments there must be."""
     for base, size in (sizes or {}).items():
         where = f"{disk.root}/{segment_file(directory, base, LOG)}"
         try:
@@ -192,14 +220,12 @@ def _check_files(
                 f"{where} has {found} bytes, and had {size} when it was closed. Restore it from a "
                 "copy"
             )
-    names = set(disk.list(directory)) if clean and sizes is None else set()
-    if any(name.endswith(SWAP) for name in names):
-        return
-    for name in sorted(names):
+    there = set(names)
+    for name in names:
         parsed = parse_segment_file(name)
         if parsed and parsed[1] == INDEX and parsed[0] >= start_offset:
             missing = segment_file(directory, parsed[0], LOG)
-            if f"{name.removesuffix(INDEX)}{LOG}" not in names:
+            if f"{name.removesuffix(INDEX)}{LOG}" not in there:
                 raise LogCorrupted(
                     f"{disk.root}/{missing} is missing, and its index is there. Restore it from a "
                     "copy"
@@ -219,11 +245,8 @@ def _damaged(opening: _Opening) -> list[Damaged]:
     return damaged
 
 
-def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
-    """Finish or undo what a stop left half done; the names of the files that count."""
-    names = disk.list(directory)
-    if any(name.endswith((DELETED, CLEANED, SWAP, ".tmp")) for name in names):
-        names = _clear_leftovers(disk, directory, names, recovery)
+def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """The names of the files that count; indexes without a log do not."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
     kept: list[str] = []
     for name in names:
@@ -234,34 +257,6 @@ def _settle(disk: Disk, directory: str, recovery: Recovery) -> list[str]:
         else:
             kept.append(name)
     return kept
-
-
-def _clear_leftovers(disk: Disk, directory: str, names: list[str], recovery: Recovery) -> list[str]:
-    for name in names:
-        if name.endswith((DELETED, CLEANED, ".tmp")):
-            disk.remove_now(f"{directory}/{name}")
-    # A compacted segment is complete once its log carries .swap: put it into its place.
-    for name in names:
-        if name.endswith(LOG + SWAP):
-            _finish_swap(disk, directory, name.removesuffix(LOG + SWAP), recovery)
-    for name in disk.list(directory):
-        if name.endswith(SWAP):
-            disk.remove_now(f"{directory}/{name}")
-    return disk.list(directory)
-
-
-def _finish_swap(disk: Disk, directory: str, base: str, recovery: Recovery) -> None:
-    file = disk.open(f"{directory}/{base}{LOG}{SWAP}")
-    end_offset = int(base)
-    for _, header, _ in _batches(file):
-        end_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
-    for name in disk.list(directory):
-        parsed = parse_segment_file(name)
-        if parsed and parsed[1] in SEGMENT_SUFFIXES and int(base) <= parsed[0] < end_offset:
-            disk.remove_now(f"{directory}/{name}")
-    # The indexes are rebuilt where they are missing.
-    disk.rename_now(f"{directory}/{base}{LOG}{SWAP}", f"{directory}/{base}{LOG}")
-    recovery.complaints.append(f"finished the compaction of segment {base}")
 
 
 def _load(
@@ -383,7 +378,7 @@ def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
     position = index.positions[-1] if len(index) else 0
     end_offset = base
     active.size = position
-    for at, header, _ in _batches(file, position):
+    for at, header, _ in scan_batches(file, position):
         last = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
         if header[MAX_TIMESTAMP] > active.largest_timestamp:
             active.largest_timestamp, active.largest_offset = header[MAX_TIMESTAMP], last
@@ -433,7 +428,11 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
     file = opening.disk.open(opening.path(base, LOG))
     segment = ActiveSegment(base, file, opening.now_ms)
     expected = base
-    for position, header, batch in _batches(file):
+    told = 0
+    for position, header, batch in scan_batches(file):
+        if position - told >= _TOLD_BYTES and opening.scanned is not None:
+            opening.scanned(position - told)
+            told = position
         base_offset = header[BASE_OFFSET]
         last = base_offset + header[LAST_OFFSET_DELTA]
         if base_offset < expected or last < base_offset or last - base > RELATIVE_OFFSET_MAX:
@@ -451,6 +450,8 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
             opening.epochs.assign(header[LEADER_EPOCH], base_offset)
         if whole:
             _replay(producers, header, batch, segment)
+    if opening.scanned is not None:
+        opening.scanned(segment.size - told)
     recovery.scanned_bytes += segment.size
     recovery.segments_rebuilt += 1
     # A hole below the recovery point at the end of a closed segment is compaction's.
@@ -511,7 +512,8 @@ def _producers_at(opening: _Opening, offset: int) -> Producers:
     start = opening.bases[0]
     expiration_ms = opening.config.producer_expiration_ms
     for base in sorted(_snapshot_offsets(opening), reverse=True):
-        if base > offset:
+        # One of before the start is left from a deletion, and goes: a second look would miss it.
+        if not start <= base <= offset:
             continue
         data = read_whole(opening.disk, opening.path(base, SNAPSHOT))
         try:
@@ -525,7 +527,7 @@ def _producers_at(opening: _Opening, offset: int) -> Producers:
     for base in opening.bases[first:]:
         if start >= offset or base >= offset:
             break
-        for _, header, batch in _batches(opening.disk.open(opening.path(base, LOG))):
+        for _, header, batch in scan_batches(opening.disk.open(opening.path(base, LOG))):
             if header[BASE_OFFSET] >= offset:
                 break
             if header[BASE_OFFSET] >= start:
@@ -550,22 +552,3 @@ def _tidy_snapshots(opening: _Opening, end_offset: int) -> list[int]:
         if offset not in kept:
             opening.disk.remove_now(opening.path(offset, SNAPSHOT))
     return kept
-
-
-def _batches(file: File, position: int = 0) -> Iterator[tuple[int, Header, memoryview]]:
-    """Position, header and bytes of each batch, up to the first place where none can be."""
-    end = file.size
-    chunk, start = memoryview(b""), position
-    while position + HEADER_BYTES <= end:
-        place = position - start
-        if place + HEADER_BYTES > len(chunk):
-            chunk, start, place = memoryview(file.read_now(position, _CHUNK_BYTES)), position, 0
-        header: Header = HEADER.unpack_from(chunk, place)
-        size = header[LENGTH] + LENGTH_OVERHEAD
-        if header[LENGTH] < LENGTH_MIN or header[MAGIC] != MAGIC_2 or position + size > end:
-            return
-        if place + size > len(chunk):
-            wanted = max(size, _CHUNK_BYTES)
-            chunk, start, place = memoryview(file.read_now(position, wanted)), position, 0
-        yield position, header, chunk[place : place + size]
-        position += size

@@ -7,7 +7,7 @@ the caller when no reader can be on them any more (file.delete.delay.ms).
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import OffsetOutOfRange
-from penstock.log.directory import DELETED, SEGMENT_SUFFIXES, segment_file
+from penstock.log.directory import DELETED, LOG, SEGMENT_SUFFIXES, segment_file
 from penstock.log.segment import ActiveSegment, ClosedSegment
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Remo
     excess = _excess_bytes(log, sum(sizes))
     for place, segment in enumerate(everything):
         end_offset = log.end_offset if segment is log.active else everything[place + 1].base_offset
-        if end_offset > upper_offset or sizes[place] == 0:
+        if end_offset > upper_offset:
             break
+        if sizes[place] == 0 and segment is log.active:
+            break  # a closed one may be empty: compaction has taken all of it
         too_old = _is_too_old(log, segment, now_ms)
         too_many = excess >= sizes[place]
         if not (too_old or too_many or (end_offset <= log.start_offset)):
@@ -67,11 +69,24 @@ def _is_too_old(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int)
     config = log.config
     if not config.delete or config.retention_ms < 0:
         return False
+    return now_ms - _latest(log, segment, now_ms) > config.retention_ms
+
+
+def _latest(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int) -> int:
+    """The largest timestamp of a segment, if it can be believed.
+
+    Records without one are as old as the last write to their file, as in Kafka. A time far ahead is
+    broken, and would keep the segment until it comes: no record counts as later than the last
+    write, plus what the topic lets through, and that no longer than its retention.
+    """
     timestamp = segment.largest(log.files)[0]
+    if 0 <= timestamp <= now_ms:
+        return timestamp
+    written = log.disk.modified_ms(segment_file(log.directory, segment.base_offset, LOG))
     if timestamp < 0:
-        # Records without timestamps age from the day the log was opened.
-        timestamp = log.active.created_ms
-    return now_ms - timestamp > config.retention_ms
+        return written
+    config = log.config
+    return min(timestamp, written + min(config.timestamp_after_ms_max, config.retention_ms))
 
 
 def _drop_front(log: "Log", count: int) -> list[Removal]:

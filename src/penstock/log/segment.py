@@ -8,6 +8,7 @@ raise Cold.
 import struct
 
 from penstock.errors import CorruptMessage
+from penstock.log.compaction.order import Group
 from penstock.log.directory import INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from penstock.log.files import FileCache
 from penstock.log.index import (
@@ -160,6 +161,13 @@ class ClosedSegment:
         closed = cls(directory, active.base_offset, end_offset, bool(active.aborted), active.size)
         closed._largest = (active.largest_timestamp, active.largest_offset)
         closed.memory = active
+        return closed
+
+    @classmethod
+    def after_compaction(cls, directory: str, group: Group) -> "ClosedSegment":
+        """It ends where the last of those that it replaces did, whatever is left in it."""
+        closed = cls(directory, group.base_offset, group.end_offset, group.has_aborted, group.size)
+        closed._largest = (group.largest_timestamp, group.largest_offset)
         return closed
 
     def path(self, suffix: str) -> str:

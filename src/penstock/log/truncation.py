@@ -17,7 +17,12 @@ from penstock.log.directory import (
 )
 from penstock.log.index import OffsetIndex, TimeIndex
 from penstock.log.producers import CorruptSnapshot, Producers
-from penstock.log.segment import ActiveSegment, ClosedSegment, find_batch
+from penstock.log.segment import (
+    ActiveSegment,
+    ClosedSegment,
+    end_of_whole_batches,
+    find_batch,
+)
 from penstock.log.transactions import cut_aborted
 from penstock.wire.batch import (
     ATTRIBUTES,
@@ -115,12 +120,7 @@ def _shortened(
     file = keep.log_file(log.files)
     memory = keep if isinstance(keep, ActiveSegment) else keep.memory
     size = keep.size
-    position, found_size, _ = find_batch(file, keep.position_of(offset, log.files), size, offset)
-    end_offset = offset
-    if found_size:
-        header: Header = HEADER.unpack(file.read(position, HEADER_BYTES))
-        # DeleteRecords may have moved the start into the batch that goes.
-        end_offset = max(min(offset, header[BASE_OFFSET]), log.start_offset)
+    position = find_batch(file, keep.position_of(offset, log.files), size, offset)[0]
     active = ActiveSegment(keep.base_offset, file, log.active.created_ms)
     index, times = OffsetIndex(), TimeIndex()
     if memory is not None:
@@ -135,6 +135,12 @@ def _shortened(
             index = OffsetIndex.from_bytes(index_file.read(0, index_file.size), size) or index
             times = TimeIndex.from_bytes(times_file.read(0, times_file.size)) or times
     index.cut(position)
+    # Where the last batch that stays ends: compaction may have left a hole before `offset`, and
+    # a restart would find the end there.
+    start = index.positions[-1] if len(index) else 0
+    end_offset = end_of_whole_batches(file, start, position)[1]
+    # DeleteRecords may have moved the start into the batch that goes.
+    end_offset = max(end_offset, keep.base_offset, log.start_offset)
     times.cut(end_offset - active.base_offset)
     active.index, active.times = index, times
     active.aborted = bytearray(keep.aborted_bytes(log.files))

@@ -66,6 +66,18 @@ class LogFollower(Protocol):
     def committed(self, offset: int) -> None: ...
 
 
+class Writing(Protocol):
+    """A batch that is made in pieces, because making it at once would hold everybody up."""
+
+    def add(self, records: Sequence[Any]) -> None:
+        """Encode some more. As `ReplicatedLog.append`, it may find that they have no place."""
+        ...
+
+    def finish(self) -> Batch:
+        """Write them all, as `ReplicatedLog.append` does."""
+        ...
+
+
 class ReplicatedLog(Protocol):
     @property
     def end_offset(self) -> int: ...

@@ -22,6 +22,7 @@ from penstock.machine.protocols import (
     LogUnreadable,
     Machine,
     ReplicatedLog,
+    Writing,
 )
 from penstock.wire.primitives import Malformed, Unwritable
 from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
@@ -29,11 +30,13 @@ from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
 log = logging.getLogger("penstock.machine")
 
 M = TypeVar("M", bound=Machine)
+T = TypeVar("T")
 Reply = Callable[[Any], None]  # gets the machine's reply, or the KafkaError instead of it
 
 # A client that outruns the disk must not make this node keep its requests without end.
 PARKED_MAX = 10_000
 SHOWN_CHARACTERS_MAX = 200  # of a record, in the log
+RECORDS_PER_TURN_MAX = 250  # more of them are encoded and replayed in several turns
 
 
 class State(Enum):
@@ -53,12 +56,35 @@ class _Parked:
     answered: Sequence[tuple[Reply, Any]] = ()
 
 
+class _Large:
+    """An outcome whose records are encoded, written and replayed over several turns."""
+
+    __slots__ = ("batch", "done", "outcome", "place", "writing")
+
+    def __init__(self, outcome: Outcome, done: Reply | None, writing: Writing) -> None:
+        self.outcome = outcome
+        self.done = done
+        self.writing = writing
+        self.place = 0  # of the next record to encode, then to replay
+        self.batch: Batch | None = None  # once it is written
+
+    def some(self) -> Sequence[Any]:
+        first = self.place
+        self.place = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
+        return self.outcome.records[first : self.place]
+
+    @property
+    def through(self) -> bool:
+        return self.place == len(self.outcome.records)
+
+
 class Runtime(Generic[M]):
     """One machine, one log.
 
     `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
     before the replies that waited for it leave; `send` performs what a machine sends;
-    `unreadable` hears that a log cannot be loaded: its machine stays away.
+    `unreadable` hears that a log cannot be loaded: its machine stays away; `begin` makes a batch
+    of many records in pieces, and whatever comes meanwhile waits for its end.
     """
 
     def __init__(
@@ -74,6 +100,7 @@ class Runtime(Generic[M]):
         before_release: Callable[[int], None] | None = None,
         send: Callable[[Any], None] | None = None,
         unreadable: Callable[[LogUnreadable], None] = lambda _problem: None,
+        begin: Callable[[], Writing] | None = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
         self._make = make
@@ -86,6 +113,9 @@ class Runtime(Generic[M]):
         self._before_release = before_release
         self._send = send
         self._unreadable = unreadable
+        self._begin = begin
+        self._large: _Large | None = None
+        self._behind: deque[tuple[Any, Reply | None]] = deque()  # events that came during it
         self._parked_max = parked_max
         self._state = State.INACTIVE
         self._machine = make()
@@ -114,20 +144,75 @@ class Runtime(Generic[M]):
             if done is not None:
                 done(self._while_loading() if self._state is State.LOADING else self._when_lost())
             return
-        if done is not None and len(self._parked) >= self._parked_max:
+        if done is not None and len(self._parked) + len(self._behind) >= self._parked_max:
             done(self._when_full())  # what nobody asked for, as a timer, is never left out
             return
+        if self._large is not None:
+            self._behind.append((event, done))
+            return
+        self._handle(event, done)
+
+    def _handle(self, event: Any, done: Reply | None) -> None:
         try:
             outcome = self._machine.handle(event, self._clock.wall_ms())
         except KafkaError as error:
             # The refusal may rest on something not yet committed: it waits like any reply.
             outcome = Outcome(reply=error)
-        self._perform(outcome, done)
+        if self._begin is not None and len(outcome.records) > RECORDS_PER_TURN_MAX:
+            assert not (outcome.volatile or outcome.answers or outcome.if_refused), (
+                "what is large speaks of its records only"
+            )
+            self._large = _Large(outcome, done, self._begin())
+            self._go_on(self._term)
+        else:
+            self._perform(outcome, done)
+
+    def _go_on(self, term: int) -> None:
+        """Some records of the large outcome; the next ones on the next turn."""
+        large = self._large
+        if term != self._term or large is None:
+            return
+        if large.batch is None:
+            try:
+                self._encode_some(large)
+            except KafkaError as error:
+                self._park(self._seen, Outcome(reply=error), large.done)
+                self._end_large()
+                return
+            except DiskFailed as failure:
+                self._drop(KafkaStorageError(str(failure)))
+                return
+        else:
+            for record in large.some():
+                self._machine.replay(record)
+            if large.through:
+                self._replayed(large.batch)
+                self._park(self._seen, large.outcome, large.done)
+                self._end_large()
+                return
+        self._timers.soon(lambda: self._go_on(term))
+
+    def _encode_some(self, large: _Large) -> None:
+        records = large.some()
+        self._writable(records, lambda: large.writing.add(records))
+        if large.through:
+            large.batch = large.writing.finish()
+            large.place = 0
+
+    def _end_large(self) -> None:
+        self._large = None
+        self.committed(self._log.committed_offset)  # it may have been before all was replayed
+        while self._behind and self._large is None:
+            self._handle(*self._behind.popleft())
+
+    def _replayed(self, batch: Batch) -> None:
+        self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
+        self._seen = batch.end_offset
 
     def _perform(self, outcome: Outcome, done: Reply | None) -> None:
         if outcome.records:
             try:
-                batch = self._append(outcome.records)
+                batch = self._writable(outcome.records, lambda: self._log.append(outcome.records))
             except KafkaError as error:
                 if outcome.if_refused is not None:
                     self._take_back(outcome, error, done)
@@ -143,16 +228,15 @@ class Runtime(Generic[M]):
             else:
                 for record in outcome.records:
                     self._machine.replay(record)
-                self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
-                self._seen = batch.end_offset
+                self._replayed(batch)
         self._park(self._seen, outcome, done)
         self._release()
 
-    def _append(self, records: Sequence[Any]) -> Batch:
+    def _writable(self, records: Sequence[Any], write: Callable[[], T]) -> T:
         """What has no place in a record is refused as what has no place in the log is: it came
         with somebody's request, and must not end the node."""
         try:
-            return self._log.append(records)
+            return write()
         except (Unwritable, Malformed) as problem:
             first = str(records[0])[:SHOWN_CHARACTERS_MAX]
             log.error(
@@ -257,7 +341,7 @@ class Runtime(Generic[M]):
         """Forget everything and tell nobody."""
         self._forget()
 
-    def _forget(self) -> tuple[deque[_Parked], dict[Ticket, Reply]]:
+    def _forget(self) -> tuple[list[Reply], deque[_Parked], dict[Ticket, Reply]]:
         self._state = State.INACTIVE
         self._term += 1
         self._reader = None
@@ -268,15 +352,22 @@ class Runtime(Generic[M]):
         self._set_timers.clear()
         parked, self._parked = self._parked, deque()
         tickets, self._tickets = self._tickets, {}
-        return parked, tickets
+        unhandled = [done for _event, done in self._behind if done is not None]
+        if self._large is not None and self._large.done is not None:
+            unhandled.insert(0, self._large.done)
+        self._large = None
+        self._behind.clear()
+        return unhandled, parked, tickets
 
     def _drop(self, error: KafkaError) -> None:
-        parked, tickets = self._forget()
+        unhandled, parked, tickets = self._forget()
         for each in parked:
             if each.done is not None:
                 each.done(error)
             for waiting, _reply in each.answered:
                 waiting(error)
+        for done in unhandled:
+            done(error)
         for waiting in tickets.values():
             waiting(error)
 
@@ -320,8 +411,7 @@ class Runtime(Generic[M]):
         for batch in batches:
             for record in batch.records:
                 self._machine.replay(record)
-            self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
-            self._seen = batch.end_offset
+            self._replayed(batch)
         if not batches:
             self._reader = None
             self._state = State.ACTIVE

@@ -7,7 +7,7 @@ offset never moves back.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from penstock.errors import KafkaStorageError, NotController, RecordListTooLarge
 from penstock.raft.control import control_record, read_control
@@ -28,6 +28,7 @@ from penstock.raft.snapshot import (
     snapshot_batches,
 )
 from penstock.raft.voters import KRAFT_VERSION_MAX, Voter, Voters, from_record, to_record
+from penstock.raft.writing import BatchWriting, LogBatch
 from penstock.wire.batch import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -38,7 +39,6 @@ from penstock.wire.batch import (
     LENGTH,
     LENGTH_OVERHEAD,
     Header,
-    Record,
     batch_headers,
     build_batch,
     read_records,
@@ -54,15 +54,6 @@ from penstock.world import Clock, Disk, DiskFailed, DiskFull, Done, Timers
 METADATA_DIRECTORY = "__cluster_metadata-0"
 READ_SLICE_BYTES = 128 * 1024
 SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
-
-
-class LogBatch(NamedTuple):
-    """Records that were written together; control records stay inside the quorum."""
-
-    records: Sequence[Any]
-    end_offset: int
-    epoch: int
-    timestamp_ms: int
 
 
 class Follower(Protocol):
@@ -259,7 +250,8 @@ class Quorum:
         base = log.end_offset
         records = [control_record(base + i, now_ms, each) for i, each in enumerate(messages)]
         self._leading = True
-        self._write(records, control=True)
+        batch = build_batch(records, base_offset=base, leader_epoch=self._epoch, control=True)
+        self._store(batch)
 
     def _opened(self) -> MetadataLog:
         assert self._log is not None, "start() opens the log"
@@ -284,22 +276,22 @@ class Quorum:
 
     def append(self, records: Sequence[Any]) -> LogBatch:
         """Write one atomic batch; it is committed when its sync is done."""
+        writing = self.begin()
+        writing.add(records)
+        return writing.finish()
+
+    def begin(self) -> BatchWriting:
+        """A batch that is made in pieces."""
+        return BatchWriting(self._encode, self._clock.wall_ms(), self._finish)
+
+    def _finish(self, writing: BatchWriting) -> LogBatch:
         if not self._leading:
             raise NotController("This node does not lead the metadata quorum.")
-        base = self.end_offset
-        now_ms = self._clock.wall_ms()
-        made = [
-            Record(base + index, now_ms, None, self._encode(record))
-            for index, record in enumerate(records)
-        ]
-        self._write(made, control=False)
-        return LogBatch(records, self.end_offset, self._epoch, now_ms)
+        self._store(writing.seal(self.end_offset, self._epoch))
+        return LogBatch(writing.records, self.end_offset, self._epoch, writing.now_ms)
 
-    def _write(self, records: list[Record], *, control: bool) -> None:
+    def _store(self, data: bytes) -> None:
         log = self._opened()
-        data = build_batch(
-            records, base_offset=log.end_offset, leader_epoch=self._epoch, control=control
-        )
         if len(data) > BATCH_BYTES_MAX:
             raise RecordListTooLarge(
                 f"The change needs {len(data)} bytes of metadata at once; at most "

@@ -5,236 +5,24 @@ unlinks runs on a worker. Calls ending in `_now` wait; start and stop use them.
 """
 
 import ctypes
-import errno
 import fcntl
 import itertools
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from penstock.world import (
-    Buffer,
-    Cold,
-    DiskFailed,
-    DiskFull,
-    Done,
-    File,
-    FileLost,
-    TooManyFiles,
-    Workers,
-)
+from penstock.real.descriptors import Descriptors
+from penstock.real.file import FLAGS, RealFile, complaint, complaints
+from penstock.world import DiskFailed, Done, File, FileLost, Workers
 
-PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
-JOIN_BYTES_MAX = 64 * 1024
-PROBE_STEP_BYTES = 64 * 1024  # well below the kernel's read-ahead
-READ_AHEAD_BYTES = 256 * 1024
 SHARING_THREADS = 4
-_KINDS: dict[int, type[DiskFailed]] = {
-    errno.ENOSPC: DiskFull,
-    errno.EDQUOT: DiskFull,
-    errno.EMFILE: TooManyFiles,
-    errno.ENFILE: TooManyFiles,
-    errno.ENOENT: FileLost,
-    errno.ENOTDIR: FileLost,
-}
-# Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
-_NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 # One call for a whole file system; Python has none of its own.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _unique = itertools.count()
 _ASIDE = re.compile(r".+\.\d+\.tmp")  # what `_replace` writes before it gets its name
 _locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
-
-
-@contextmanager
-def _complaints(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _complaint(what, error) from error
-
-
-def _complaint(what: str, error: OSError) -> DiskFailed:
-    kind = _KINDS.get(error.errno or 0, DiskFailed)
-    return kind(f"{what}: {error.strerror or error}")
-
-
-class RealFile:
-    """An open file. The descriptor goes when the last reference (a range being sent) does."""
-
-    __slots__ = (
-        "_closed",
-        "_disk",
-        "_fd",
-        "_lost",
-        "_name_synced",
-        "_nowait",
-        "_where",
-        "path",
-        "size",
-    )
-
-    def __init__(self, disk: "RealDisk", path: str, fd: int, *, fresh: bool) -> None:
-        self._disk = disk
-        self._fd = fd
-        self._closed = False
-        self._lost: FileLost | None = None  # cut by somebody else; the kernel has no more to give
-        self._name_synced = not fresh
-        self._nowait = bool(_NOWAIT)
-        self.path = path
-        self._where = f"{disk.root}/{path}"
-        self.size = os.fstat(fd).st_size
-
-    def __del__(self) -> None:
-        os.close(self._fd)
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def append(self, parts: Sequence[Buffer]) -> None:
-        assert not self._closed, "a closed file takes no writes"
-        before = self.size
-        try:
-            if len(parts) == 1:
-                self._write(parts[0])
-            else:
-                self._write_parts(parts)
-        except OSError as error:
-            self.size = before
-            with _complaints(f"cannot cut {self._where} back"):
-                os.ftruncate(self._fd, before)
-            raise _complaint(f"cannot write {self._where}", error) from error
-
-    def _write(self, part: Buffer) -> None:
-        written = os.write(self._fd, part)
-        self.size += written
-        while written < len(part):
-            more = os.write(self._fd, memoryview(part)[written:])
-            written += more
-            self.size += more
-
-    def _write_parts(self, parts: Sequence[Buffer]) -> None:
-        total = sum(map(len, parts))
-        if total <= JOIN_BYTES_MAX:
-            self._write(b"".join(parts))
-            return
-        for first in range(0, len(parts), PARTS_PER_WRITE_MAX):
-            some = parts[first : first + PARTS_PER_WRITE_MAX]
-            expected = sum(map(len, some))
-            written = os.writev(self._fd, some)
-            self.size += written
-            if written < expected:
-                self._write(b"".join(some)[written:])
-
-    def read(self, position: int, size: int) -> bytes:
-        size = min(size, self.size - position)
-        if size <= 0:
-            return b""
-        if not self._nowait:
-            return self._read_whole(position, size)
-        target = bytearray(size)
-        try:
-            got = os.preadv(self._fd, (target,), position, _NOWAIT)
-        except BlockingIOError:
-            raise self._cold(position, size) from None
-        except OSError as error:
-            if error.errno in _NO_NOWAIT:
-                self._nowait = False
-                return self._read_whole(position, size)
-            raise _complaint(f"cannot read {self._where}", error) from error
-        if got < size:
-            raise self._cold(position, size)
-        return bytes(target)
-
-    def _read_whole(self, position: int, size: int) -> bytes:
-        data = self.read_now(position, size)
-        if len(data) < size:
-            raise self._cut_short(position + len(data))
-        return data
-
-    def _cold(self, position: int, size: int) -> Cold | FileLost:
-        """Not in memory, or not there at all: only a read that waits can tell."""
-        if self._lost is not None and self.size_now() < position + size:
-            return self._lost
-        return Cold(self, position, size)
-
-    def size_now(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def _cut_short(self, end: int) -> FileLost:
-        self._lost = FileLost(
-            f"{self._where} has only {end} of its {self.size} bytes: somebody else has cut it"
-        )
-        return self._lost
-
-    def probe(self, position: int, size: int) -> None:
-        if not self._nowait or size <= 0:
-            return
-        last = min(position + size, self.size) - 1
-        byte = (bytearray(1),)
-        try:
-            for at in (*range(position, last, PROBE_STEP_BYTES), last):
-                if not os.preadv(self._fd, byte, at, _NOWAIT):
-                    raise self._cold(position, size)
-        except BlockingIOError:
-            raise self._cold(position, size) from None
-        except OSError as error:
-            if error.errno not in _NO_NOWAIT:
-                raise _complaint(f"cannot read {self._where}", error) from error
-            self._nowait = False
-
-    def warm(self, position: int, size: int, done: Done) -> None:
-        self._disk.offload(lambda: self._read_in(position, size), done)
-
-    def _read_in(self, position: int, size: int) -> None:
-        with _complaints(f"cannot read {self._where}"):
-            target = bytearray(READ_AHEAD_BYTES)
-            needed = min(position + size, self.size)
-            end = position + max(size, READ_AHEAD_BYTES)
-            while position < end:
-                got = os.preadv(self._fd, (target,), position)
-                if got == 0:
-                    break
-                position += got
-        if position < needed:
-            raise self._cut_short(position)
-
-    def read_now(self, position: int, size: int) -> bytes:
-        with _complaints(f"cannot read {self._where}"):
-            parts = []
-            while size > 0 and (part := os.pread(self._fd, size, position)):
-                parts.append(part)
-                position += len(part)
-                size -= len(part)
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def truncate(self, size: int, done: Done) -> None:
-        self.size = min(size, self.size)
-        self._disk.offload(lambda: self._cut(size), done)
-
-    def truncate_now(self, size: int) -> None:
-        self.size = min(size, self.size)
-        self._cut(size)
-
-    def _cut(self, size: int) -> None:
-        with _complaints(f"cannot truncate {self._where}"):
-            os.ftruncate(self._fd, size)
-
-    def sync(self, done: Done) -> None:
-        self._disk.offload(self.sync_now, done)
-
-    def sync_now(self) -> None:
-        with _complaints(f"cannot sync {self._where}"):
-            os.fdatasync(self._fd) if hasattr(os, "fdatasync") else os.fsync(self._fd)
-            if not self._name_synced:
-                self._disk.sync_name(self._where)
-                self._name_synced = True
-
-    def close(self) -> None:
-        self._closed = True
 
 
 def _create(path: str, data: bytes, *, synced: bool) -> None:
@@ -278,12 +66,13 @@ def _each(works: Sequence[Callable[[], None]]) -> None:
 class RealDisk:
     """A directory tree of the operating system."""
 
-    def __init__(self, root: str, workers: Workers) -> None:
+    def __init__(self, root: str, workers: Workers, descriptors: Descriptors | None = None) -> None:
         self.root = os.path.abspath(root)
+        self.descriptors = descriptors if descriptors is not None else Descriptors()
         self._workers = workers
         self._locks: list[tuple[str, int]] = []
         self._synced_directories: set[str] = set()
-        with _complaints(f"cannot make the directory {self.root}"):
+        with complaints(f"cannot make the directory {self.root}"):
             os.makedirs(self.root, exist_ok=True)
 
     def _at(self, path: str) -> str:
@@ -301,26 +90,29 @@ class RealDisk:
     # -- files
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
         what = f"cannot open {self._at(path)}"
         try:
-            return RealFile(self, path, os.open(self._at(path), flags), fresh=False)
+            return RealFile(self, path, os.open(self._at(path), FLAGS), fresh=False)
         except FileNotFoundError:
             if not create:
                 raise
         except OSError as error:
-            raise _complaint(what, error) from error
-        with _complaints(what):
-            fd = os.open(self._at(path), flags | os.O_CREAT, 0o644)
+            raise complaint(what, error) from error
+        with complaints(what):
+            fd = os.open(self._at(path), FLAGS | os.O_CREAT, 0o644)
             return RealFile(self, path, fd, fresh=True)
 
     def list(self, path: str = "") -> list[str]:
-        with _complaints(f"cannot list {self._at(path)}"):
+        with complaints(f"cannot list {self._at(path)}"):
             return sorted(os.listdir(self._at(path)))
 
     def size(self, path: str) -> int:
-        with _complaints(f"cannot look at {self._at(path)}"):
+        with complaints(f"cannot look at {self._at(path)}"):
             return os.stat(self._at(path)).st_size
+
+    def modified_ms(self, path: str) -> int:
+        with complaints(f"cannot look at {self._at(path)}"):
+            return os.stat(self._at(path)).st_mtime_ns // 1_000_000
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._at(path))
@@ -329,17 +121,26 @@ class RealDisk:
         return os.path.isdir(self._at(path))
 
     def free_bytes(self) -> int:
-        with _complaints(f"cannot look at {self.root}"):
+        with complaints(f"cannot look at {self.root}"):
             facts = os.statvfs(self.root)
         return facts.f_bavail * facts.f_frsize
 
     def total_bytes(self) -> int:
-        with _complaints(f"cannot look at {self.root}"):
+        with complaints(f"cannot look at {self.root}"):
             facts = os.statvfs(self.root)
         return facts.f_blocks * facts.f_frsize
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
-        self.offload_all([file.sync_now for file in files], done)
+        mine = [file for file in files if isinstance(file, RealFile)]
+        for file in mine:
+            file.pin()
+
+        def synced(failure: DiskFailed | None) -> None:
+            for file in mine:
+                file.unpin()
+            done(failure)
+
+        self.offload_all([file.sync_now for file in mine], synced)
 
     def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
         shares = [works[first::SHARING_THREADS] for first in range(SHARING_THREADS)]
@@ -360,7 +161,7 @@ class RealDisk:
             self.offload(lambda share=share: _each(share), one_done)  # type: ignore[misc]
 
     def make_directory(self, path: str) -> None:
-        with _complaints(f"cannot make the directory {self._at(path)}"):
+        with complaints(f"cannot make the directory {self._at(path)}"):
             os.makedirs(self._at(path), exist_ok=True)
 
     def sync_name(self, full_path: str) -> None:
@@ -378,12 +179,12 @@ class RealDisk:
         finally:
             os.close(fd)
 
-    def replace(self, path: str, data: bytes, done: Done) -> None:
-        self.offload(lambda: self.replace_now(path, data), done)
+    def replace(self, path: str, data: bytes | Callable[[], bytes], done: Done) -> None:
+        self.offload(lambda: self.replace_now(path, data() if callable(data) else data), done)
 
     def replace_now(self, path: str, data: bytes) -> None:
         target = self._at(path)
-        with _complaints(f"cannot write {target}"):
+        with complaints(f"cannot write {target}"):
             self._replace(target, data, synced=True)
             self.sync_name(target)
 
@@ -391,7 +192,7 @@ class RealDisk:
         # Most often the file is new, or says this already: a stop with thousands of logs lives on
         # that, since a file aside and a rename cost three times as much as a file.
         target = self._at(path)
-        with _complaints(f"cannot write {target}"):
+        with complaints(f"cannot write {target}"):
             if os.path.exists(target):
                 if not _holds(target, data):
                     self._replace(target, data, synced=False)
@@ -409,13 +210,13 @@ class RealDisk:
             raise
 
     def remove_leftovers_now(self) -> None:
-        with _complaints(f"cannot look through {self.root}"):
+        with complaints(f"cannot look through {self.root}"):
             for name in filter(_ASIDE.fullmatch, self.list()):
                 with suppress(OSError):  # what cannot be removed does no harm
                     os.unlink(self._at(name))
 
     def sync_everything_now(self) -> None:
-        with _complaints(f"cannot sync {self.root}"):
+        with complaints(f"cannot sync {self.root}"):
             if _syncfs is None:
                 os.sync()
                 return
@@ -430,7 +231,7 @@ class RealDisk:
         self.offload(lambda: self.rename_now(source, target), done)
 
     def rename_now(self, source: str, target: str) -> None:
-        with _complaints(f"cannot rename {self._at(source)}"):
+        with complaints(f"cannot rename {self._at(source)}"):
             os.replace(self._at(source), self._at(target))
             self._sync_directory(os.path.dirname(self._at(target)))
             self._synced_directories.discard(self._at(source))
@@ -439,7 +240,7 @@ class RealDisk:
         self.offload(lambda: self.remove_now(path), done)
 
     def remove_now(self, path: str) -> None:
-        with _complaints(f"cannot remove {self._at(path)}"):
+        with complaints(f"cannot remove {self._at(path)}"):
             try:
                 if self.is_directory(path):
                     shutil.rmtree(self._at(path))
@@ -455,7 +256,7 @@ class RealDisk:
         target = os.path.realpath(self._at(path))
         if target in _locked_here:
             return False
-        with _complaints(f"cannot open the lock file {target}"):
+        with complaints(f"cannot open the lock file {target}"):
             fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # The kind of lock that Java takes, so that an Apache Kafka is kept out as well.

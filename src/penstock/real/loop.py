@@ -11,8 +11,11 @@ import os
 import select
 import selectors
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+
+from penstock.world import LATE_BOUNDS_MS
 
 TURN_WAIT_MS_MAX = 60_000
 EVENTS_PER_TURN_MAX = 1_024
@@ -111,6 +114,9 @@ class Loop:
         self._running = False
         self._spins = False
         self.turn_ended: Callable[[], None] = lambda: None
+        self.turns = 0
+        self.late_counts = [0] * (len(LATE_BOUNDS_MS) + 1)  # turns, by how late a timer was
+        self.late_ms_total = 0.0
         self.watch(self._wake_read, READABLE, self._drain_wake)
 
     # -- time
@@ -190,6 +196,7 @@ class Loop:
         self._running = False
 
     def turn(self) -> None:
+        self.turns += 1
         handlers = self.handlers
         for fd, mask in self._ready():
             handler = handlers.get(fd)
@@ -238,6 +245,11 @@ class Loop:
         due already: a timer that sets itself again must not keep the sockets waiting."""
         now_ms = self.mono_ms()
         timers = self._timers
+        late_ms = now_ms - timers[0][0]
+        if late_ms < 0:
+            return
+        self.late_counts[bisect_left(LATE_BOUNDS_MS, late_ms)] += 1
+        self.late_ms_total += late_ms
         due = []
         while timers and timers[0][0] <= now_ms:
             timer = heapq.heappop(timers)[2]

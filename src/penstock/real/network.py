@@ -11,16 +11,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from penstock.real.descriptors import connection_fd_max
-from penstock.real.disk import RealFile
+from penstock.real.file import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
-from penstock.world import Buffer, FileRange, Part, Peer, Receiver
+from penstock.world import Buffer, FileRange, Part, Peer, Receiver, Tuning
 
 TURN_BUFFER_BYTES = 4 * 1024 * 1024
 RECEIVE_BYTES_MAX = 256 * 1024  # per connection and turn, so that none starves the others
 SENDFILE_BYTES_MAX = 1024 * 1024  # per call
 JOIN_BYTES_MAX = 256 * 1024  # small parts leave as one buffer
-BACKLOG = 1_024
+BACKLOG_DEFAULT = 1_024
 PARTS_PER_SEND_MAX = 512
+PLAIN_TUNING = Tuning()
 _RETRY_ACCEPT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -82,6 +83,9 @@ class SocketPeer:
     @property
     def unsent_bytes(self) -> int:
         return self._unsent_bytes
+
+    def fileno(self) -> int:
+        return self._fd
 
     def attach(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -264,17 +268,22 @@ class SocketListening:
         sock: socket.socket,
         buffer: TurnBuffer,
         accept: Callable[[Peer], Receiver],
+        send_buffer_bytes: int | None,
     ) -> None:
         self._loop = loop
         self._socket = sock
         self._buffer = buffer
         self._accept = accept
+        self._send_buffer_bytes = send_buffer_bytes
+        self._paused = False
         self._fd_max = connection_fd_max()
         self.address: tuple[str, int] = sock.getsockname()[:2]
         loop.watch(sock.fileno(), READABLE, self._ready)
 
     def _ready(self, _mask: int) -> None:
         for _ in range(64):
+            if self._paused or self._socket.fileno() < 0:
+                return  # by what came in just now
             try:
                 sock, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -287,8 +296,18 @@ class SocketListening:
             if sock.fileno() > self._fd_max:
                 sock.close()  # the rest of the descriptors is for files
                 continue
+            if self._send_buffer_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
             peer = SocketPeer(self._loop, sock, address[:2], self._buffer)
             peer.attach(self._accept(peer))
+
+    def pause(self) -> None:
+        self._paused = True
+        self._wake()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._wake()
 
     def _rest(self) -> None:
         """Out of descriptors: look again in a while instead of spinning."""
@@ -297,7 +316,7 @@ class SocketListening:
 
     def _wake(self) -> None:
         if self._socket.fileno() >= 0:
-            self._loop.poller.modify(self._socket.fileno(), READABLE)
+            self._loop.poller.modify(self._socket.fileno(), 0 if self._paused else READABLE)
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -313,11 +332,19 @@ class SocketNetwork:
         self._buffer = TurnBuffer()
         loop.turn_ended = self._buffer.turn_ended
 
-    def listen(self, host: str, port: int, accept: Callable[[Peer], Receiver]) -> SocketListening:
+    def listen(
+        self,
+        host: str,
+        port: int,
+        accept: Callable[[Peer], Receiver],
+        tuning: Tuning = PLAIN_TUNING,
+    ) -> SocketListening:
         sock = _bound(host, port)
         sock.setblocking(False)
-        sock.listen(BACKLOG)
-        return SocketListening(self._loop, sock, self._buffer, accept)
+        if tuning.receive_buffer_bytes is not None:  # those that are accepted inherit it
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, tuning.receive_buffer_bytes)
+        sock.listen(BACKLOG_DEFAULT if tuning.backlog is None else tuning.backlog)
+        return SocketListening(self._loop, sock, self._buffer, accept, tuning.send_buffer_bytes)
 
     def host_name(self) -> str:
         return socket.gethostname()

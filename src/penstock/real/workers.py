@@ -16,7 +16,7 @@ class ThreadWorkers:
     def __init__(self, loop: Loop, threads: int = 4) -> None:
         self._loop = loop
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._limit = threads
+        self._limit = self._limit_default = threads
         self._threads: list[threading.Thread] = []
         self._busy = 0
 
@@ -32,6 +32,12 @@ class ThreadWorkers:
             self._threads.append(thread)
             thread.start()
         self._tasks.put((function, arguments, done))
+
+    def use(self, threads: int | None) -> None:
+        self._limit = threads or self._limit_default
+        while len(self._threads) > self._limit:
+            self._threads.pop()  # whichever takes the word ends; they are all alike
+            self._tasks.put(None)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -52,6 +58,15 @@ class ThreadWorkers:
     ) -> None:
         self._busy -= 1
         done(result, failure)
+
+    @property
+    def tasks(self) -> int:
+        """That run, or wait for a thread."""
+        return self._busy
+
+    @property
+    def threads(self) -> int:
+        return len(self._threads)
 
     @property
     def idle(self) -> bool:

@@ -4,11 +4,14 @@ import os
 import random
 import uuid
 
-from penstock.real import descriptors
+from penstock.real.apart import ProcessApart
+from penstock.real.descriptors import Descriptors
 from penstock.real.disk import RealDisk
 from penstock.real.loop import Loop
 from penstock.real.network import SocketNetwork
+from penstock.real.vitals import vitals
 from penstock.real.workers import ThreadWorkers
+from penstock.world import Apart, Vitals
 
 
 class SystemEntropy:
@@ -22,21 +25,25 @@ class SystemEntropy:
 class RealWorld:
     """Loop, sockets, threads and directories of this machine."""
 
-    def __init__(self) -> None:
-        self.loop = Loop()
+    def __init__(self, loop: Loop | None = None) -> None:
+        self.loop = loop or Loop()
         self.clock = self.loop
         self.timers = self.loop
         self.network = SocketNetwork(self.loop)
         self.workers = ThreadWorkers(self.loop, threads=min(8, 2 + (os.cpu_count() or 1)))
+        self.apart: Apart = ProcessApart(self.loop, self.workers)
         self.entropy = SystemEntropy()
+        self._descriptors = Descriptors()
 
     def disk(self, root: str) -> RealDisk:
-        return RealDisk(root, self.workers)
+        return RealDisk(root, self.workers, self._descriptors)
 
-    def files_left(self) -> int:
-        return descriptors.left()
+    def vitals(self) -> Vitals:
+        return vitals(self.loop, self.workers)
 
     def close(self) -> None:
+        if isinstance(self.apart, ProcessApart):
+            self.apart.close()
         self.workers.close()
         self.network.close()
         self.loop.close()

@@ -59,14 +59,16 @@ class PenstockSource(DataSource):
 
     # -- reading
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+    def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.source.batch import PenstockReader
 
+        self._require_own(schema)
         return PenstockReader(read_source_options(self.options, streaming=False))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.source.stream import PenstockStreamReader
 
+        self._require_own(schema)
         options = read_source_options(self.options, streaming=True)
         if options.low_latency:
             # Spark's own way of being told that there is only the simple one.
@@ -75,10 +77,20 @@ class PenstockSource(DataSource):
             )
         return PenstockStreamReader(options)
 
-    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: ARG002
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
         from penstock.spark.source.low_latency import PenstockSimpleReader
 
+        self._require_own(schema)
         return PenstockSimpleReader(read_source_options(self.options, streaming=True))
+
+    def _require_own(self, schema: StructType) -> None:
+        """`.schema(...)` reaches a Python source here first; tasks would refuse each row."""
+        mine = self.schema()
+        if schema.simpleString() != mine.simpleString():
+            raise BadOption(
+                f"a topic has columns of its own, {', '.join(mine.names)}: leave .schema(...) "
+                "out, and read the value with from_json or another function of Spark's"
+            )
 
     # -- writing
 

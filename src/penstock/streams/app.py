@@ -9,6 +9,7 @@ from penstock.streams.compiling.compiler import Compiler
 from penstock.streams.compiling.frames import KEY, TIMESTAMP, VALUE
 from penstock.streams.compiling.sources import BadRecords
 from penstock.streams.errors import TopologyError
+from penstock.streams.json_text import JsonSerde
 from penstock.streams.loading_mark import is_loading
 from penstock.streams.queries import Plan, Query
 from penstock.streams.schemas import field_names
@@ -134,7 +135,12 @@ class Streams:
         if not topic:
             raise TopologyError("a topic has a name")
         chosen_key, chosen_value = key or StringSerde(), value or BytesSerde()
-        shape = Shape(field_names(chosen_key.type), field_names(chosen_value.type))
+        shape = Shape(
+            field_names(chosen_key.type),
+            field_names(chosen_value.type),
+            chosen_key.make if isinstance(chosen_key, JsonSerde) else None,
+            chosen_value.make if isinstance(chosen_value, JsonSerde) else None,
+        )
         if timestamp is not None and timestamp not in (shape.value or ()):
             raise TopologyError(f"timestamp is {timestamp!r}, and the value has no such field")
         name = f"{topic}" if topic not in self._sources else self._builder.name(topic)

@@ -59,6 +59,14 @@ class Builder:
         self._count += 1
         return f"{kind}-{self._count}"
 
+    def require_same(self, other: "Builder") -> None:
+        if other is not self:
+            raise TopologyError(
+                f"{self.application_id} and {other.application_id} are two applications, each "
+                "with queries of its own: read the other one's topic here with app.stream(...) "
+                "or app.table(...)"
+            )
+
     def keep_store(self, node: Aggregated | Reduced | Processed) -> None:
         if node.store is None:
             return

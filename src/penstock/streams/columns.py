@@ -58,6 +58,8 @@ def column_of(expression: Expression, inputs: Mapping[str, Column]) -> Column:
 
 
 def _argument(value: Any, inputs: Mapping[str, Column]) -> Any:
+    if isinstance(value, list | tuple):
+        return [_argument(each, inputs) for each in value]
     return column_of(value, inputs) if isinstance(value, Expression) else value
 
 

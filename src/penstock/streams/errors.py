@@ -19,3 +19,7 @@ class TracingError(StreamsError):
 
 class QueryFailed(StreamsError):
     """A running query stopped with an error."""
+
+
+class RecordFailed(StreamsError):
+    """A function of the application raised an error for a record, and bad records are fatal."""

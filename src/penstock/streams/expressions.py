@@ -18,6 +18,24 @@ NO_TRUTH = (
     "flat_map and process are for"
 )
 
+NO_TEXT = (
+    "a column has no text while a topology is described, so str(), f-strings, % and format() "
+    'would write its name: use f.concat(...) or f.format_string("%s", column) to put texts '
+    'together, and column.cast("string") to make a text of a column'
+)
+NO_SUM = "+ adds numbers: f.concat(...) puts texts together"
+# Methods of Python's values whose function in Spark has another name.
+RENAMED = {
+    "strip": "trim",
+    "lstrip": "ltrim",
+    "rstrip": "rtrim",
+    "title": "initcap",
+    "find": "locate",
+    "strftime": "date_format",
+    "isoformat": "date_format",
+    "get": "element_at",
+}
+
 
 class Kind(StrEnum):
     INPUT = "input"  # a whole input: the key, the value, the timestamp
@@ -83,6 +101,21 @@ class Expression:
     def __int__(self) -> NoReturn:
         raise TracingError('int() cannot be recorded: write column.cast("bigint")')
 
+    def __str__(self) -> NoReturn:
+        raise TracingError(NO_TEXT)
+
+    def __format__(self, form: str) -> NoReturn:
+        raise TracingError(NO_TEXT)
+
+    def __call__(self, *arguments: Any, **named: Any) -> NoReturn:  # noqa: ARG002
+        raise TracingError(_no_method(self))
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        raise TracingError("// cannot be recorded: write f.floor(a / b)")
+
+    def __rfloordiv__(self, other: object) -> NoReturn:
+        raise TracingError("// cannot be recorded: write f.floor(a / b)")
+
     __hash__ = None  # type: ignore[assignment]  # == makes an expression, so there is no equality
 
     # -- operators
@@ -124,9 +157,11 @@ class Expression:
         return _operator("neg", self)
 
     def __add__(self, other: object) -> "Expression":
+        _refuse_text(other)
         return _operator("+", self, other)
 
     def __radd__(self, other: object) -> "Expression":
+        _refuse_text(other)
         return _operator("+", other, self)
 
     def __sub__(self, other: object) -> "Expression":
@@ -149,6 +184,23 @@ class Expression:
 
     def __mod__(self, other: object) -> "Expression":
         return _operator("%", self, other)
+
+    def __rmod__(self, other: object) -> "Expression":
+        return _operator("%", other, self)
+
+    def __pow__(self, other: object) -> "Expression":
+        return Expression(Kind.CALL, "pow", (self, other))
+
+    def __rpow__(self, other: object) -> "Expression":
+        return Expression(Kind.CALL, "pow", (other, self))
+
+    def __abs__(self) -> "Expression":
+        return Expression(Kind.CALL, "abs", (self,))
+
+    def __round__(self, digits: int | None = None) -> "Expression":
+        """As Python rounds: a half goes to the even neighbour, no digits give a whole number."""
+        rounded = Expression(Kind.CALL, "bround", (self, digits or 0))
+        return rounded.cast("bigint") if digits is None else rounded
 
     # -- methods, by the names that Spark's columns have
 
@@ -207,6 +259,24 @@ def _operator(name: str, *arguments: object) -> Expression:
     return Expression(Kind.OPERATOR, name, arguments)
 
 
+def _refuse_text(other: object) -> None:
+    if isinstance(other, str):
+        raise TracingError(NO_SUM)
+
+
+def _no_method(called: Expression) -> str:
+    """What `o.name.upper()` should have been; a field that is called was meant for a method."""
+    if kind_of(called) is not Kind.FIELD:
+        return "a column cannot be called"
+    from pyspark.sql import functions
+
+    name = RENAMED.get(name_of(called), name_of(called))
+    said = f"a column has no method {name_of(called)}()"
+    if callable(getattr(functions, name, None)):
+        return f"{said}: write f.{name}(column)"
+    return f"{said}: f has Spark's functions, and map() runs Python per record"
+
+
 def _method(target: Expression, name: str, *arguments: Any) -> Expression:
     return Expression(Kind.METHOD, name, (target, *arguments))
 
@@ -239,6 +309,7 @@ def lit(value: Any) -> Expression:
     return Expression(Kind.LITERAL, "lit", (value,))
 
 
+ARITHMETIC = ("+", "-", "*", "/", "%", "neg")
 KEY, VALUE, TIMESTAMP, RIGHT = "key", "value", "timestamp", "right"
 
 event_time = Expression(Kind.INPUT, TIMESTAMP)
@@ -257,11 +328,36 @@ def as_value(result: Any) -> Expression:
         if not named:
             raise TracingError("a value needs at least one field")
         return Expression(Kind.STRUCT, "struct", tuple(named.items()), tuple(named))
+    if isinstance(result, list | tuple):
+        return Expression(Kind.CALL, "array", [as_value(each) for each in result])
+    if isinstance(result, set | frozenset) or callable(result):
+        raise TracingError(
+            f"a {type(result).__name__} is no value of a column: return an expression, a dict of "
+            "fields, a list or a constant"
+        )
     return lit(result)
+
+
+def trace_condition(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
+    """Of a filter or a branch: what can be told now to be no condition is refused now."""
+    found = trace(function, key, value)
+    kind, name = kind_of(found), name_of(found)
+    constant = kind is Kind.LITERAL and not isinstance(arguments_of(found)[0], bool | None)
+    if kind is Kind.STRUCT or constant or (kind is Kind.OPERATOR and name in ARITHMETIC):
+        raise TracingError(
+            f"{text_of(found)} is neither true nor false: compare it, as in "
+            "filter(lambda o: o.amount > 0)"
+        )
+    return found
 
 
 def trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
     """Call it once: with the value, or with key and value if it takes two."""
+    if not callable(function):
+        raise TracingError(
+            f"this takes a lambda, such as lambda o: o.amount > 1, and not {function!r}; SQL as "
+            'text goes into transform: transform(lambda df: df.where("value.amount > 1"))'
+        )
     inputs = [input_of(VALUE, value)]
     if parameter_count(function) == 2:
         inputs.insert(0, input_of(KEY, key))

@@ -2,7 +2,10 @@
 
 import re
 
-_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Fenced|Exit)\b.*)$")
+_ERROR = re.compile(
+    r"^([A-Za-z_][\w.]*(?:Error|Exception|Failed|Fenced|Exit)\b.*"
+    r"|(?:[a-z_]\w*\.)+[A-Z]\w*: .*)$"  # of any name, as Python writes it: package.module.Name
+)
 # Of what Spark wraps around an error, the lines that only say that there was one.
 _WRAPPERS = ("An exception was", "PythonException", "Py4J", "StreamingQueryException", "SQLSTATE")
 

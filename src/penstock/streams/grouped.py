@@ -100,7 +100,7 @@ class WindowedStream:
             )
         updates = self._updates(emit)
         node = self._fresh(updates)
-        shape = Shape(node.shape.key, (*WINDOW_FIELDS, "value"))
+        shape = Shape(node.shape.key, (*WINDOW_FIELDS, "value"), node.shape.make_key)
         name = self._builder.name("reduce")
         reduced = Reduced(name, (node,), shape, self._window, function, updates, store)
         self._builder.keep_store(reduced)
@@ -150,7 +150,7 @@ def aggregation(
         columns.append(Computed(name, each.function, each.traced(shape.key, shape.value)))
     names = tuple(computed)
     fields = None if alone else names if window is None else (*WINDOW_FIELDS, *names)
-    after = Shape(shape.key, fields)
+    after = Shape(shape.key, fields, shape.make_key)
     name = builder.name("aggregate")
     node = Aggregated(name, (parent,), after, window, tuple(columns), alone, updates, store)
     assert not emits_updates(parent), "refused where the stream was grouped"

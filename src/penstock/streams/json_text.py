@@ -4,6 +4,7 @@ import base64
 import datetime
 import decimal
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ class JsonSerde:
 
     type: DataType
     can_fail: bool = True
+    make: Callable[[Any], Any] | None = None  # from rows to objects of what was declared
 
     def __str__(self) -> str:
         return f"json {self.type.simpleString()}"

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from penstock.observe.text import TEXT_TYPE
+
 PATH = "/metrics"
 
 
@@ -18,7 +20,7 @@ class MetricsPort:
                     return
                 body = text().encode()
                 self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Type", TEXT_TYPE)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

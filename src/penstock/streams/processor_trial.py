@@ -25,7 +25,7 @@ class ProcessorTrial:
         self._node, self._now = node, START
         extractor = _time_ms if node.time_mode is TimeMode.EVENT else None
         self._tester = TwsTester(
-            UserProcessor(node.processor, given, node.value_type),
+            UserProcessor(node.processor, node.parents[0].shape, given, node.value_type),
             timeMode=node.time_mode.value,
             eventTimeExtractor=extractor,
         )

@@ -2,11 +2,15 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.observe.metric import Kind, Row, Sample
+from penstock.observe.text import page
 
 EPOCH = "1970-01-01T00:00:00"
 METRICS = {
@@ -139,16 +143,24 @@ class Terminal:
 
 def metrics_text(application_id: str, progress: Sequence[Progress]) -> str:
     """Prometheus' text form."""
-    said: list[str] = []
-    for name, explained in METRICS.items():
-        metric = f"penstock_streams_{name}"
-        said += [f"# HELP {metric} {explained}", f"# TYPE {metric} gauge"]
-        for each in progress:
-            value = _metric(name, each)
-            if value is not None:
-                labels = f'application="{application_id}",query="{each.query}"'
-                said.append(f"{metric}{{{labels}}} {value}")
-    return "\n".join(said) + "\n"
+    rows = [
+        Row(
+            f"penstock_streams_{name}",
+            Kind.GAUGE,
+            explained,
+            partial(_samples, application_id, name),
+            ("application", "query"),
+        )
+        for name, explained in METRICS.items()
+    ]
+    return page(rows, progress)
+
+
+def _samples(application_id: str, name: str, progress: Sequence[Progress]) -> Iterator[Sample]:
+    for each in progress:
+        value = _metric(name, each)
+        if value is not None:
+            yield (application_id, each.query), value
 
 
 def _metric(name: str, of: Progress) -> float | int | None:

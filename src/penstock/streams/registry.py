@@ -4,23 +4,24 @@
     application.json    what it is made of
     lock                held while it runs
     queries/<query>/    Spark's checkpoints, with the state
-    allowed.json        sinks that may begin with a new checkpoint, after a reset
+    allowed.json        queries whose sinks may begin with a new checkpoint, after a reset
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
 from penstock.streams.errors import StreamsError
 from penstock.streams.queries import Plan
-from penstock.streams.settings import Settings
+from penstock.streams.settings import OF, Settings
 from penstock.streams.topology import Internal, Role
 
 APPLICATION, LOCK, QUERIES, ALLOWED = "application.json", "lock", "queries", "allowed.json"
+ANY = "*"  # in place of a query: all of them, where nothing is known but the application's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,16 @@ def known_of(settings: Settings, plan: Plan) -> Known:
     )
 
 
+def known_by_groups(application_id: str, bootstrap: str, groups: Iterable[str]) -> Known | None:
+    """What a cluster tells of an application whose directory is gone; None if it tells nothing."""
+    prefix = f"{application_id}{OF}"
+    mine = sorted(each for each in groups if each == application_id or each.startswith(prefix))
+    if not mine:
+        return None
+    letters = f"{application_id}-dead-letters"
+    return Known(application_id, bootstrap, [], [], [], mine, [], letters)
+
+
 def internal_topics(plan: Plan) -> list[str]:
     found = {
         path.sink.topic: None
@@ -77,7 +88,7 @@ def groups_of(settings: Settings, plan: Plan) -> dict[str, dict[str, str]]:
         for node in query.inputs:
             if node.role is Role.GLOBAL_TABLE:
                 continue
-            own = f"{settings.application_id}.{query.name}"
+            own = settings.name_of(query.name)
             mine[node.topic] = own if node.topic in taken else settings.application_id
         taken |= set(mine)
         found[query.name] = mine
@@ -88,10 +99,7 @@ def remember(settings: Settings, plan: Plan) -> None:
     """Secrets in the client's properties are not written down."""
     path = settings.directory / APPLICATION
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(known_of(settings, plan)), indent=2)
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    _write(path, json.dumps(asdict(known_of(settings, plan)), indent=2))
 
 
 def read_known(directory: Path) -> Known | None:
@@ -147,15 +155,71 @@ def last_batch(directory: Path, query: str) -> int | None:
     return max(numbers, default=None)
 
 
-def allowed(directory: Path) -> list[str]:
-    """Queries that a reset has sent back to their beginning, and that have not begun yet."""
-    try:
-        names = json.loads((directory / ALLOWED).read_text())
-    except FileNotFoundError:
-        return []
-    return [name for name in names if last_batch(directory, name) is None]
+class Permissions:
+    """Which queries may write under their old names with a checkpoint that is new.
+
+    A reset gives a permission; the first start that makes use of it binds it to the query that
+    Spark has made, and from then on it is that query's alone. So it survives a start that failed,
+    and a checkpoint that is deleted later finds none.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._given: dict[str, str | None] = _read_permissions(directory)
+
+    def allows(self, query: str) -> bool:
+        if query not in self._given:
+            return ANY in self._given
+        bound = self._given[query]
+        if bound is None:
+            return True
+        has_begun = last_batch(self._directory, query) is not None
+        return not has_begun and bound == query_id(self._directory, query)
+
+    def used(self, query: str, spark_id: str) -> None:
+        """Called when a query has started."""
+        if self.allows(query):
+            self._given[query] = spark_id
+        else:
+            self._given.pop(query, None)
+        _write_permissions(self._directory, self._given)
+
+    def all_started(self) -> None:
+        """A permission for whatever there is ends when all that there is has started."""
+        if ANY in self._given:
+            del self._given[ANY]
+            _write_permissions(self._directory, self._given)
 
 
-def allow(directory: Path, queries: list[str]) -> None:
+def allow(directory: Path, queries: Iterable[str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / ALLOWED).write_text(json.dumps(queries))
+    _write_permissions(directory, dict.fromkeys(queries))
+
+
+def query_id(directory: Path, query: str) -> str | None:
+    """The id that Spark has written into the checkpoint of a query, if there is one."""
+    try:
+        found = json.loads((directory / QUERIES / query / "metadata").read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+
+def _read_permissions(directory: Path) -> dict[str, str | None]:
+    try:
+        return dict(json.loads((directory / ALLOWED).read_text()))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError) as problem:
+        raise StreamsError(f"{directory / ALLOWED} cannot be read: {problem}") from problem
+
+
+def _write_permissions(directory: Path, given: Mapping[str, str | None]) -> None:
+    _write(directory / ALLOWED, json.dumps(given))
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole, or not at all."""
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text)
+    os.replace(temporary, path)

@@ -4,6 +4,7 @@ It forgets state and checkpoints, the offsets of its groups, and its internal to
 written to other topics stays, and so do the dead letters: a second run writes its results again.
 """
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,21 @@ from penstock.client.admin import Admin
 from penstock.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from penstock.streams import registry
 from penstock.streams.errors import StreamsError
+from penstock.streams.settings import OF
 
-INTERNAL_SUFFIXES = ("-changelog", "-repartition")
+# How internal topics go on after the application's name: with the step that comes before them. The
+# name alone would take the topics of an application whose name begins with this one's.
+_INTERNAL = re.compile(
+    r"-(filter|map-values|select-key|branch|merge|repartition|map|flat-map|flat-map-values|peek"
+    r"|process|join|deduplicate|transform|reduce|aggregate)-[0-9]+-(changelog|repartition)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One thing that a reset takes away."""
 
-    kind: str  # checkpoint, group, topic
+    kind: str  # checkpoint, group, topic, sink
     name: str
     detail: str
 
@@ -51,6 +58,14 @@ def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPla
         offsets = admin.groups.offsets(group)
         items.append(Item("group", group, f"offsets of {len(offsets)} partitions"))
     items += [Item("topic", name, "internal") for name in _internal_topics(known, admin)]
+    # The sink stops at a checkpoint that is new under a known name, unless it was meant. Where no
+    # checkpoint is left, this permission may be all that there is to do.
+    there = {each.name for each in items if each.kind == "checkpoint"}
+    items += [
+        Item("sink", name, "may begin with a new checkpoint")
+        for name in known.queries or [registry.ANY]
+        if name not in there
+    ]
     return ResetPlan(known, directory, tuple(items))
 
 
@@ -68,7 +83,7 @@ def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaErro
         said = {
             each.name: f"{each.kind} {each.name}"
             for each in plan.items
-            if each.kind != "checkpoint"
+            if each.kind in ("group", "topic")
         }
         for name, error in answers.items():
             if error is None or isinstance(error, GroupIdNotFound | UnknownTopicOrPartition):
@@ -78,8 +93,8 @@ def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaErro
         if failed:
             return done, failed
         checkpoints = plan.of("checkpoint")
-        # The sink stops at a checkpoint that is new under a known name, unless it was meant.
-        registry.allow(plan.directory, sorted({*checkpoints, *plan.known.queries}))
+        registry.allow(plan.directory, sorted({*checkpoints, *plan.of("sink")}))
+        done += [f"sink {name}" for name in plan.of("sink")]
         for name in checkpoints:
             shutil.rmtree(plan.directory / registry.QUERIES / name)
             done.append(f"checkpoint {name}")
@@ -90,20 +105,29 @@ def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaErro
 
 def _groups(known: registry.Known, admin: Admin) -> list[str]:
     """Those it commits to that are there."""
-    there = {each.group_id for each in admin.groups.list_all()}
-    return [group for group in known.groups if group in there]
+    there = [each.group_id for each in admin.groups.list_all()]
+    mine = f"{known.application_id}{OF}"
+    return [
+        group
+        for group in there
+        if group in known.groups or group == known.application_id or group.startswith(mine)
+    ]
 
 
 def _internal_topics(known: registry.Known, admin: Admin) -> list[str]:
     """Those that it has now, and what an earlier form of it has left."""
-    prefix = f"{known.application_id}-"
     there = [each.name for each in admin.list_topics()]
     return [
         name
         for name in there
-        if name in known.internal_topics
-        or (name.startswith(prefix) and name.endswith(INTERNAL_SUFFIXES))
+        if name in known.internal_topics or is_internal(name, known.application_id)
     ]
+
+
+def is_internal(topic: str, application_id: str) -> bool:
+    if not topic.startswith(application_id):
+        return False
+    return _INTERNAL.fullmatch(topic, len(application_id)) is not None
 
 
 def _bytes_in(directory: Path) -> int:

@@ -1,15 +1,17 @@
 """Structures as Python values whose fields are attributes, in lambdas as in functions."""
 
 import builtins
-import dataclasses
+import functools
 import typing
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, Row, StructType
 
 from penstock.streams.errors import StreamsError
+from penstock.streams.schemas import declared_fields, fields_given, takes_positions
 
 
 def row_reader(of: DataType) -> Callable[[Any], Any]:
@@ -64,17 +66,10 @@ def row_maker(of: DataType) -> Callable[[Any], Any]:
     return _same
 
 
-def _fields(value: Any, names: list[str]) -> dict[str, Any]:
+def _fields(value: Any, names: list[str]) -> Mapping[str, Any]:
     """The fields of one level; each must be there."""
-    if dataclasses.is_dataclass(value):
-        given = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    elif isinstance(value, Row):
-        given = value.asDict()
-    elif isinstance(value, dict):
-        given = value
-    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
-        given = value._asdict()
-    else:
+    given = fields_given(value)
+    if given is None:
         raise StreamsError(f"{value!r} has no fields; it needs {', '.join(names)}")
     missing = [name for name in names if name not in given]
     if missing:
@@ -82,29 +77,55 @@ def _fields(value: Any, names: list[str]) -> dict[str, Any]:
     return given
 
 
+@functools.cache
+def maker_of(of: Any) -> Callable[[Any], Any] | None:
+    """For a type as a user declares it; None where that is Spark's own, which has no objects."""
+    return None if isinstance(of, str | DataType) else instance_maker(of)
+
+
 def instance_maker(of: Any) -> Callable[[Any], Any]:
-    """A function from rows to what they were made of: objects of the dataclass, and inside it."""
-    if dataclasses.is_dataclass(of):
-        hints = typing.get_type_hints(of)
-        makers = [(each.name, instance_maker(hints[each.name])) for each in dataclasses.fields(of)]
+    """A function from rows to what they were made of: objects of the class, and inside it.
 
-        def make(row: Any) -> Any:
-            if row is None:
-                return None
-            return of(**{name: maker(row[name]) for name, maker in makers})  # type: ignore[operator]
-
-        return make
+    Annotations are looked up here, once: where records are processed there may be no module to
+    look them up in.
+    """
+    declared = declared_fields(of)
+    if declared is not None:
+        return _object_maker(of, declared)
     inner = [each for each in typing.get_args(of) if each is not type(None)]
     match typing.get_origin(of):
-        case builtins.list:
-            element = instance_maker(inner[0])
-            return lambda value: None if value is None else [element(each) for each in value]
+        case builtins.list | builtins.tuple as sequence:
+            element, whole = instance_maker(inner[0]), sequence
+            if element is _same:
+                return lambda value: None if value is None else whole(value)
+            return lambda value: None if value is None else whole(element(each) for each in value)
         case builtins.dict:
             item = instance_maker(inner[1])
+            # Arrow gives a map as pairs, Spark's rows as a dictionary.
             return lambda value: (
-                None if value is None else {key: item(each) for key, each in value.items()}
+                None if value is None else {key: item(each) for key, each in dict(value).items()}
             )
         case None:
             return _same
         case _:
             return instance_maker(inner[0])  # something | None
+
+
+def _object_maker(of: Any, declared: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Fields that need nothing done to them pass in one go; most of them do."""
+    names = tuple(declared)
+    makers = {name: instance_maker(hint) for name, hint in declared.items()}
+    inner = {name: maker for name, maker in makers.items() if maker is not _same}
+    if not inner and len(names) > 1 and takes_positions(of):
+        values = itemgetter(*names)
+        return lambda row: row if row is None or isinstance(row, of) else of(*values(row))
+
+    def make(row: Any) -> Any:
+        if row is None or isinstance(row, of):
+            return row
+        given = {name: row[name] for name in names}
+        for name, maker in inner.items():
+            given[name] = maker(given[name])
+        return of(**given)
+
+    return make

@@ -4,6 +4,8 @@ A query that fails stops the others, and its error is raised. A restart goes on 
 checkpoints: every input is counted once, and results are written once.
 """
 
+import logging
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,15 +24,29 @@ from penstock.streams.compiling.compiler import Compiler
 from penstock.streams.durations import duration_ms
 from penstock.streams.errors import QueryFailed
 from penstock.streams.failures import reason_of
+from penstock.streams.java_output import carried_output
 from penstock.streams.once import ending
 from penstock.streams.progress import Progress, Terminal, metrics_text, progress_of
 from penstock.streams.queries import Plan, Query
-from penstock.streams.settings import Settings
+from penstock.streams.settings import Settings, state_directory
 from penstock.streams.topics import prepare_topics
 from penstock.streams.topology import Internal
 
 WATCH_SECONDS = 1.0
 WAIT_SECONDS_MIN = 0.01
+# Spark gives a Python source 10 seconds to start its process, and takes no other number. Queries
+# start one after the other, and one that a busy machine has failed so is started again.
+START_ATTEMPTS_MAX = 5
+START_SECONDS_MAX = 60.0
+START_POLL_SECONDS = 0.05
+TOO_BUSY = "failed to connect back"
+# What Spark says of a query while its sources are not there yet.
+INITIALIZING = ("Initializing", "Getting offsets")
+# What the sink says when a checkpoint is not the one that belongs to what was written.
+NEEDS_RESET = ("knows nothing of it", "the checkpoint went back in time", "new.checkpoint=allow")
+
+logger = logging.getLogger("penstock.streams")
+
 Show = Callable[[list[Progress]], None]
 Begin = Callable[[Query], StreamingQuery]
 
@@ -104,7 +120,22 @@ class Running:
 
     def _next_level(self) -> None:
         for query in self._waiting.pop(0):
-            self._queries[query.name] = self._begin(query)
+            self._start(query)
+
+    def _start(self, query: Query) -> None:
+        for attempt in range(1, START_ATTEMPTS_MAX + 1):
+            started = self._queries[query.name] = self._begin(query)
+            _await_start(started)
+            problem = started.exception()
+            if problem is None or TOO_BUSY not in str(problem) or attempt == START_ATTEMPTS_MAX:
+                return
+            logger.warning(
+                "%s: this machine was too busy to start a process in the time that Spark gives "
+                "it; starting it again (%d of %d)",
+                query.name,
+                attempt + 1,
+                START_ATTEMPTS_MAX,
+            )
 
     def _await(self, query: StreamingQuery, seconds: float) -> None:
         try:
@@ -117,7 +148,35 @@ class Running:
         for name, query in self._queries.items():
             problem = query.exception()
             if problem is not None:
-                raise QueryFailed(f"the query {name} stopped: {reason_of(problem)}") from problem
+                reason = in_words_of(self._settings, reason_of(problem))
+                raise QueryFailed(f"the query {name} stopped: {reason}") from problem
+
+
+def _await_start(query: StreamingQuery) -> None:
+    """Until it has got as far as asking its sources, or has ended."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while query.isActive and time.monotonic() < deadline:
+        if query.lastProgress or not query.status["message"].startswith(INITIALIZING):
+            return
+        try:
+            query.awaitTermination(START_POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds
+        except Exception:  # what stopped it is asked for, with its name, by whoever waits
+            return
+
+
+def in_words_of(settings: Settings, reason: str) -> str:
+    """The sink's own advice is for those who wrote its options; here the application did."""
+    if not any(each in reason for each in NEEDS_RESET):
+        return reason
+    place = ""
+    if settings.state_dir != state_directory(None):
+        place = f" --state-dir {shlex.quote(str(settings.state_dir))}"
+    return (
+        f"what {settings.application_id} has written before is not what {settings.directory} "
+        "remembers (was it deleted, or an older copy of it put back?), and results would be there "
+        "twice. Put the directory back that belongs to them; or, if results may be there twice, "
+        f"`penstock streams reset {settings.application_id}{place} --execute` and start again"
+    )
 
 
 def start(
@@ -129,28 +188,38 @@ def start(
     spark: SparkSession | None = None,
 ) -> Running:
     """Make the topics that are missing, then start every query from its checkpoint."""
-    chosen = spark or session(settings.application_id)
+    if spark is None:
+        with carried_output():
+            spark = session(settings.application_id)
+    chosen = spark
     every = None if trigger is None else f"{duration_ms(trigger, 'trigger', 0)} milliseconds"
     prepare_topics(settings, plan)
     registry.remember(settings, plan)
     groups = registry.groups_of(settings, plan)
-    fresh = registry.allowed(settings.directory)
+    permissions = registry.Permissions(settings.directory)
 
     def begin(query: Query) -> StreamingQuery:
         inputs = ClusterInputs(chosen, settings, groups[query.name])
         compiler = Compiler(query, inputs, settings.bad_records, settings.application_id)
         df = compiler.output(settings.dead_letters)
-        writer = df.writeStream.queryName(f"{settings.application_id}.{query.name}")
+        writer = df.writeStream.queryName(settings.name_of(query.name))
         writer = writer.option("checkpointLocation", str(settings.checkpoint(query.name)))
         writer = writer.outputMode("update" if query.updates else "append")
         if every is not None and not once:
             writer = writer.trigger(processingTime=every)
-        writer = _sink(writer, query, settings, query.name in fresh)
-        if not once:
-            return writer.start()
-        with ending(chosen, query):
-            return writer.trigger(availableNow=True).start()
+        writer = _sink(writer, query, settings, permissions.allows(query.name))
+        if once:
+            with ending(chosen, query):
+                started = writer.trigger(availableNow=True).start()
+        else:
+            started = writer.start()
+        permissions.used(query.name, started.id)
+        begun.add(query.name)
+        if len(begun) == len(plan.queries):
+            permissions.all_started()
+        return started
 
+    begun: set[str] = set()
     levels = _levels(plan.queries) if once else [list(plan.queries)]
     return Running(settings, levels, begin)
 
@@ -164,7 +233,7 @@ def _sink(
     options = settings.client_options()
     if is_fresh:
         options["new.checkpoint"] = "allow"
-    sink_id = settings.sink_id(query.name)
+    sink_id = settings.name_of(query.name)
     if not query.updates:
         return writer.format(FORMAT).options(**options, **{"sink.id": sink_id})
 

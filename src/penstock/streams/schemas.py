@@ -6,8 +6,10 @@ A field of a dataclass may be null only if it says so (`str | None`); records th
 import dataclasses
 import datetime
 import decimal
+import functools
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from pyspark.sql.types import (
@@ -43,6 +45,9 @@ PLAIN: dict[Any, DataType] = {
     datetime.date: DateType(),
     decimal.Decimal: DECIMAL,
 }
+CLASSES_MAX = 1_024  # whose fields are remembered
+# What every record is full of: not worth asking what fields it has.
+UNCHANGED = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 def spark_type(of: Any) -> DataType:
@@ -58,8 +63,9 @@ def _from_python(of: Any) -> tuple[DataType, bool]:
     """The type, and whether it may be null."""
     if of in PLAIN:
         return PLAIN[of], False
-    if dataclasses.is_dataclass(of):
-        return _from_dataclass(of), False
+    declared = declared_fields(of)
+    if declared is not None:
+        return _from_fields(declared), False
     origin, arguments = typing.get_origin(of), typing.get_args(of)
     if origin in (types.UnionType, typing.Union):
         return _from_union(of, arguments)
@@ -71,8 +77,9 @@ def _from_python(of: Any) -> tuple[DataType, bool]:
         value, nullable = _from_python(arguments[1])
         return MapType(key, value, nullable), False
     raise TopologyError(
-        f"{of!r} has no type in Spark: a dataclass, str, int, float, bool, bytes, datetime, date, "
-        "Decimal, list[...], dict[..., ...] and these with `| None` have one"
+        f"{of!r} has no type in Spark: a dataclass, a class of pydantic or msgspec, str, int, "
+        "float, bool, bytes, datetime, date, Decimal, list[...], dict[..., ...] and these with "
+        "`| None` have one"
     )
 
 
@@ -83,13 +90,60 @@ def _from_union(of: Any, arguments: tuple[Any, ...]) -> tuple[DataType, bool]:
     return _from_python(others[0])[0], True
 
 
-def _from_dataclass(of: Any) -> StructType:
-    hints = typing.get_type_hints(of)
+def _from_fields(declared: Mapping[str, Any]) -> StructType:
     fields = []
-    for each in dataclasses.fields(of):
-        found, nullable = _from_python(hints[each.name])
-        fields.append(StructField(each.name, found, nullable))
+    for name, hint in declared.items():
+        found, nullable = _from_python(hint)
+        fields.append(StructField(name, found, nullable))
     return StructType(fields)
+
+
+def declared_fields(of: Any) -> dict[str, Any] | None:
+    """The fields that a class declares, with their types; None for what is no such class."""
+    if not isinstance(of, type):
+        return None
+    if dataclasses.is_dataclass(of):
+        names = [each.name for each in dataclasses.fields(of) if each.init]
+    else:
+        names = _names_of_models(of)
+    if not names:
+        return None
+    hints = typing.get_type_hints(of)
+    return {name: hints[name] for name in names}
+
+
+def takes_positions(of: type) -> bool:
+    """Whether its objects are made of values in the order of its fields."""
+    return dataclasses.is_dataclass(of) and not any(each.kw_only for each in dataclasses.fields(of))
+
+
+def _names_of_models(of: Any) -> list[str]:
+    """Of pydantic's models and msgspec's structures, which need not be installed."""
+    names = getattr(of, "__pydantic_fields__", None) or getattr(of, "__struct_fields__", None)
+    return [] if names is None else [*names]
+
+
+def fields_given(value: Any) -> Mapping[str, Any] | None:
+    """One level of what a user hands over, by the names of its fields; None if it has none."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        named: Mapping[str, Any] = value._asdict()
+        return named
+    if isinstance(value, tuple) and hasattr(value, "asDict"):  # Spark's rows
+        row: Mapping[str, Any] = value.asDict()
+        return row
+    kind: Any = type(value)  # a class is hashable, whatever its metaclass looks like
+    names = _names_in(kind)
+    return {name: getattr(value, name) for name in names} if names else None
+
+
+@functools.lru_cache(CLASSES_MAX)
+def _names_in(of: type) -> tuple[str, ...]:
+    """Of all that an object has, computed fields too; asked for every record."""
+    if dataclasses.is_dataclass(of):
+        return tuple(each.name for each in dataclasses.fields(of))
+    return tuple(_names_of_models(of))
 
 
 def field_names(of: DataType) -> tuple[str, ...] | None:
@@ -112,14 +166,11 @@ def all_nullable(of: DataType) -> DataType:
 
 def plain(value: Any) -> Any:
     """A record as dicts and lists, whatever it was made of."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    if hasattr(value, "__fields__") or hasattr(value, "asDict"):  # Spark's rows
-        return {name: plain(each) for name, each in value.asDict().items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: plain(each) for name, each in value._asdict().items()}
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+    if type(value) in UNCHANGED:
+        return value
+    given = fields_given(value)
+    if given is not None:
+        return {name: plain(each) for name, each in given.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value

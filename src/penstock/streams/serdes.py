@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from penstock.streams.arrow import arrow_function
 from penstock.streams.json_text import JsonSerde
+from penstock.streams.rows import maker_of
 from penstock.streams.schemas import spark_type
 from penstock.streams.serde import Decoded, Serde
 from penstock.streams.sql_text import case, quoted
@@ -204,7 +205,7 @@ def double() -> FloatingSerde:
 
 def json_schema(of: Any) -> JsonSerde:
     """JSON of a dataclass, of Spark's type, or of its text: "name string, age int"."""
-    return JsonSerde(spark_type(of))
+    return JsonSerde(spark_type(of), make=maker_of(of))
 
 
 def avro_schema(schema: Any) -> Serde:

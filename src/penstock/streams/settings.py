@@ -10,6 +10,7 @@ from penstock.streams.compiling.sources import BadRecords
 from penstock.streams.errors import TopologyError
 
 BOOTSTRAP = "localhost:9092"
+OF = ":"  # between an application and one of its queries
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -34,8 +35,9 @@ class Settings:
     def checkpoint(self, query: str) -> Path:
         return self.directory / "queries" / query
 
-    def sink_id(self, query: str) -> str:
-        return f"{self.application_id}.{query}"
+    def name_of(self, query: str) -> str:
+        """Of its sink and of its group: no application id has a colon, so no two are the same."""
+        return f"{self.application_id}{OF}{query}"
 
     def client_options(self) -> dict[str, str]:
         """The options that reading and writing share."""

@@ -14,9 +14,10 @@ from penstock.streams.building import (
 )
 from penstock.streams.durations import duration_ms
 from penstock.streams.errors import NotOffered, TopologyError
-from penstock.streams.expressions import f, lit, trace
+from penstock.streams.expressions import f, lit, trace, trace_condition
 from penstock.streams.grouped import GroupedStream
 from penstock.streams.processing import Processor
+from penstock.streams.rows import maker_of
 from penstock.streams.schemas import field_names, spark_type
 from penstock.streams.topology import (
     Deduplicated,
@@ -59,6 +60,10 @@ class Stream:
     def node(self) -> Node:
         return self._node
 
+    @property
+    def builder(self) -> Builder:
+        return self._builder
+
     def _next(self, node: Node) -> "Stream":
         return Stream(self._builder, node)
 
@@ -70,26 +75,30 @@ class Stream:
     def filter(self, condition: Callable[..., Any]) -> "Stream":
         """Keep records for which it is true: filter(lambda o: o.amount > 0)."""
         shape = self._node.shape
-        traced = trace(condition, shape.key, shape.value)
+        traced = trace_condition(condition, shape.key, shape.value)
         return self._next(Filter(self._name("filter"), (self._node,), shape, traced, False))
 
     def filter_not(self, condition: Callable[..., Any]) -> "Stream":
+        """Keep records for which it is not true: those for which it is null are among them."""
         shape = self._node.shape
-        traced = ~trace(condition, shape.key, shape.value)
+        traced = ~_coalesced(trace_condition(condition, shape.key, shape.value))
         return self._next(Filter(self._name("filter"), (self._node,), shape, traced, False))
 
     def map_values(self, function: Callable[..., Any]) -> "Stream":
-        """A new value of expressions: a dict of fields, or one expression."""
+        """A new value of expressions: a dict of fields, or one expression.
+
+        A record without a value is a deletion and stays one: a dict gives no fields to it.
+        """
         shape = self._node.shape
         traced = trace(function, shape.key, shape.value)
-        after = Shape(shape.key, shape_after(traced, shape))
+        after = Shape(shape.key, shape_after(traced, shape), shape.make_key)
         return self._next(MapValues(self._name("map-values"), (self._node,), after, traced, False))
 
     def select_key(self, on: On) -> "Stream":
         """A new key: a field of the value by its name, or a lambda."""
         shape = self._node.shape
         traced = expression_of(on, shape, "select_key")
-        after = Shape(shape_after(traced, shape), shape.value)
+        after = Shape(shape_after(traced, shape), shape.value, None, shape.make_value)
         return self._next(SelectKey(self._name("select-key"), (self._node,), after, traced))
 
     def branch(self, *conditions: Callable[..., Any]) -> list["Stream"]:
@@ -101,7 +110,7 @@ class Stream:
         rest = None
         for each in conditions:
             # A condition that is null is not met; the rest must have such records.
-            met = _coalesced(trace(each, shape.key, shape.value))
+            met = _coalesced(trace_condition(each, shape.key, shape.value))
             mine = met if rest is None else rest & met
             rest = ~met if rest is None else rest & ~met
             node = Filter(self._name("branch"), (self._node,), shape, mine, False)
@@ -112,12 +121,18 @@ class Stream:
 
     def merge(self, *others: "Stream") -> "Stream":
         """All records of both; their types must be the same."""
+        for other in others:
+            self._builder.require_same(other.builder)
         nodes = (self._node, *(each.node for each in others))
         if any(emits_updates(node) for node in nodes):
             raise NotOffered(
                 "updates cannot be merged: write them to a topic with to(...) and read that"
             )
         shape = self._node.shape
+        if any(each.shape.make_value is not shape.make_value for each in nodes):
+            shape = shape._replace(make_value=None)
+        if any(each.shape.make_key is not shape.make_key for each in nodes):
+            shape = shape._replace(make_key=None)
         for each in nodes:
             if None not in (shape.value, each.shape.value) and shape.value != each.shape.value:
                 raise TopologyError(
@@ -167,6 +182,8 @@ class Stream:
         after = Shape(
             shape.key if key_type is None else field_names(key_type),
             shape.value if value_type is None else field_names(value_type),
+            shape.make_key if key is None else maker_of(key),
+            shape.make_value if value is None else maker_of(value),
         )
         name = self._name(verb.replace("_", "-"))
         parents = (self._node,)
@@ -199,7 +216,12 @@ class Stream:
         node = Processed(
             self._name("process"),
             (self._builder.before_state(self._node),),
-            Shape(self._node.shape.key, field_names(value_type)),
+            Shape(
+                self._node.shape.key,
+                field_names(value_type),
+                self._node.shape.make_key,
+                maker_of(value),
+            ),
             processor,
             None,
             value_type,
@@ -267,6 +289,7 @@ class Stream:
         joiner: Callable[[Any, Any], Any] | None,
     ) -> "Stream":
         self._refuse_updates("a join")
+        self._builder.require_same(other.builder)
         within, before, after = times
         timed = any(each is not None for each in times)
         if isinstance(other, Stream):
@@ -299,7 +322,7 @@ class Stream:
                 else self._builder.before_state(self._node),
                 right,
             ),
-            Shape(shape.key, shape_after(value, shape)),
+            Shape(shape.key, shape_after(value, shape), shape.make_key),
             partners,
             kind,
             left_on,

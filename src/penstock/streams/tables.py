@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.streams.building import Builder, joined_value, key_expression, shape_after
 from penstock.streams.errors import NotOffered
-from penstock.streams.expressions import trace
+from penstock.streams.expressions import trace, trace_condition
 from penstock.streams.topology import (
     Filter,
     Joined,
@@ -39,17 +39,21 @@ class Table:
     def node(self) -> Node:
         return self._node
 
+    @property
+    def builder(self) -> Builder:
+        return self._builder
+
     def filter(self, condition: Callable[..., Any]) -> "Table":
         """Keys whose value does not pass are deleted from the result."""
         shape = self._node.shape
-        traced = trace(condition, shape.key, shape.value)
+        traced = trace_condition(condition, shape.key, shape.value)
         name = self._builder.name("filter")
         return Table(self._builder, Filter(name, (self._node,), shape, traced, True))
 
     def map_values(self, function: Callable[..., Any]) -> "Table":
         shape = self._node.shape
         traced = trace(function, shape.key, shape.value)
-        after = Shape(shape.key, shape_after(traced, shape))
+        after = Shape(shape.key, shape_after(traced, shape), shape.make_key)
         name = self._builder.name("map-values")
         return Table(self._builder, MapValues(name, (self._node,), after, traced, True))
 
@@ -81,10 +85,11 @@ class Table:
                 "a table is joined with a table; a stream joins a table from its own side: "
                 "stream.join(table), and a global table joins streams only"
             )
+        self._builder.require_same(other.builder)
         _, left = self.join_side()
         _, right = other.join_side()
         value = joined_value(left.shape.value, right.shape.value, None, joiner)
-        shape = Shape(left.shape.key, shape_after(value, left.shape))
+        shape = Shape(left.shape.key, shape_after(value, left.shape), left.shape.make_key)
         node = Joined(
             self._builder.name("join"),
             (left, right),
@@ -135,6 +140,10 @@ class GlobalTable:
     @property
     def node(self) -> Node:
         return self._node
+
+    @property
+    def builder(self) -> Builder:
+        return self._builder
 
     def join_side(self) -> tuple[Partners, Node]:
         return Partners.STREAM_GLOBAL, self._node

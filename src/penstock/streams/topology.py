@@ -19,11 +19,20 @@ if TYPE_CHECKING:
     from penstock.streams.serde import Serde
 
 
+Make = Callable[[Any], Any]
+
+
 class Shape(NamedTuple):
-    """The fields that lambdas may name; None where there are none, or none are known yet."""
+    """The fields that lambdas may name; None where there are none, or none are known yet.
+
+    The makers give Python's functions what was declared: objects of a dataclass for its rows.
+    Without one they get named tuples.
+    """
 
     key: Fields
     value: Fields
+    make_key: Make | None = None
+    make_value: Make | None = None
 
 
 class Role(StrEnum):
@@ -108,7 +117,7 @@ class Internal(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class MapValues(Node):
     expression: Expression
-    is_table: bool  # then a deleted key stays deleted
+    is_table: bool  # then a deleted key stays deleted, whatever the expression says
 
     def text(self) -> str:
         return f"map_values {text_of(self.expression)}"

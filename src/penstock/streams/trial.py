@@ -41,6 +41,7 @@ class Record:
     key: Any
     value: Any
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    timestamp: datetime.datetime = START  # when it was written, by the clock of the test
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Trial:
         for _ in range(ROUNDS_MAX):
             moved = False
             for query in self._queries:
-                for output in query.advance(self._log):
+                for output in query.advance(self._log, self._now):
                     self._log.setdefault(output.topic, []).append(
                         output.placed(len(self._log.get(output.topic, [])))
                     )
@@ -211,7 +212,12 @@ class Trial:
     def _record(self, sink: Sink, raw: RawRecord) -> Record:
         query = next(each for each in self._queries if sink in each.sinks)
         key_serde, value_serde = query.serdes_of(sink)
-        return Record(key_serde.from_bytes(raw.key), value_serde.from_bytes(raw.value), raw.headers)
+        return Record(
+            key_serde.from_bytes(raw.key),
+            value_serde.from_bytes(raw.value),
+            raw.headers,
+            raw.timestamp,
+        )
 
 
 def _time(at: str | datetime.datetime) -> datetime.datetime:

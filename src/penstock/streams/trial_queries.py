@@ -179,7 +179,10 @@ class TrialQuery:
                 return ProcessorTrial(node, given)
         return None
 
-    def advance(self, log: Mapping[str, list[RawRecord]]) -> list[RawRecord]:
+    def advance(
+        self, log: Mapping[str, list[RawRecord]], now: datetime.datetime
+    ) -> list[RawRecord]:
+        """What it writes, at this moment of the test's clock, of what is new to it."""
         fresh = {topic: log.get(topic, [])[self._taken.get(topic, 0) :] for topic in self._topics}
         first, self._given = bool(self._given), []  # DataFrames from outside are taken once
         if not any(fresh.values()) and not first:
@@ -192,7 +195,7 @@ class TrialQuery:
             self._inputs.fresh = fresh
             rows = self._output().collect()
         steps = [each.step for records in fresh.values() for each in records]
-        return list(self._records(rows, max(steps, default=0)))
+        return list(self._records(rows, max(steps, default=0), now))
 
     def _compiler(self) -> Compiler:
         settings = self._settings
@@ -246,7 +249,7 @@ class TrialQuery:
             os.utime(path, (at, at))
         self._files += 1
 
-    def _records(self, rows: list[Row], step: int) -> Iterator[RawRecord]:
+    def _records(self, rows: list[Row], step: int, now: datetime.datetime) -> Iterator[RawRecord]:
         for row in rows:
             named: dict[str, Any] = row.asDict()
             headers = {each["key"]: each["value"] for each in named.get(HEADERS) or ()}
@@ -254,7 +257,7 @@ class TrialQuery:
                 topic=named["topic"],
                 key=_bytes(named[KEY]),
                 value=_bytes(named[VALUE]),
-                timestamp=datetime.datetime.now(datetime.UTC),
+                timestamp=now,
                 headers={name: bytes(value or b"") for name, value in headers.items()},
                 partition=0,
                 step=step,

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
-# Where a node for tests differs from `penstock start`: a free port, files soon deleted.
-OVERRIDES = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.segment.delete.delay.ms": "1000"}
+# Where a node for tests differs from `penstock start`: a free port, and no other unless it is asked
+# for (`metrics.listener`); files soon deleted.
+OVERRIDES = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "metrics.listener": "",
+    "log.segment.delete.delay.ms": "1000",
+}
 
 
 class NodeFailed(Exception):
@@ -159,6 +164,13 @@ class Cluster:
         return {each.name: node.advertised(each) for each in self.broker.listeners}
 
     @property
+    def metrics_url(self) -> str:
+        """Where metrics are served, if `metrics.listener` was set; port 0 picks a free one."""
+        address = self._running().metrics_address
+        assert address is not None, "metrics.listener was not set"
+        return f"http://{address}/metrics"
+
+    @property
     def broker(self) -> "Broker":
         """The node's inside, for tests of the node itself; its loop runs on another thread."""
         broker = self._running().broker
@@ -186,6 +198,28 @@ class Cluster:
         if isinstance(result, Exception):
             raise result
         return name
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the node believe that so much time has passed: what is due by then happens now. Its
+        clients, and records stamped by them, stay where they are."""
+        from penstock.testing.hasty_loop import HastyLoop
+
+        self._running()
+        assert self._world is not None, "a running node has a world"
+        loop = self._world.loop
+        assert isinstance(loop, HastyLoop), "an embedded node runs on such a loop"
+        passed = threading.Event()
+
+        def turns_ended() -> None:
+            loop.soon(lambda: loop.soon(passed.set))
+
+        def leap() -> None:
+            loop.leap_ms(seconds * 1000)
+            loop.soon(turns_ended)
+
+        loop.call_from_thread(leap)
+        if not passed.wait(START_SECONDS_MAX):
+            raise TimeoutError("the node does not turn")
 
     # -- inside
 
@@ -235,9 +269,11 @@ class Cluster:
 
     def _make_world(self) -> "RealWorld":
         from penstock.real.world import RealWorld
+        from penstock.testing.hasty_loop import HastyLoop
+        from penstock.testing.sim.apart import MemoryApart
 
         if not self._memory:
-            return RealWorld()
+            return RealWorld(HastyLoop())
         disks = self._memory_disks
 
         class MemoryWorld(RealWorld):
@@ -248,9 +284,12 @@ class Cluster:
 
                 if root not in disks:
                     disks[root] = MemoryDisk(root=root, soon=self.loop.soon)
+                    disks[root].now_ms = self.loop.wall_ms
                 return disks[root]
 
-        world = MemoryWorld()
+        world = MemoryWorld(HastyLoop())
+        world.apart = MemoryApart(world.disk, world.workers.run)
         for disk in disks.values():
             disk.use_loop(world.loop.soon)
+            disk.now_ms = world.loop.wall_ms
         return world

@@ -17,7 +17,13 @@ from penstock.errors import (
     UnsupportedCompressionType,
 )
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
-from penstock.wire.compression import OUTPUT_BYTES_MAX, ZSTD, compress, decompress
+from penstock.wire.compression import (
+    OUTPUT_BYTES_MAX,
+    ZSTD,
+    compress,
+    decompress,
+    decompress_start,
+)
 from penstock.wire.primitives import Buffer, Malformed
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp,
@@ -47,6 +53,7 @@ LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD
 # The leader writes these anew: base offset, length, leader epoch. The checksum does not cover them.
 PREFIX = struct.Struct(">qii")
 CRC_POSITION = 17
+CODEC_POSITION = 22  # the byte of the attributes that holds it
 CRC_START = 21
 MAGIC_2 = 2
 SEQUENCE_MAX = 2**31 - 1
@@ -244,6 +251,41 @@ def read_records(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Ite
 def unpack_batch(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> tuple[Header, bytes]:
     """The header of one batch and its records, decompressed; what the header says of their
     number and size is checked."""
+    header, body = _split(batch)
+    data = bytes(decompress(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max))
+    _check_count(header, len(data))
+    return header, data
+
+
+def unpack_start(batch: Buffer, output_bytes_max: int) -> tuple[Header, bytes | bytearray, bool]:
+    """As unpack_batch, but of more than `output_bytes_max` bytes only the first so many; and
+    whether that is all."""
+    header, body = _split(batch)
+    data, whole = decompress_start(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max)
+    if whole:
+        _check_count(header, len(data))
+    return header, data, whole
+
+
+def recompress_batch(
+    batch: Buffer, codec: int, level: int | None, output_bytes_max: int = OUTPUT_BYTES_MAX
+) -> bytes:
+    """The same batch with its records in another codec. The records are not looked at."""
+    header, data = unpack_batch(batch, output_bytes_max)
+    return seal_batch(
+        compress(codec, data, level),
+        header[ATTRIBUTES] & ~CODEC_MASK | codec,
+        header[RECORD_COUNT],
+        last_delta=header[LAST_OFFSET_DELTA],
+        times_ms=(header[BASE_TIMESTAMP], header[MAX_TIMESTAMP]),
+        producer=(header[PRODUCER_ID], header[PRODUCER_EPOCH], header[BASE_SEQUENCE]),
+        base_offset=header[BASE_OFFSET],
+        leader_epoch=header[LEADER_EPOCH],
+    )
+
+
+def _split(batch: Buffer) -> tuple[Header, memoryview]:
+    """The header of one batch, and what follows it."""
     view = memoryview(batch)
     if len(view) < HEADER_BYTES:
         raise CorruptBatch(f"{len(view)} bytes are too few for a record batch")
@@ -253,20 +295,30 @@ def unpack_batch(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> tup
     length = header[LENGTH]
     if length < LENGTH_MIN or LENGTH_OVERHEAD + length > len(view):
         raise CorruptBatch(f"the batch says {length} bytes, there are {len(view)}")
-    body = view[HEADER_BYTES : LENGTH_OVERHEAD + length]
-    data = bytes(decompress(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max))
-    if header[RECORD_COUNT] < 0 or header[RECORD_COUNT] > len(data):
-        raise CorruptBatch(f"{header[RECORD_COUNT]} records do not fit in {len(data)} bytes")
-    return header, data
+    return header, view[HEADER_BYTES : LENGTH_OVERHEAD + length]
+
+
+def _check_count(header: Header, data_bytes: int) -> None:
+    if header[RECORD_COUNT] < 0 or header[RECORD_COUNT] > data_bytes:
+        raise CorruptBatch(f"{header[RECORD_COUNT]} records do not fit in {data_bytes} bytes")
 
 
 # offset, timestamp, whether it has a key
 Skimmed = tuple[int, int, bool]
 
 
+def skim_start(header: Header, data: bytes | bytearray) -> Iterator[Skimmed]:
+    """The records of which `data`, cut anywhere, holds the beginning."""
+    return _skim(header, data, whole=False)
+
+
 def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
     """The beginnings of unpacked records. What follows a key is stepped over, so that a record
     costs the same whatever it holds."""
+    return _skim(header, data, whole=True)
+
+
+def _skim(header: Header, data: bytes | bytearray, *, whole: bool) -> Iterator[Skimmed]:
     append_time = header[MAX_TIMESTAMP] if header[ATTRIBUTES] & APPEND_TIME else None
     base_offset, base_timestamp = header[BASE_OFFSET], header[BASE_TIMESTAMP]
     last_delta, data_end = header[LAST_OFFSET_DELTA], len(data)
@@ -275,7 +327,7 @@ def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
         for _ in range(header[RECORD_COUNT]):
             size, position = _read_varint(data, end)
             end = position + size
-            if size < 0 or end > data_end:
+            if size < 0 or (whole and end > data_end):
                 raise CorruptBatch("a record reaches beyond the end")
             timestamp_delta, position = _read_varint(data, position + 1)
             offset_delta, position = _read_varint(data, position)
@@ -289,8 +341,10 @@ def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
                 raise CorruptBatch(f"a record at the time {timestamp}")
             yield base_offset + offset_delta, timestamp, key_size >= 0
     except IndexError:
+        if not whole:
+            return
         raise CorruptBatch("a record ends too early") from None
-    if end != data_end:
+    if whole and end != data_end:
         raise CorruptBatch(f"{data_end - end} bytes follow the last record")
 
 
@@ -326,7 +380,7 @@ def _read_record(
     return record, position
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+def _read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """A zigzag varint of up to 64 bits, and the position after it."""
     byte = data[position]
     position += 1

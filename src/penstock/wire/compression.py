@@ -25,7 +25,13 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _GZIP_WINDOW_BITS = 31
-_DEFAULT_LEVELS = {GZIP: 6, LZ4: 4, ZSTD: 3}
+_ZSTD_LEVEL_DEFAULT = 3
+# Levels of lz4 are counted as Kafka does: 9, the default, is the fast compressor, and every other
+# one the thorough compressor, which knows the levels 2 to 12.
+LZ4_LEVEL_DEFAULT = 9
+_LZ4_FAST = 1
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_THOROUGH_MIN, _LZ4_THOROUGH_MAX = 2, 12
 # How cramjam says that the buffer we gave it is full.
 _FULL = "failed to write whole buffer"
 
@@ -39,22 +45,21 @@ class UnknownCodec(Malformed):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` in a codec; `level` is the codec's own scale, None its default."""
+    """`data` in a codec; `level` is one of Kafka's compression.*.level, None the default."""
     match codec:
         case 0:
             return bytes(data)
         case 1:
-            chosen = _DEFAULT_LEVELS[GZIP] if level is None else level
+            chosen = zlib.Z_DEFAULT_COMPRESSION if level is None else level
             deflate = zlib.compressobj(chosen, zlib.DEFLATED, _GZIP_WINDOW_BITS)
             return deflate.compress(data) + deflate.flush()
         case 2:
             return _compress_xerial(data)
         case 3:
-            return _compress_lz4(data, _DEFAULT_LEVELS[LZ4] if level is None else level)
+            return _compress_lz4(data, LZ4_LEVEL_DEFAULT if level is None else level)
         case 4:
-            return bytes(
-                cramjam.zstd.compress(data, _DEFAULT_LEVELS[ZSTD] if level is None else level)
-            )
+            chosen = _ZSTD_LEVEL_DEFAULT if level is None else level
+            return bytes(cramjam.zstd.compress(data, chosen))
     raise UnknownCodec(f"no compression type has the number {codec}")
 
 
@@ -72,6 +77,36 @@ def decompress(codec: int, data: Buffer, output_bytes_max: int = OUTPUT_BYTES_MA
         case 3 | 4:
             return _decompress_stream(codec, data, output_bytes_max)
     raise UnknownCodec(f"no compression type has the number {codec}")
+
+
+def decompress_start(
+    codec: int, data: Buffer, output_bytes_max: int
+) -> tuple[bytes | bytearray, bool]:
+    """What `data` holds, or its first `output_bytes_max` bytes; and whether that is all."""
+    if codec == GZIP:
+        inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        try:
+            start = inflate.decompress(data, output_bytes_max)
+        except zlib.error as error:
+            raise Malformed(f"broken gzip data: {error}") from None
+        if not inflate.eof and len(start) < output_bytes_max:
+            raise Malformed("gzip data ends too early")
+        return start, inflate.eof
+    if codec not in (LZ4, ZSTD):
+        try:
+            return bytes(decompress(codec, data, output_bytes_max)), True
+        except TooLarge as error:
+            # Snappy says beforehand what comes out, which is never far from what went in.
+            raise Malformed(str(error)) from None
+    module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
+    output = bytearray(output_bytes_max)
+    try:
+        del output[module.decompress_into(data, output) :]
+    except cramjam.DecompressionError as error:
+        if _FULL not in str(error):
+            raise Malformed(f"broken {NAMES[codec]} data: {error}") from None
+        return output, False  # it fills the buffer before it complains
+    return output, True
 
 
 def _too_large(output_bytes_max: int) -> TooLarge:
@@ -110,9 +145,15 @@ def _decompress_stream(codec: int, data: Buffer, output_bytes_max: int) -> Buffe
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
+    own = _LZ4_FAST
+    if level != LZ4_LEVEL_DEFAULT:
+        own = min(max(level, _LZ4_THOROUGH_MIN), _LZ4_THOROUGH_MAX)
     # Java reads no frame whose blocks lean on each other.
-    compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
+    compressor = cramjam.lz4.Compressor(level=own, content_checksum=False, block_linked=False)
+    view = memoryview(data)
+    # It keeps all other threads waiting while it works: a block at a time is short enough.
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        compressor.compress(bytes(view[start : start + _LZ4_BLOCK_BYTES]))
     return bytes(compressor.finish())
 
 

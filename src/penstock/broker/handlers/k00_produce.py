@@ -28,6 +28,7 @@ from penstock.model import INTERNAL_TOPICS
 from penstock.wire.batch import (
     ATTRIBUTES,
     CODEC_MASK,
+    CODEC_POSITION,
     MAX_TIMESTAMP,
     TRANSACTIONAL,
     Header,
@@ -65,6 +66,7 @@ class General:
     __slots__ = (
         "_left",
         "_response",
+        "_since_ms",
         "acks",
         "connection",
         "correlation_id",
@@ -84,6 +86,8 @@ class General:
         self.slot: Slot | None = None if request.acks == 0 else connection.take_slot()
         self._response = ProduceResponse()
         self._left = 1 + sum(len(topic.partition_data) for topic in request.topic_data)
+        self._since_ms = connection.active_at_ms
+        connection.listener.broker.counts.timed_alone += 1
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         response = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
@@ -97,6 +101,12 @@ class General:
         entry.log_start_offset = partition.log.start_offset
         self.settled()
 
+    def waits(self, _ticket: Ticket) -> None:
+        """It is timed as a whole."""
+
+    def waited(self, _ticket: Ticket, _since_ms: float) -> None:
+        """It is timed as a whole."""
+
     def failed(self, ticket: Ticket, error: KafkaError) -> None:
         _partition, entry = ticket[2]
         self.refuse(entry, error)
@@ -109,11 +119,39 @@ class General:
             self.connection.close()
         self.settled()
 
+    def stage(self, broker: "Broker", transactional_id: str | None, batches: list[Arrived]) -> None:
+        """Hand over what may be stored; transactions may have to hear of it before."""
+        transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
+        for partition, arrived, header, entry in batches:
+            ticket = (self, self.connection, (partition, entry), self.correlation_id)
+            batch, unpacked = partition.settings.as_stored(arrived, header, broker.wall_ms)
+            if unpacked[ATTRIBUTES] & TRANSACTIONAL:
+                transactional.append((partition, batch, unpacked, ticket))
+                continue
+            partition.batches.append((batch, unpacked))
+            partition.tickets.append(ticket)
+            if not partition.touched:
+                broker.touch_partition(partition)
+        if transactional:
+            broker.coordinators.joins.produce(transactional_id, self.version, transactional)
+
     def settled(self) -> None:
         self._left -= 1
+        if self._left == 0:
+            listener = self.connection.listener
+            listener.broker.counts.produce_times.note(listener.now_ms() - self._since_ms)
+            self._count_errors(listener.broker)
         if self._left == 0 and self.slot is not None and not self.connection.closing:
             frame = response_frame(0, self.version, self.correlation_id, self._response)
             self.connection.fill(self.slot, frame)
+
+    def _count_errors(self, broker: "Broker") -> None:
+        for topic in self._response.responses:
+            for entry in topic.partition_responses:
+                if entry.error_code:
+                    named = broker.hosting.by_name.get(topic.name)
+                    partitions = named or broker.hosting.by_id.get(topic.topic_id, {})
+                    broker.counts.produce_failed(partitions.get(entry.index), entry.error_code)
 
 
 def produce(
@@ -130,10 +168,11 @@ def produce(
         broker.touch()
     if FAST_FROM <= version <= LAST_VERSION:
         memo = broker.produce_memo
+        memo.requests[version] += 1
         key = data[start + 8 : start + connection.produce_prefix].tobytes()
         route = memo.routes[version].get(key) or memo.search(connection, data, start, stop, version)
         if route is not None:
-            way = _one if route.count == 1 else _several
+            way = _WAYS[route.way]
             position = start + connection.produce_prefix
             try:
                 if way(broker, connection, route, data, position, stop, correlation_id):
@@ -185,12 +224,44 @@ def _one(
             partition.settings.check_header(header, broker.wall_ms)
     except KafkaError as error:
         answer.failed(ticket, error)
+        broker.produced_ms = connection.active_at_ms
         return True
     partition.batches.append((batch, header))
     partition.tickets.append(ticket)
     if not partition.touched:
         broker.touch_partition(partition)
     return True
+
+
+def _one_in_codec(
+    broker: "Broker",
+    connection: "Connection",
+    route: Route,
+    data: memoryview,
+    position: int,
+    stop: int,
+    correlation_id: int,
+) -> bool:
+    """The fast way for a topic with a codec of its own, if the batch is in it already and nothing
+    of its partition waits to be recompressed."""
+    index = _INT32.unpack_from(data, position)[0]
+    answer = route.answers.get(index) or route.learn(index)
+    if answer is None:
+        return False
+    batch = position + 8  # behind the index and the length
+    if route.version >= FLEXIBLE:
+        batch = position + 5
+        while data[batch - 1] >= 0x80:
+            batch += 1
+    partition = answer.partition
+    if partition.lane or data[batch + CODEC_POSITION] & CODEC_MASK != partition.settings.codec:
+        return False
+    return _one(broker, connection, route, data, position, stop, correlation_id)
+
+
+def _several_in_codec(*_request: object) -> bool:
+    """They may be in different codecs: the general way looks at each."""
+    return False
 
 
 def _several(
@@ -269,6 +340,10 @@ def _general(
     if not FIRST_VERSION <= version <= LAST_VERSION:
         connection.refuse(f"Produce v{version}; v{FIRST_VERSION}-v{LAST_VERSION} are served")
         return
+    memo = broker.produce_memo
+    memo.misses += 1
+    if version < FAST_FROM:
+        memo.requests[version] += 1
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
     request = read(ProduceRequest, version, frame, header.body_position)
@@ -311,20 +386,15 @@ def _general(
 def _store(
     broker: "Broker", general: General, transactional_id: str | None, batches: list[Arrived]
 ) -> None:
-    """Stage what may be stored; transactions may have to hear of it before."""
-    transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
-    for partition, arrived, header, entry in batches:
-        ticket = (general, general.connection, (partition, entry), general.correlation_id)
-        batch, unpacked = partition.settings.as_stored(arrived, header, broker.wall_ms)
-        if unpacked[ATTRIBUTES] & TRANSACTIONAL:
-            transactional.append((partition, batch, unpacked, ticket))
-            continue
-        partition.batches.append((batch, unpacked))
-        partition.tickets.append(ticket)
-        if not partition.touched:
-            broker.touch_partition(partition)
-    if transactional:
-        broker.coordinators.joins.produce(transactional_id, general.version, transactional)
+    """What has passed every check: at once, or after it was recompressed."""
+    recompression = broker.recompression
+    ready: list[Arrived] = []
+    for arrived in batches:
+        if recompression.takes(arrived.partition, arrived):
+            recompression.take(general, transactional_id, arrived)
+        else:
+            ready.append(arrived)
+    general.stage(broker, transactional_id, ready)
 
 
 def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
@@ -367,7 +437,11 @@ def _check_batch(partition: "Partition", header: tuple[Any, ...], size: int, ver
         raise UnsupportedCompressionType("zstd needs Produce v7 or newer")
     limit = partition.settings.message_bytes_max
     if size > limit:
+        partition.bytes_rejected += size
         raise MessageTooLarge(f"a batch of {size} bytes for {partition}, max.message.bytes={limit}")
 
 
 PRODUCE_TIMED_OUT = RequestTimedOut("the records were not committed within the request's timeout")
+
+# By Route.way
+_WAYS = (_one, _several, _one_in_codec, _several_in_codec)

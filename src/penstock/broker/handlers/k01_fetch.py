@@ -16,6 +16,8 @@ from penstock.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
 )
 from penstock.wire.fetch_answer import NO_TAGS, PartitionAnswer, Tagged, fetch_answer
 from penstock.wire.messages.k01_fetch import FetchRequest
@@ -31,6 +33,19 @@ READ_COMMITTED = 1
 NO_EPOCH = -1
 COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
 TAGS_FROM = 12
+FETCH = 1
+# What a client may run into by itself; as in Kafka, only other errors are failed requests.
+EXPECTED_OF_FETCH = frozenset(
+    error.code
+    for error in (
+        OffsetOutOfRange,
+        UnknownTopicOrPartition,
+        NotLeaderOrFollower,
+        FencedLeaderEpoch,
+        UnknownLeaderEpoch,
+        KafkaStorageError,
+    )
+)
 
 
 def handle(broker: "Broker", request: Request, message: FetchRequest) -> None:
@@ -98,6 +113,7 @@ class Fetching:
             self.answer()
             return
         self._set.fetching = self
+        self._broker.counts.parked_fetches += 1
         self._timer = self._broker.world.timers.at(
             now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms), self.answer
         )
@@ -165,6 +181,7 @@ class Fetching:
                 watched.partition.directory.fail(failure)
             watched.poke()
 
+        self._broker.counts.cold_reads += 1
         cold.file.warm(cold.position, cold.size, warmed)
 
     def _read(self, watched: Watched) -> PartitionAnswer:
@@ -184,6 +201,7 @@ class Fetching:
             return self._error(wanted.partition, KafkaStorageError(str(failure)), partition)
 
     def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
+        partition.fetches += 1
         wanted = watched.wanted
         leader, log = partition.leader, partition.log
         leader.check_epoch(wanted.current_leader_epoch)
@@ -262,6 +280,10 @@ class Fetching:
             answer = self._answers.get(watched) or self._nothing_yet(watched)
             watched.sent_high_watermark = answer.high_watermark
             watched.sent_log_start = answer.log_start_offset
+            if (size := _size(answer.records)) and watched.partition is not None:
+                watched.partition.bytes_out += size
+            if answer.error_code:
+                self._count_error(watched, answer.error_code)
             if topics and topics[-1][0] == watched.topic:
                 topics[-1][1].append(answer)
             else:
@@ -275,6 +297,11 @@ class Fetching:
                 topics,
             )
         )
+
+    def _count_error(self, watched: Watched, code: int) -> None:
+        self._broker.counts.failed(FETCH, code)
+        if watched.partition is not None and code not in EXPECTED_OF_FETCH:
+            watched.partition.failed_fetches += 1
 
     def _told(self) -> list[Watched]:
         if not self._incremental:
@@ -314,6 +341,7 @@ class Fetching:
 
     def _end(self, *, closing: bool = False) -> None:
         if self._timer is not None:
+            self._broker.counts.parked_fetches -= 1
             self._timer.cancel()
             self._timer = None
             if not closing:

@@ -3,21 +3,24 @@
 -1 latest (the last stable offset under read_committed), -2 earliest, -3 the largest timestamp,
 -4 earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+): without tiering
 -4 is the log's start and the last two have no answer. A time gets the first offset at or after it;
-for that batches are unpacked, off the turn, and what cannot be read is CORRUPT_MESSAGE.
+for that batches are unpacked, off the turn, and what cannot be read is CORRUPT_MESSAGE. Of a batch
+that unpacks to more than can be held, what does not fit counts as found where it begins: nobody
+who reads from there misses a record.
 """
 
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
-from penstock.broker.unpacking import complaint
+from penstock.broker.unpacking import Cut, complaint
 from penstock.errors import (
     CorruptMessage,
     InvalidRequest,
     KafkaError,
     UnsupportedVersion,
 )
-from penstock.log.reading import TimeSearch
+from penstock.log.reading import Candidate, TimeSearch
+from penstock.wire.compression import TooLarge
 from penstock.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -167,7 +170,15 @@ class Searches:
 class Search:
     """One time in one partition."""
 
-    __slots__ = ("_answer", "_partition", "_search", "_searches", "_topic", "_wanted")
+    __slots__ = (
+        "_answer",
+        "_candidate",
+        "_partition",
+        "_search",
+        "_searches",
+        "_topic",
+        "_wanted",
+    )
 
     def __init__(
         self,
@@ -182,6 +193,7 @@ class Search:
         self._answer = answer
         self._partition: Partition | None = None
         self._search: TimeSearch | None = None
+        self._candidate: Candidate | None = None
 
     def step(self) -> None:
         if self._searches.request.connection.closing:
@@ -201,6 +213,7 @@ class Search:
         if candidate is not None:
             assert self._partition is not None, "a search begins with its partition"
             bytes_max = self._partition.settings.unpacked_bytes_max
+            self._candidate = candidate
             unpacking.look(candidate.read, bytes_max, self._search.judge, self._looked)
         elif self._search.ended:
             self._found(None)
@@ -221,10 +234,19 @@ class Search:
         else:
             self._failed(failure)
 
-    def _looked(self, found: Found | None, failure: Exception | None, unpacked_bytes: int) -> None:
+    def _looked(
+        self, found: Found | Cut | None, failure: Exception | None, unpacked_bytes: int
+    ) -> None:
+        assert self._search is not None and self._candidate is not None, "a look has its reason"
+        if isinstance(failure, TooLarge):
+            candidate, unpacking = self._candidate, self._searches.broker.unpacking
+            unpacking.look_at_large(candidate.read, self._search.judge, self._looked)
+            return
         if failure is not None:
             self._failed(failure)
             return
+        if isinstance(found, Cut):
+            found = self._search.presume(found.offset)
         if found is not None:
             self._found(found)
             return

@@ -11,7 +11,7 @@ from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.broker.metadata_memo import encode_topic, join
 from penstock.broker.request import Request
 from penstock.controller.describe import some_active_broker
-from penstock.controller.image import Image, Partition, Topic
+from penstock.controller.image import NO_LEADER, Image, Partition, Topic
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import (
     InvalidRequest,
@@ -66,30 +66,20 @@ def handle(broker: "Broker", request: Request, message: MetadataRequest) -> Meta
 
 def _create(broker: "Broker", missing: list[str], done: Callable[[dict[str, int]], None]) -> None:
     """Create topics from the defaults; `done` hears why some could not be, by their names."""
-    partitions = broker.settings.partitions_default
-    promised, too_many = broker.room.promise((name, partitions) for name in missing)
-    refused = {name: error.code for name, error in too_many.items()}
-    fitting = [name for name in missing if name not in too_many]
-    if not fitting:
-        done(refused)
-        return
+    refused: dict[str, int] = {}
     topics = [
         CreatableTopic(name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS)
-        for name in fitting
+        for name in missing
     ]
-
-    def settled() -> None:
-        broker.room.kept(promised)
-        done(refused)
 
     def created(result: CreateTopicsResponse | KafkaError) -> None:
         if isinstance(result, KafkaError):
-            refused.update(dict.fromkeys(fitting, _told(result.code)))
+            refused.update(dict.fromkeys(missing, _told(result.code)))
         else:
             refused.update(
                 {each.name: _told(each.error_code) for each in result.topics if each.error_code}
             )
-        broker.hosting.when_settled(settled)
+        broker.hosting.when_settled(lambda: done(refused))
 
     create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
     broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
@@ -178,6 +168,8 @@ def _encoded(
         return encode_topic(topic, version)
     if with_operations:
         topic.topic_authorized_operations = TOPIC_OPERATIONS
+    if any(each.error_code == LeaderNotAvailable.code for each in topic.partitions):
+        return encode_topic(topic, version)  # it will be another answer soon
     return memo.keep(topic, version, with_operations)
 
 
@@ -222,14 +214,16 @@ def _topic(
 
 
 def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResponsePartition:
-    code = 0
+    code, leader = 0, state.leader
     offline = offline_replicas(broker, topic, state)
-    if state.leader < 0 or state.leader in offline:
-        code = KafkaStorageError.code if state.leader in offline else LeaderNotAvailable.code
+    if leader < 0 or leader in offline:
+        code = KafkaStorageError.code if leader in offline else LeaderNotAvailable.code
+    elif broker.hosting.is_to_be_made(topic, state):
+        code, leader = LeaderNotAvailable.code, NO_LEADER
     return MetadataResponsePartition(
         error_code=code,
         partition_index=state.partition_id,
-        leader_id=state.leader,
+        leader_id=leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),

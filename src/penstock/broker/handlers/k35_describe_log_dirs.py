@@ -25,11 +25,13 @@ def handle(
     if message.topics is not None:
         wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[_describe(each, wanted) for each in broker.hosting.directories]
+        results=[_describe(broker, each, wanted) for each in broker.hosting.directories]
     )
 
 
-def _describe(directory: Directory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _describe(
+    broker: "Broker", directory: Directory, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(log_dir=directory.disk.root)
     if directory.failed:
         result.error_code = KafkaStorageError.code
@@ -52,6 +54,19 @@ def _describe(directory: Directory, wanted: set[tuple[str, int]] | None) -> Desc
                 partition_index=partition.index,
                 partition_size=partition.log.size,
                 offset_lag=lag,
+            )
+        )
+    for move in broker.moves.into(directory):
+        partition = move.partition
+        if wanted is not None and (partition.topic, partition.index) not in wanted:
+            continue
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index,
+                partition_size=move.copy.copied_bytes,
+                offset_lag=max(0, partition.log.end_offset - move.copy.end_offset),
+                is_future_key=True,
             )
         )
     result.topics = list(topics.values())

@@ -25,8 +25,6 @@ from penstock.wire.messages.k75_describe_topic_partitions import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-PARTITIONS_PER_PAGE_MAX = 2_000  # max.request.partition.size.limit
-
 
 def handle(
     broker: "Broker", _request: Request, message: DescribeTopicPartitionsRequest
@@ -40,7 +38,8 @@ def handle(
         if message.cursor.partition_index < 0 or not (found or every):
             return _refusal(message)
         first = message.cursor.partition_index if found else 0
-    left = max(1, min(message.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
+    page_max = broker.config.integer("max.request.partition.size.limit")
+    left = max(1, min(message.response_partition_limit, page_max))
     response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = broker.image.topics.get(name)

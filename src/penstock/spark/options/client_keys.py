@@ -1,13 +1,13 @@
 """The `kafka.*` options: what of Kafka's client keys a job may set, and what each does here.
 
 A key is used, taken without effect because there is nothing here that it could change, or refused
-where Spark's own source and sink refuse it. Any other is refused with its name, since a misspelt
-key that is silently ignored costs hours.
+where Spark's own source and sink refuse it. Any other is ignored with a warning, as Kafka's clients
+do, unless it is so close to a key that is used that it must be that one, misspelt.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.options.reading import MISSPELT, BadOption, OptionBag, likeness, warn_once
 
 PREFIX = "kafka."
 
@@ -45,6 +45,7 @@ WRITER = (
 WITHOUT_EFFECT = (
     "allow.auto.create.topics",
     "auto.commit.interval.ms",
+    "auto.include.jmx.reporter",
     "buffer.memory",
     "client.dns.lookup",
     "client.rack",
@@ -52,9 +53,13 @@ WITHOUT_EFFECT = (
     "default.api.timeout.ms",
     "enable.idempotence",
     "enable.metrics.push",
+    "exclude.internal.topics",
     "fetch.max.bytes",
     "fetch.max.wait.ms",
     "fetch.min.bytes",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
     "heartbeat.interval.ms",
     "linger.ms",
     "max.block.ms",
@@ -64,12 +69,21 @@ WITHOUT_EFFECT = (
     "max.request.size",
     "metadata.max.age.ms",
     "metadata.max.idle.ms",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partition.assignment.strategy",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
     "receive.buffer.bytes",
     "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",
     "retries",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
+    "security.providers",
     "send.buffer.bytes",
     "session.timeout.ms",
     "socket.connection.setup.timeout.max.ms",
@@ -86,6 +100,8 @@ REFUSED = {
     "interceptor.classes": "Java classes cannot run in a Python source or sink",
     "transactional.id": "the sink makes its own; sink.id names the sink",
     "partitioner.class": "give the rows a partition column instead",
+    "partitioner.ignore.keys": "give the rows a partition column instead",
+    "transaction.two.phase.commit.enable": "the sink takes it where the cluster offers it",
     "metric.reporters": "Java classes cannot run in a Python source or sink",
 }
 
@@ -101,8 +117,17 @@ def client_properties(bag: OptionBag, side: tuple[str, ...]) -> dict[str, str]:
             raise BadOption(f"kafka.{name} cannot be set: {REFUSED[name]}")
         known = name in CONNECTION or name in side or name.startswith(CONNECTION_PREFIXES)
         if not known and name not in WITHOUT_EFFECT and name not in other:
-            raise BadOption(f"kafka.{name} is not a key of Kafka's clients that is known here")
+            _pass_over(name, (*CONNECTION, *side))
     return properties
+
+
+def _pass_over(name: str, used: Sequence[str]) -> None:
+    meant = likeness(name, used, MISSPELT)
+    if meant is not None:
+        raise BadOption(f"there is no key kafka.{name}; is kafka.{meant} meant?")
+    near = likeness(name, (*used, *WITHOUT_EFFECT))
+    hint = f"; is kafka.{near} meant?" if near else ""
+    warn_once(f"kafka.{name} is not known here and has no effect{hint}")
 
 
 def whole_property(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -1,6 +1,8 @@
 """Reads options one by one: each has a name, a form, and a sentence for what does not fit."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 TRUE, FALSE = ("true",), ("false",)
 UNITS_MS = {
@@ -11,6 +13,12 @@ UNITS_MS = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
+# How alike two names are that may be one misspelt, and two that surely are; 1 is the same.
+ALIKE, MISSPELT = 0.75, 0.9
+SAID_MAX = 1_000  # a process that reads options for ever must not remember them all
+
+logger = logging.getLogger("penstock.spark")
+_said: set[str] = set()
 
 
 class BadOption(ValueError):
@@ -87,3 +95,40 @@ class OptionBag:
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._values
+
+
+def likeness(name: str, names: Sequence[str], least: float = ALIKE) -> str | None:
+    """The name that this one was probably meant to be."""
+    by_lower = {each.lower(): each for each in names}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=least)
+    return by_lower[found[0]] if found else None
+
+
+def warn_once(sentence: str) -> None:
+    """Options are read again and again by one process; it says a thing once."""
+    if sentence in _said:
+        return
+    if len(_said) >= SAID_MAX:
+        _said.clear()
+    _said.add(sentence)
+    logger.warning("%s", sentence)
+
+
+def pass_over_unknown(
+    bag: OptionBag, known: Sequence[str], ours: Sequence[str], silent: Sequence[str], side: str
+) -> None:
+    """Names that nobody reads are ignored with a warning, as Spark's Kafka source and sink do.
+
+    But what looks like an option that only Penstock has (`ours`) is an error: it was written for
+    this very `side`, and without it the job would promise something else.
+    """
+    taken = {name.lower() for name in (*known, *silent)}
+    for name in bag.names():
+        if name in taken or name.startswith("kafka."):
+            continue
+        meant = likeness(name, ours)
+        if meant is not None:
+            raise BadOption(f"there is no option {name}; is {meant} meant?")
+        near = likeness(name, known)
+        hint = f"; is {near} meant?" if near else f"; the {side} takes {', '.join(known)}"
+        warn_once(f"the option {name} is not known to the {side} and has no effect{hint}")

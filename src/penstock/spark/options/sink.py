@@ -1,5 +1,6 @@
 """The options of a write: topic and `kafka.*` as Spark's Kafka sink has them, and our own."""
 
+import os
 from collections.abc import Mapping
 
 from penstock.spark.options.client_keys import (
@@ -8,7 +9,7 @@ from penstock.spark.options.client_keys import (
     whole_property,
     word_property,
 )
-from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.options.reading import BadOption, OptionBag, pass_over_unknown
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.finishing import OnLost
 from penstock.spark.sink.settings import (
@@ -29,6 +30,8 @@ NAMES = (
     "new.checkpoint",
     "on.lost",
 )
+# Those that Spark's Kafka sink does not have.
+OURS = ("delivery.guarantee", "sink.id", "sink.tasks", "new.checkpoint", "on.lost")
 # What `write_batch` says of a foreachBatch, which options cannot carry otherwise.
 BATCH_QUERY, BATCH_NUMBER = "penstock.batch.query", "penstock.batch.id"
 SPARKS_OWN = ("path", "__table", "queryname", "outputmode")
@@ -42,10 +45,7 @@ BATCH_BYTES = 1_000_000  # as large as a default broker takes, where Kafka's cli
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """BadOption says which one is wrong and what it takes."""
     bag = OptionBag(options)
-    known = {name.lower() for name in (*NAMES, BATCH_QUERY, BATCH_NUMBER)} | set(SPARKS_OWN)
-    for name in bag.names():
-        if name not in known and not name.startswith("kafka."):
-            raise BadOption(f"there is no option {name}; the sink takes {', '.join(NAMES)}")
+    pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
     properties = client_properties(bag, WRITER)
     delivery = Delivery(bag.choice("delivery.guarantee", tuple(Delivery), Delivery.EXACTLY_ONCE))
     compression = word_property(properties, "compression.type", CODECS, "none")
@@ -53,7 +53,7 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
         properties=properties,
         topic=bag.text("topic"),
         sink_id=bag.text("sink.id"),
-        checkpoint_location=bag.text("checkpointLocation"),
+        checkpoint_location=_whole_path(bag.text("checkpointLocation")),
         delivery=delivery,
         tasks_max=bag.whole("sink.tasks", at_least=1),
         transaction_timeout_ms=whole_property(
@@ -70,6 +70,13 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
         request_timeout_ms=whole_property(properties, "request.timeout.ms", REQUEST_TIMEOUT_MS),
         client_id=properties.get("client.id", "penstock-spark-sink"),
     )
+
+
+def _whole_path(location: str | None) -> str | None:
+    """The name of a sink is made of it: `out` would be another place in another directory."""
+    if not location or "://" in location or location.startswith("file:"):
+        return location
+    return os.path.abspath(location)
 
 
 def _batch(bag: OptionBag) -> BatchName | None:

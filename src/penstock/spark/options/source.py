@@ -18,7 +18,7 @@ from penstock.spark.options.places import (
     read_start,
     read_subscription,
 )
-from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.options.reading import BadOption, OptionBag, pass_over_unknown, warn_once
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
@@ -52,6 +52,8 @@ NAMES = (
     *STREAM_ONLY,
     *BATCH_ONLY,
 )
+# Those that Spark's Kafka source does not have.
+OURS = ("isolation.level", "columns", "group.id", "lowLatency")
 # Spark hands its own options through to every source.
 SPARKS_OWN = ("path", "__table", "streamingschema", "recursivefilelookup")
 
@@ -106,7 +108,8 @@ class SourceOptions:
 def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOptions:
     """BadOption says which one is wrong and what it takes."""
     bag = OptionBag(options)
-    _refuse_unknown(bag, streaming)
+    pass_over_unknown(bag, NAMES, OURS, SPARKS_OWN, "source")
+    _look_for_other_kind(bag, streaming)
     properties = client_properties(bag, READER)
     strategy = bag.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     prefix = bag.text("groupIdPrefix") or "penstock-spark-source"
@@ -134,7 +137,7 @@ def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOp
         committed_only=_isolation(bag, properties) == "read_committed",
         check_crc=word_property(properties, "check.crcs", ("true", "false"), "true") == "true",
         group_id=bag.text("group.id"),
-        low_latency=bag.flag("lowLatency", False),
+        low_latency=streaming and bag.flag("lowLatency", False),
         chunk_bytes=_chunk_bytes(properties),
         timeout_ms=bag.number("kafkaConsumer.pollTimeoutMs", TIMEOUT_MS, 1),
         lookup_retries=bag.number("fetchOffset.numRetries", 3),
@@ -143,16 +146,14 @@ def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOp
     )
 
 
-def _refuse_unknown(bag: OptionBag, streaming: bool) -> None:
-    known = {name.lower() for name in NAMES} | set(SPARKS_OWN)
-    for name in bag.names():
-        if name not in known and not name.startswith("kafka."):
-            raise BadOption(f"there is no option {name}; the source takes {', '.join(NAMES)}")
-    foreign = BATCH_ONLY if streaming else STREAM_ONLY
-    kind = "batch" if streaming else "streaming"
-    for name in foreign:
+def _look_for_other_kind(bag: OptionBag, streaming: bool) -> None:
+    """As Spark's source: a stream has no end, and a batch passes over what paces a stream."""
+    for name in BATCH_ONLY if streaming else ():
         if name in bag:
-            raise BadOption(f"{name} is an option of {kind} reads")
+            raise BadOption(f"{name} is an option of batch reads")
+    for name in () if streaming else STREAM_ONLY:
+        if name in bag:
+            warn_once(f"the option {name} has no effect in a batch read")
 
 
 def _isolation(bag: OptionBag, properties: Mapping[str, str]) -> str:
@@ -174,12 +175,14 @@ def _chunk_bytes(properties: Mapping[str, str]) -> int:
 def read_columns(bag: OptionBag) -> tuple[str, ...]:
     """Spark's columns in Spark's order; headers on request; fewer when `columns` says so."""
     everything = (*COLUMNS, HEADERS)
+    with_headers = bag.flag("includeHeaders", False)
     text = bag.text("columns")
     if text is None:
-        return everything if bag.flag("includeHeaders", False) else COLUMNS
+        return everything if with_headers else COLUMNS
     by_lower = {name.lower(): name for name in everything}
     asked = [part.strip().lower() for part in text.split(",") if part.strip()]
     unknown = [name for name in asked if name not in by_lower]
     if unknown or not asked:
         raise BadOption(f"columns is {text!r}; it takes some of {', '.join(everything)}")
+    asked += [HEADERS] if with_headers else []
     return tuple(dict.fromkeys(by_lower[name] for name in asked))

@@ -13,6 +13,7 @@ from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
 from penstock.spark.sink.decisions import Decision, Driver, Producer
 from penstock.spark.sink.identity import belongs_to, workers_pattern
 from penstock.spark.sink.ledger import GONE, Ledger
+from penstock.spark.sink.patience import patiently
 from penstock.spark.sink.settings import SinkOptions
 from penstock.wire.messages import k26_end_txn
 
@@ -28,7 +29,8 @@ class ClientCluster:
 
     def __init__(self, admin: Admin, options: SinkOptions) -> None:
         self._admin = admin
-        self.abilities = abilities_of(admin.nodes.any())
+        self._patience_ms = options.request_timeout_ms
+        self.abilities = patiently(lambda: abilities_of(admin.nodes.any()), self._patience_ms)
         self.ledger = Ledger(
             admin,
             request_timeout_ms=options.request_timeout_ms,
@@ -40,7 +42,7 @@ class ClientCluster:
         return Producer(given.producer_id, given.epoch, self.abilities.end_version_max)
 
     def last_decision(self, sink_id: str) -> Decision | None:
-        return self.ledger.last(sink_id)
+        return patiently(lambda: self.ledger.last(sink_id), self._patience_ms)
 
     def append_decision(
         self, transactional_id: str, driver: Driver, decision: Decision
@@ -89,6 +91,9 @@ class ClientCluster:
     # ---- what is open
 
     def open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
+        return patiently(lambda: self._open_transactions(sink_id), self._patience_ms)
+
+    def _open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
         names = self._ongoing(workers_pattern(sink_id))
         mine = [name for name in names if belongs_to(sink_id, name)]
         described = self._admin.transactions.describe(mine) if mine else {}

@@ -37,6 +37,7 @@ from penstock.spark.here import now_ms
 from penstock.spark.sink.decisions import BatchName, Producer
 from penstock.spark.sink.digest import digest_of
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, driver_id, worker_id
+from penstock.spark.sink.patience import patiently
 from penstock.spark.sink.rows import Part, parts_of
 from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.task import Plan, Slots, TaskPart, TaskReport
@@ -44,7 +45,8 @@ from penstock.spark.sink.task import Plan, Slots, TaskPart, TaskReport
 # How often a task may begin with another transactional id, and how long it insists on one.
 OPEN_ATTEMPTS_MAX = 20
 OPEN_TIMEOUT_MS = 60_000
-OPEN_PAUSE_MS = 20
+OPEN_PAUSE_MS_MIN = 20
+OPEN_PAUSE_MS_MAX = 1_000
 ABORT_RETRY_MS = 5_000
 
 _log = logging.getLogger(__name__)
@@ -129,7 +131,9 @@ class RowsWriter:
             self._added.update(dict.fromkeys(fresh))
 
     def _encoder(self, topic: str) -> Encoder:
-        found = self._admin.describe_topics([topic])[topic]
+        found = patiently(
+            lambda: self._admin.describe_topics([topic])[topic], self._options.request_timeout_ms
+        )
         if isinstance(found, UnknownTopicOrPartition):
             raise TopicMissing(TopicPartition(topic, 0))
         if isinstance(found, KafkaError):
@@ -208,7 +212,11 @@ def _parts(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[
 def _plain_writer(admin: Admin, options: SinkOptions) -> RowsWriter:
     given = init_producer_id(admin.routes, None)
     identity = Identity(given.producer_id, given.epoch, transactional=False)
-    return RowsWriter(admin, options, identity, abilities_of(admin.nodes.any()))
+    return RowsWriter(admin, options, identity, _abilities(admin, options))
+
+
+def _abilities(admin: Admin, options: SinkOptions) -> TransactionAbilities:
+    return patiently(lambda: abilities_of(admin.nodes.any()), options.request_timeout_ms)
 
 
 def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
@@ -216,9 +224,10 @@ def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
     answered is given up: it could still arrive and abort what was written under it."""
     worker = _worker(os.getpid())
     slots = worker.slots.setdefault((options.bootstrap, plan.sink_id), Slots())
-    abilities = abilities_of(admin.nodes.any())
+    abilities = _abilities(admin, options)
     wanted = plan.two_phase_commit and abilities.two_phase_commit
     problem: CannotReach | None = None
+    pause_ms = OPEN_PAUSE_MS_MIN
     for _ in range(OPEN_ATTEMPTS_MAX):
         two_phase = wanted and options.bootstrap not in worker.no_two_phase_commit
         ordinal = slots.take(plan.carried.driver.producer)
@@ -236,7 +245,8 @@ def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
         except CannotReach as unanswered:
             slots.abandon(ordinal)
             problem = unanswered
-            time.sleep(OPEN_PAUSE_MS / 1000)
+            time.sleep(pause_ms / 1000)
+            pause_ms = min(OPEN_PAUSE_MS_MAX, pause_ms * 2)
             continue
         identity = Identity(producer_id, epoch, transactional=True)
         return Opened(
@@ -263,7 +273,7 @@ def _init(admin: Admin, options: SinkOptions, name: str, two_phase: bool) -> tup
         except KafkaError as answer:
             if not answer.retriable or time.monotonic() > deadline:
                 raise
-            time.sleep(OPEN_PAUSE_MS / 1000)
+            time.sleep(OPEN_PAUSE_MS_MIN / 1000)
         else:
             return given.producer_id, given.epoch
 

@@ -1,6 +1,6 @@
 """The source of a batch read: a start, an end, and what filters leave between them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -8,10 +8,12 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from penstock.client.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
+from penstock.spark.options.places import Offsets
+from penstock.spark.options.reading import BadOption
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.filters import Narrowing
 from penstock.spark.source.lookup import NOT_FOUND, Lookup
-from penstock.spark.source.losses import Losses
+from penstock.spark.source.losses import OTHER_OFFSETS, Losses, within_log
 from penstock.spark.source.planning import deal
 from penstock.spark.source.task import Share, read_share
 
@@ -38,26 +40,38 @@ class WholeReader(DataSourceReader):
     def _shares(self, lookup: Lookup) -> list[Share]:
         options = self._options
         topics = lookup.topics()
-        partitions = [each for each in lookup.require(topics) if self._narrowing.wants(each)]
-        start = lookup.resolve(options.start, partitions, starting=True)
-        end = lookup.resolve(options.end, partitions, starting=False)
-        self._check(lookup, start)
+        partitions = lookup.require(topics)
+        # Offsets by partition must name all of them, whatever a filter leaves.
+        wanted = [each for each in partitions if self._narrowing.wants(each)]
+        start = lookup.resolve(options.start, partitions, wanted, starting=True)
+        end = lookup.resolve(options.end, partitions, wanted, starting=False)
+        self._check(lookup, start, end)
         clipped = self._since(lookup, self._narrowing.clip(start, end))
         ranges = [OffsetRange(each, low, high) for each, (low, high) in clipped.items()]
         ids = lookup.position(end, topics).ids
         dealt = deal(ranges, cores_here(), options.tasks_min, options.task_records_max)
         return [Share(tuple(each), ids) for each in dealt]
 
-    def _check(self, lookup: Lookup, start: dict[TopicPartition, int]) -> None:
-        """Offsets that the job named may be gone already; a task would find it out much later."""
+    def _check(
+        self, lookup: Lookup, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
+    ) -> None:
+        """Offsets that the job named may be gone already, or not be there yet; a task would find
+        it out much later."""
+        options = self._options
+        losses = Losses(options.fail_on_data_loss)
         earliest = lookup.earliest(list(start))
-        losses = Losses(self._options.fail_on_data_loss)
         for each, offset in start.items():
             if offset < earliest[each]:
                 losses.report(
-                    f"{each} begins at {earliest[each]} by now; reading was to begin at {offset}"
+                    f"{each} begins at {earliest[each]} by now; reading was to begin at {offset}",
+                    OTHER_OFFSETS,
                 )
                 start[each] = earliest[each]
+        if isinstance(options.start, Offsets):
+            start |= within_log(start, lookup.log_end(list(start)), "startingOffsets", losses)
+        if isinstance(options.end, Offsets):
+            end |= within_log(end, lookup.log_end(list(end)), "endingOffsets", losses)
+            _require_order(start, end)
 
     def _since(
         self, lookup: Lookup, clipped: dict[TopicPartition, tuple[int, int]]
@@ -72,6 +86,16 @@ class WholeReader(DataSourceReader):
             for each, (low, high) in clipped.items()
             if first[each] != NOT_FOUND
         }
+
+
+def _require_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
+    wrong = [each for each in end if start[each] > end[each]]
+    if wrong:
+        first = min(wrong)
+        raise BadOption(
+            f"{first} is to be read from {start[first]} to {end[first]}: "
+            "endingOffsets must not be before where reading begins"
+        )
 
 
 class PenstockReader(WholeReader):

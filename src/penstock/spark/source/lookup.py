@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from penstock.client.admin import Admin
 from penstock.client.connection import CannotReach
+from penstock.client.outcomes import PartitionMissing, TopicMissing
 from penstock.client.values import FoundOffset, TopicDescription
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
@@ -33,10 +34,6 @@ R = TypeVar("R")
 NOT_FOUND = -1
 
 logger = logging.getLogger("penstock.spark")
-
-
-class TopicMissing(LookupError):
-    """A topic that was asked for by name is not there."""
 
 
 class Lookup:
@@ -91,17 +88,26 @@ class Lookup:
         found = self.partitions(topics)
         match self._options.subscription:
             case Topics(names):
-                missing = [name for name in names if name not in topics]
+                asked = [TopicPartition(name, 0) for name in names if name not in topics]
             case Assigned(wanted):
-                missing = [str(each) for each in set(wanted) - set(found)]
+                asked = sorted(set(wanted) - set(found))
             case Pattern():
-                missing = []
-        if missing:
-            raise TopicMissing(
-                f"{', '.join(sorted(missing))}: not there. Create it first, e.g. "
-                "penstock topic create NAME"
-            )
+                asked = []
+        for each in asked:
+            if each.topic in topics:
+                raise PartitionMissing(each, len(topics[each.topic].partitions))
+            raise TopicMissing(each)
         return found
+
+    def asks_for(self, partition: TopicPartition) -> bool:
+        """Whether the subscription means it, should it be there."""
+        match self._options.subscription:
+            case Topics(names):
+                return partition.topic in names
+            case Assigned(wanted):
+                return partition in wanted
+            case Pattern(text):
+                return re.fullmatch(text, partition.topic) is not None
 
     # -- offsets
 
@@ -112,26 +118,34 @@ class Lookup:
         """The high watermark; with read_committed the last stable offset."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
+    def log_end(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermark, whatever is read: what comes after it is not there for anybody."""
+        return self._offsets(dict.fromkeys(partitions, LATEST), committed_only=False)
+
     def first_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The first record at or after a time, NOT_FOUND where all are older."""
         return self._offsets(times)
 
     def resolve(
-        self, bound: Bound, partitions: Sequence[TopicPartition], starting: bool
+        self,
+        bound: Bound,
+        partitions: Sequence[TopicPartition],
+        wanted: Sequence[TopicPartition],
+        starting: bool,
     ) -> dict[TopicPartition, int]:
-        """A bound as offsets."""
+        """A bound as offsets of the wanted ones; it must fit all partitions."""
         match bound:
             case Edge(place):
-                return self._offsets(dict.fromkeys(partitions, place))
+                return self._offsets(dict.fromkeys(wanted, place))
             case Offsets(by_partition):
-                _require_same(by_partition, partitions, "Offsets")
-                asked = {each: at for each, at in by_partition.items() if at < 0}
-                return {**by_partition, **self._offsets(asked)}
+                _require_same(by_partition, partitions, "Offsets", starting)
+                mine = {each: by_partition[each] for each in wanted}
+                return {**mine, **self._offsets({each: at for each, at in mine.items() if at < 0})}
             case Timestamp(timestamp_ms):
-                return self._at_times(dict.fromkeys(partitions, timestamp_ms), starting)
+                return self._at_times(dict.fromkeys(wanted, timestamp_ms), starting)
             case Timestamps(by_partition):
-                _require_same(by_partition, partitions, "OffsetsByTimestamp")
-                return self._at_times(by_partition, starting)
+                _require_same(by_partition, partitions, "OffsetsByTimestamp", starting)
+                return self._at_times({each: by_partition[each] for each in wanted}, starting)
 
     def _at_times(
         self, times: Mapping[TopicPartition, int], starting: bool
@@ -146,12 +160,14 @@ class Lookup:
             )
         return {**found, **self.latest(late)}
 
-    def _offsets(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, places: Mapping[TopicPartition, int], committed_only: bool | None = None
+    ) -> dict[TopicPartition, int]:
         if not places:
             return {}
+        committed = self._options.committed_only if committed_only is None else committed_only
 
         def ask() -> dict[TopicPartition, int]:
-            committed = self._options.committed_only
             found = self._admin.offsets(places, committed_only=committed)
             return {each: _offset_of(each, answer) for each, answer in found.items()}
 
@@ -187,7 +203,10 @@ def _offset_of(partition: TopicPartition, answer: FoundOffset | KafkaError) -> i
 
 
 def _require_same(
-    given: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition], name: str
+    given: Mapping[TopicPartition, int],
+    partitions: Sequence[TopicPartition],
+    name: str,
+    starting: bool,
 ) -> None:
     """Offsets by partition name every partition, or some would be read from nobody knows where."""
     missing = sorted(set(partitions) - set(given))
@@ -195,4 +214,5 @@ def _require_same(
     for wrong, sentence in ((missing, "does not name"), (unknown, "names what is not read:")):
         if wrong:
             listed = ", ".join(map(str, wrong))
-            raise BadOption(f"starting{name} or ending{name} {sentence} {listed}")
+            side = "starting" if starting else "ending"
+            raise BadOption(f"{side}{name} {sentence} {listed}")

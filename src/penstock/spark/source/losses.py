@@ -5,7 +5,7 @@ leaves a warning. Nothing is skipped without one of them.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.model import TopicPartition
 from penstock.spark.source.positions import Position
@@ -16,6 +16,9 @@ WAY_OUT = (
     "To go on with what is left, set failOnDataLoss=false; to read all that is there, start with a "
     "new checkpoint"
 )
+OTHER_OFFSETS = "Say other offsets; or set failOnDataLoss=false to read what is there"
+SUBSCRIBE_AGAIN = "Subscribe to them again; or set failOnDataLoss=false to go on without them"
+SAID_MAX = 1_000  # a query may run for years
 
 
 class DataLoss(RuntimeError):
@@ -27,12 +30,34 @@ class Losses:
 
     def __init__(self, fail: bool) -> None:
         self._fail = fail
+        self._said: set[str] = set()
 
-    def report(self, sentence: str) -> None:
-        """Raises DataLoss, or warns and lets the caller go on."""
+    def report(self, sentence: str, way_out: str = WAY_OUT) -> None:
+        """Raises DataLoss, or warns and lets the caller go on. The end of a batch and its shares
+        are planned one after the other and meet the same loss: it is told once."""
         if self._fail:
-            raise DataLoss(f"{sentence}. {WAY_OUT}.")
+            raise DataLoss(f"{sentence}. {way_out}.")
+        if sentence in self._said:
+            return
+        if len(self._said) >= SAID_MAX:
+            self._said.clear()
+        self._said.add(sentence)
         logger.warning("%s; going on with what is left (failOnDataLoss=false)", sentence)
+
+
+def within_log(
+    offsets: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    option: str,
+    losses: Losses,
+) -> dict[TopicPartition, int]:
+    """Offsets that a job has named, none of them after the end of its partition."""
+    for each, offset in offsets.items():
+        if offset > ends[each]:
+            losses.report(
+                f"{option} says {offset} for {each}, which ends at {ends[each]}", OTHER_OFFSETS
+            )
+    return {each: min(offset, ends[each]) for each, offset in offsets.items()}
 
 
 def base_of(
@@ -40,14 +65,24 @@ def base_of(
     now: Position,
     earliest: Mapping[TopicPartition, int],
     losses: Losses,
+    asks_for: Callable[[TopicPartition], bool],
 ) -> dict[TopicPartition, int]:
     """From where each partition that is there now is read on.
 
-    `earliest` has the first offsets of partitions that `start` does not know (`unknown_to`).
+    `earliest` has the first offsets of partitions that `start` does not know (`unknown_to`);
+    `asks_for` says what the query still subscribes to.
     """
     gone = sorted(set(start.offsets) - set(now.offsets))
-    if gone:
-        losses.report(f"{_listed(gone)} were deleted, with what had not been read of them")
+    left_out = [each for each in gone if not asks_for(each)]
+    deleted = [each for each in gone if asks_for(each)]
+    if left_out:
+        losses.report(
+            f"{_listed(left_out)} were read by this query, which does not subscribe to them any "
+            "more: what had not been read of them is left out",
+            SUBSCRIBE_AGAIN,
+        )
+    if deleted:
+        losses.report(f"{_listed(deleted)} were deleted, with what had not been read of them")
     anew = sorted({each.topic for each in now.offsets if not start.same_topic(now, each.topic)})
     if anew:
         losses.report(f"{', '.join(anew)} were deleted and created again: these are other records")

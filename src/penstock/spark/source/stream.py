@@ -20,9 +20,10 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
+from penstock.spark.options.places import Offsets
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.lookup import Lookup
-from penstock.spark.source.losses import Losses, base_of, unknown_to
+from penstock.spark.source.losses import Losses, base_of, unknown_to, within_log
 from penstock.spark.source.planning import deal, holds_back, limited
 from penstock.spark.source.positions import Position
 from penstock.spark.source.task import Share, read_share
@@ -48,7 +49,10 @@ class Planner:
         lookup = self._lookup
         topics = lookup.topics()
         partitions = lookup.require(topics)
-        offsets = lookup.resolve(self._options.start, partitions, starting=True)
+        offsets = lookup.resolve(self._options.start, partitions, partitions, starting=True)
+        if isinstance(self._options.start, Offsets):
+            ends = lookup.log_end(partitions)
+            offsets = within_log(offsets, ends, "startingOffsets", self._losses)
         return lookup.position(offsets, topics)
 
     def read_up_to_now(self) -> None:
@@ -80,7 +84,7 @@ class Planner:
 
     def _base(self, start: Position, end: Position) -> dict[TopicPartition, int]:
         earliest = self._lookup.earliest(unknown_to(start, end))
-        return base_of(start, end, earliest, self._losses)
+        return base_of(start, end, earliest, self._losses, self._lookup.asks_for)
 
     def _now(self) -> Position:
         lookup = self._lookup

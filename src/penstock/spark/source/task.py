@@ -117,4 +117,4 @@ def _go_on(left: dict[TopicPartition, OffsetRange], loss: PartitionFailure) -> N
     """After what is gone, if anything of the range is left."""
     range_ = left.pop(loss.partition)
     if isinstance(loss, RecordsExpired) and loss.log_start < range_.end:
-        left[loss.partition] = replace(range_, start=max(range_.start, loss.log_start))
+        left[loss.partition] = replace(range_, start=loss.log_start)

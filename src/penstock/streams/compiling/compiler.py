@@ -7,6 +7,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from penstock.streams.compiling import grouping, joining, steps
+from penstock.streams.compiling.blaming import told_by
 from penstock.streams.compiling.frames import KEY, TIMESTAMP, VALUE, Frame, union
 from penstock.streams.compiling.outputs import Path, only_dead_letters, write_columns
 from penstock.streams.compiling.sources import (
@@ -53,9 +54,8 @@ class Compiler:
         reports = policy is BadRecords.DEAD_LETTER and not query.stateful
         skips = policy is BadRecords.DEAD_LETTER and query.stateful
         self._policy = BadRecords.SKIP if skips else policy
-        self._reading = Reading(
-            inputs, self._policy, reports and query.calls_python, query.grace_ms
-        )
+        placed = query.calls_python and (reports or policy is BadRecords.FAIL)
+        self._reading = Reading(inputs, self._policy, placed, query.grace_ms)
         self._frames: dict[int, Frame] = {}
 
     def output(self, dead_letters: str) -> DataFrame:
@@ -91,7 +91,8 @@ class Compiler:
 
     def frame(self, node: Node) -> Frame:
         if id(node) not in self._frames:
-            self._frames[id(node)] = self._compiled(node)
+            with told_by(node):
+                self._frames[id(node)] = self._compiled(node)
         return self._frames[id(node)]
 
     def _compiled(self, node: Node) -> Frame:

@@ -58,9 +58,9 @@ class Frame:
         return Frame(self.df.filter(condition), self.origins)
 
     def good(self) -> "Frame":
-        if not self.has(BAD):
-            return self
-        return Frame(self.df.filter(sql.col(BAD).isNull()).drop(BAD, POSITION))
+        """Only what a step with state takes: bad records and positions are of no use to it."""
+        df = self.df.filter(sql.col(BAD).isNull()) if self.has(BAD) else self.df
+        return Frame(df.drop(BAD, POSITION))
 
     def only(self, *names: str) -> DataFrame:
         return self.df.select(*names)

@@ -97,7 +97,9 @@ def reduced(node: Reduced, frame: Frame, grace_ms: int | None) -> Frame:
     )
     order = sql.unix_micros(TIMESTAMP).alias("_order")
     windowed = node.window is not None
-    operator = Reduce(alone(value_type), node.function, windowed and not node.updates, windowed)
+    make = node.parents[0].shape.make_value
+    final = windowed and not node.updates
+    operator = Reduce(alone(value_type), node.function, make, final, windowed)
     if node.window is None:
         rows = df.select(KEY, VALUE, TIMESTAMP, order)
         done = rows.groupBy(KEY).transformWithState(operator, output, "Update", "None")
@@ -145,7 +147,7 @@ def processed(node: Processed, frame: Frame, grace_ms: int | None) -> Frame:
     )
     rows = df.select(KEY, VALUE, TIMESTAMP, sql.unix_micros(TIMESTAMP).alias("_order"))
     done = rows.groupBy(KEY).transformWithState(
-        UserProcessor(node.processor, frame.type_of(VALUE), node.value_type),
+        UserProcessor(node.processor, node.parents[0].shape, frame.type_of(VALUE), node.value_type),
         output,
         "Append",
         mode.value,

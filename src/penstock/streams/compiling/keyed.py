@@ -20,6 +20,7 @@ from pyspark.sql.types import DataType, Row, StructField, StructType
 from penstock.streams.processing import Context, Processor
 from penstock.streams.rows import row_maker
 from penstock.streams.shipping import Shipped
+from penstock.streams.topology import Make, Shape
 
 LEFT_SIDE, RIGHT_SIDE = 0, 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -127,14 +128,21 @@ class Reduce(StatefulProcessor):
     """Folds the values of a key. With a window (the rest of the key) the end comes by a timer."""
 
     def __init__(
-        self, value: StructType, function: Callable[[Any, Any], Any], final: bool, windowed: bool
+        self,
+        value: StructType,
+        function: Callable[[Any, Any], Any],
+        make: Make | None,
+        final: bool,
+        windowed: bool,
     ) -> None:
-        self._type, self._function = value, Shipped(function)
+        self._type, self._shipped = value, Shipped((function, make))
         self._final, self._windowed = final, windowed
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._make = row_maker(self._type.fields[0].dataType)
+        self._function, make = self._shipped.what
+        self._read = make or self._make
         self._value: ValueState = handle.getValueState("value", self._type)
 
     def handleInputRows(
@@ -146,8 +154,7 @@ class Reduce(StatefulProcessor):
         for row in sorted(rows, key=lambda row: row["_order"]):
             if row["value"] is None:
                 continue
-            mine = self._make(row["value"])
-            value = mine if value is None else self._make(self._function.what(value, mine))
+            value = self._make(row["value"] if value is None else self._folded(value, row["value"]))
             timestamp = utc(row["timestamp"])
         if value is None:
             return
@@ -157,6 +164,9 @@ class Reduce(StatefulProcessor):
         if self._windowed and held is None:
             end_ms = int(key[2].timestamp() * 1000)
             self._handle.registerTimer(max(end_ms, timerValues.getCurrentWatermarkInMs() + 1))
+
+    def _folded(self, so_far: Any, value: Any) -> Any:
+        return self._function(self._read(so_far), self._read(value))
 
     def handleExpiredTimer(
         self,
@@ -189,14 +199,18 @@ class UserProcessor(StatefulProcessor):
     """A Processor of the user's."""
 
     def __init__(
-        self, processor: Processor[Any, Any, Any], given: DataType, value: DataType
+        self, processor: Processor[Any, Any, Any], before: Shape, given: DataType, value: DataType
     ) -> None:
-        self._shipped, self._given, self._type = Shipped(processor), given, value
+        """`before` makes what it is given: keys and values of the type `given`."""
+        self._shipped = Shipped((processor, before.make_key, before.make_value))
+        self._given, self._type = given, value
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._read, self._make = row_maker(self._given), row_maker(self._type)
-        self._processor = self._shipped.what
+        self._processor, make_key, make_value = self._shipped.what
+        self._read_key = make_key or _same
+        self._read = make_value or row_maker(self._given)
+        self._make = row_maker(self._type)
         slots = self._processor.slots()
         self._processor.__dict__["_states"] = {slot.name: slot.open(handle) for slot in slots}
         self._processor.open()
@@ -205,10 +219,11 @@ class UserProcessor(StatefulProcessor):
         self, key: Any, rows: Iterator[Any], timerValues: TimerValues
     ) -> Iterator[Row]:
         context = Context(self._handle, timerValues)
+        given_key = self._read_key(key[0])
         for row in sorted(rows, key=lambda row: row["_order"]):
             context.timestamp = utc(row["timestamp"])
             given = self._read(row["value"])
-            for value in self._processor.process(key[0], given, context) or ():
+            for value in self._processor.process(given_key, given, context) or ():
                 yield Row(key=key[0], value=self._make(value), timestamp=context.timestamp)
 
     def handleExpiredTimer(
@@ -216,12 +231,16 @@ class UserProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         context = Context(self._handle, timerValues)
         at = datetime.fromtimestamp(expiredTimerInfo.getExpiryTimeInMs() / 1000, UTC)
-        for value in self._processor.on_timer(key[0], at, context) or ():
+        for value in self._processor.on_timer(self._read_key(key[0]), at, context) or ():
             # Nothing may be older than the watermark that let the timer go off.
             yield Row(key=key[0], value=self._make(value), timestamp=max(at, context.watermark))
 
     def close(self) -> None:
         pass
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def alone(value: Any) -> StructType:

@@ -13,6 +13,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import TYPES
+from penstock.streams.compiling.blaming import told_by
+from penstock.streams.compiling.fitting import fitted
 from penstock.streams.compiling.frames import (
     BAD,
     HEADERS,
@@ -57,9 +59,13 @@ def _walked(path: Path, frame: Frame) -> tuple[dict[str, Column], list[Column], 
     columns = inputs_of(frame)
     passes: list[Column] = []
     for step in path.steps:
-        columns, passed = apply_expression(step, columns)
-        if passed is not None:
-            passes.append(sql.coalesce(passed, sql.lit(False)))
+        with told_by(step):
+            columns, passed = apply_expression(step, columns)
+            if passed is not None:
+                # Asked for its type here, so that it is this step that is named.
+                passed = sql.coalesce(passed, sql.lit(False))
+                frame.df.select(passed.alias("passed"))
+                passes.append(passed)
     schema = frame.df.select(columns[KEY].alias(KEY), columns[VALUE].alias(VALUE)).schema
     return columns, passes, schema
 
@@ -87,13 +93,11 @@ def written(path: Path, frame: Frame) -> Written:
     key_serde = sink.key or serde_for(schema[KEY].dataType)
     value_serde = sink.value or serde_for(schema[VALUE].dataType)
     key, value = columns[KEY], columns[VALUE]
+    if sink.key is not None:
+        key = fitted(key, schema[KEY].dataType, sink.key.type, sink.topic)
     if sink.value is not None:
-        value = _fitted(value, schema[VALUE].dataType, sink.value)
+        value = fitted(value, schema[VALUE].dataType, sink.value.type, sink.topic)
     return Written(condition, sink.topic, key_serde.encode(key), value_serde.encode(value))
-
-
-def _fitted(value: Column, has: object, serde: Serde) -> Column:
-    return value if has == serde.type else value.cast(serde.type)
 
 
 def write_columns(paths: Sequence[Path], frame: Frame, dead_letters: str, app: str) -> DataFrame:

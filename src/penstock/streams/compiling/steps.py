@@ -1,6 +1,7 @@
 """Steps without state: expressions in the JVM, and Python per record on Arrow batches."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,14 +23,15 @@ from penstock.streams.compiling.frames import (
     Frame,
 )
 from penstock.streams.compiling.sources import BadRecords, bad_record
-from penstock.streams.errors import TopologyError
-from penstock.streams.expressions import Expression
+from penstock.streams.errors import RecordFailed, TopologyError
+from penstock.streams.expressions import Expression, Kind, kind_of
 from penstock.streams.rows import row_reader
 from penstock.streams.schemas import plain
 from penstock.streams.shipping import Shipped
 from penstock.streams.topology import Filter, MapValues, Node, PythonMap, SelectKey, Transformed
 
 OUT, CAUSE = "out", "cause"
+PLACE = ("topic", "partition", "offset")
 
 
 def inputs_of(frame: Frame) -> dict[str, Column]:
@@ -43,7 +45,8 @@ def apply_expression(
     match node:
         case MapValues():
             value = column_of(node.expression, columns)
-            if node.is_table:
+            # A dict has fields even where there is no value: a deletion must not become one.
+            if node.is_table or kind_of(node.expression) is Kind.STRUCT:
                 value = sql.when(columns[VALUE].isNotNull(), value)
             return {**columns, VALUE: value}, None
         case SelectKey():
@@ -89,13 +92,19 @@ def python_map(node: PythonMap, frame: Frame, policy: BadRecords) -> Frame:
     value_type = node.value_type or frame.type_of(VALUE)
     pair = StructType([StructField(KEY, key_type), StructField(VALUE, value_type)])
     result = StructType([StructField(OUT, ArrayType(pair)), StructField(CAUSE, StringType())])
-    read = (row_reader(frame.type_of(KEY)), row_reader(frame.type_of(VALUE)))
-    call = arrow_function(
-        _caller(node.verb, node.function, read, result, policy is not BadRecords.FAIL),
-        result,
-        once=True,
+    shape = node.parents[0].shape
+    called_with = UserFunction(
+        node.verb,
+        node.function,
+        shape.make_key or row_reader(frame.type_of(KEY)),
+        shape.make_value or row_reader(frame.type_of(VALUE)),
     )
+    catch = policy is not BadRecords.FAIL
+    call = arrow_function(_caller(called_with, result, catch), result, once=True)
     given = sql.struct(KEY, VALUE)
+    if not catch and frame.has(POSITION):
+        place = [sql.col(f"{POSITION}.{name}") for name in PLACE]
+        given = sql.struct(KEY, VALUE, sql.struct(*place).alias(POSITION))
     if frame.has(BAD):
         given = sql.when(sql.col(BAD).isNull(), given)
     called = frame.with_columns(_called=call(given))
@@ -124,16 +133,37 @@ def python_map(node: PythonMap, frame: Frame, policy: BadRecords) -> Frame:
 Call = Callable[[pa.Array], pa.Array]
 
 
-def _caller(
-    verb: str,
-    function: Callable[..., Any],
-    read: tuple[Callable[[Any], Any], Callable[[Any], Any]],
-    result: DataType,
-    catch: bool,
-) -> Call:
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """What is called for every record, and what makes its arguments from Arrow's values."""
+
+    verb: str
+    function: Callable[..., Any]
+    read_key: Callable[[Any], Any]
+    read_value: Callable[[Any], Any]
+
+    def pairs(self, key: Any, value: Any) -> list[dict[str, Any]]:
+        """The results as Arrow takes them. What the function does not change is handed on as it
+        came."""
+        call = self.function
+        match self.verb:
+            case "map":
+                found: Iterable[tuple[Any, Any]] = [
+                    call(self.read_key(key), self.read_value(value))
+                ]
+            case "flat_map":
+                found = call(self.read_key(key), self.read_value(value))
+            case "flat_map_values":
+                return [{KEY: key, VALUE: plain(each)} for each in call(self.read_value(value))]
+            case _:
+                call(self.read_key(key), self.read_value(value))
+                return [{KEY: key, VALUE: value}]
+        return [{KEY: plain(one), VALUE: plain(two)} for one, two in found]
+
+
+def _caller(called: UserFunction, result: DataType, catch: bool) -> Call:
     arrow = to_arrow_type(result, timezone="UTC")
-    read_key, read_value = read
-    pairs_of, shipped = PAIRS[verb], Shipped(function)
+    shipped = Shipped(called)
 
     def call(batch: pa.Array) -> pa.Array:
         found: list[dict[str, Any] | None] = []
@@ -142,42 +172,21 @@ def _caller(
                 found.append(None)
                 continue
             try:
-                pairs = pairs_of(shipped.what, read_key(each[KEY]), read_value(each[VALUE]))
-                out = [{KEY: plain(key), VALUE: plain(value)} for key, value in pairs]
+                out = shipped.what.pairs(each[KEY], each[VALUE])
                 pa.array(out, arrow.field(OUT).type.value_type)  # a wrong type is this record's
                 found.append({OUT: out, CAUSE: None})
             except Exception as problem:  # whatever the user's function raises
                 if not catch:
-                    raise
+                    raise RecordFailed(_failure(shipped.what.verb, each, problem)) from problem
                 found.append({OUT: [], CAUSE: f"{type(problem).__name__}: {problem}"})
         return pa.array(found, arrow)
 
     return call
 
 
-Pairs = Iterable[tuple[Any, Any]]
-
-
-def _mapped(function: Callable[..., Any], key: Any, value: Any) -> Pairs:
-    return [function(key, value)]
-
-
-def _flat_mapped(function: Callable[..., Any], key: Any, value: Any) -> Pairs:
-    return list(function(key, value))
-
-
-def _flat_mapped_values(function: Callable[..., Any], key: Any, value: Any) -> Pairs:
-    return [(key, each) for each in function(value)]
-
-
-def _peeked(function: Callable[..., Any], key: Any, value: Any) -> Pairs:
-    function(key, value)
-    return [(key, value)]
-
-
-PAIRS: dict[str, Callable[[Callable[..., Any], Any, Any], Pairs]] = {
-    "map": _mapped,
-    "flat_map": _flat_mapped,
-    "flat_map_values": _flat_mapped_values,
-    "peek": _peeked,
-}
+def _failure(verb: str, record: dict[str, Any], problem: Exception) -> str:
+    place = record.get(POSITION)
+    where = ""
+    if place is not None and place["topic"] is not None:
+        where = " of {topic} (partition {partition} offset {offset})".format(**place)
+    return f"{verb} failed for a record{where}: {type(problem).__name__}: {problem}"

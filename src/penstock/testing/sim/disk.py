@@ -19,10 +19,12 @@ _FREE_BYTES = 1 << 40
 class _Node:
     """The content behind a name: as it is, and the part of it that would survive."""
 
-    __slots__ = ("cut", "data", "durable", "warm")
+    __slots__ = ("cut", "data", "durable", "modified_ms", "reserved", "warm")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
+        self.modified_ms = modified_ms
+        self.reserved = 0  # bytes that were asked for in advance
         self.durable = bytes(data)
         # `data` and `durable` agree up to here, or up to the shorter of them.
         self.cut = len(data)
@@ -59,6 +61,7 @@ class SimFile:
                 )
         for part in parts:
             data += part
+        self._node.modified_ms = self._disk.now_ms()
 
     def read(self, position: int, size: int) -> bytes:
         if self._disk.cold:
@@ -90,7 +93,14 @@ class SimFile:
     def truncate_now(self, size: int) -> None:
         self._cut(size)
 
+    def reserve(self, size: int, done: Done) -> None:
+        def work() -> None:
+            self._node.reserved = size
+
+        self._disk.later(work, done)
+
     def _cut(self, size: int) -> None:
+        self._node.reserved = 0
         del self._node.data[size:]
         self._node.cut = min(self._node.cut, size)
 
@@ -108,6 +118,9 @@ class SimFile:
         self._disk.before_sync(self.path)
         self._node.survive(size)
         self._disk.directory_survives(self.path)
+
+    def park(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -128,6 +141,7 @@ class SimDisk:
         cold: bool = False,
         soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
+        self.free = _FREE_BYTES  # what `free_bytes` tells
         self.root = root
         self.faults = faults
         self.cold = cold
@@ -142,6 +156,7 @@ class SimDisk:
         self._write_failure: DiskFailed = DiskFailed("injected")
         self._syncs_left = -1
         self._locked: set[str] = set()
+        self.now_ms: Callable[[], int] = lambda: 0  # the wall clock; a world sets its own
 
     # ---- faults
 
@@ -191,7 +206,8 @@ class SimDisk:
             else:
                 survivors[path] = node
         for path in sorted(survivors):
-            after.put(path, self._torn(survivors[path], dice))
+            survivor = survivors[path]
+            after.put(path, self._torn(survivor, dice), survivor.modified_ms)
         for path in self._directories:
             if dice.random() < 0.5:
                 after.make_directory(path)
@@ -230,9 +246,9 @@ class SimDisk:
             sector += SECTOR_BYTES
         return bytes(result)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, modified_ms: int = 0) -> None:
         """A file that is there, durably."""
-        node = _Node(data)
+        node = _Node(data, modified_ms)
         self._names[path] = self._durable_names[path] = node
         self._make_parents(path)
 
@@ -302,8 +318,18 @@ class SimDisk:
             raise FileLost(f"{path}: no such file")
         return len(node.data)
 
+    def modified_ms(self, path: str) -> int:
+        node = self._names.get(path)
+        if node is None:
+            raise FileLost(f"{path}: no such file")
+        return node.modified_ms
+
+    def reserved_bytes(self, path: str) -> int:
+        """What was asked for in advance and not given back."""
+        return self._names[path].reserved
+
     def free_bytes(self) -> int:
-        return _FREE_BYTES
+        return self.free
 
     def total_bytes(self) -> int:
         return 2 * _FREE_BYTES
@@ -333,10 +359,16 @@ class SimDisk:
             path = path.rpartition("/")[0]
             self._directories[path] = None
 
-    def replace(self, path: str, data: bytes, done: Done) -> None:
-        self.later(lambda: self.replace_now(path, data), done)
+    def replace(self, path: str, data: bytes | Callable[[], bytes], done: Done) -> None:
+        self.later(lambda: self.replace_now(path, data() if callable(data) else data), done)
+
+    def _check_parent(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent and not self.is_directory(parent):
+            raise FileLost(f"{parent}: no such directory")
 
     def replace_now(self, path: str, data: bytes) -> None:
+        self._check_parent(path)
         if self.faults:
             self.before_write(path)
             self.before_sync(path)
@@ -344,6 +376,7 @@ class SimDisk:
         self.directory_survives(path)
 
     def put_now(self, path: str, data: bytes) -> None:
+        self._check_parent(path)
         if self.faults:
             self.before_write(path)
         node = self._names[path] = _Node()
@@ -365,7 +398,7 @@ class SimDisk:
 
     def rename_now(self, source: str, target: str) -> None:
         if not self.exists(source):
-            raise DiskFailed(f"{source} is not there")
+            raise FileLost(f"{source} is not there")
         for path in [name for name in self._names if _within(name, source)]:
             node = self._names.pop(path)
             renamed = target + path[len(source) :]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from penstock.world import FileRange, Part, Peer, Receiver
+from penstock.world import FileRange, Part, Peer, Receiver, Tuning
 
 if TYPE_CHECKING:
     from penstock.testing.sim.world import Simulation, SimWorld
@@ -204,6 +204,21 @@ class SimListening:
         self.world = world
         self.address = address
         self.accept = accept
+        self.paused = False
+        self.waiting: list[Callable[[], None]] = []  # who came while it was paused
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        """Those who waited come in one by one, as long as it is not paused again."""
+        self.paused = False
+        self._let_in()
+
+    def _let_in(self) -> None:
+        if self.waiting and not self.paused:
+            self.waiting.pop(0)()
+            self._network.simulation.schedule(0.0, self.world, self._let_in, "accept")
 
     def close(self) -> None:
         if self._network.listening.get(self.address) is self:
@@ -261,7 +276,13 @@ class HostNetwork:
     def host_name(self) -> str:
         return self._host
 
-    def listen(self, host: str, port: int, accept: Callable[[Peer], Receiver]) -> SimListening:
+    def listen(
+        self,
+        host: str,
+        port: int,
+        accept: Callable[[Peer], Receiver],
+        tuning: Tuning | None = None,  # noqa: ARG002  # nothing to tune here
+    ) -> SimListening:
         address = (host or self._host, port or self._network.free_port())
         if address in self._network.listening:
             raise OSError(98, "Address already in use")
@@ -282,6 +303,9 @@ class HostNetwork:
             simulation.schedule(0.0, listening.world, lambda: accepted(far, listening), "accept")
 
         def accepted(far: SimPeer, listening: SimListening) -> None:
+            if listening.paused:
+                listening.waiting.append(lambda: accepted(far, listening))
+                return
             far.receiver = listening.accept(far)
             far.expect()
 

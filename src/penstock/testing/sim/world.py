@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from penstock.testing.sim.apart import SimApart
 from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.testing.sim.network import HostNetwork, SimNetwork
-from penstock.world import DiskFailed, Done
+from penstock.world import DiskFailed, Done, Vitals
 
 WALL_START_MS = 1_750_000_000_000
 MONO_START_MS = 1_000.0
@@ -22,7 +23,6 @@ GATHER_CHANCE = 0.4
 GATHER_WINDOW_MS = 0.5
 SOON_MS_MAX = 0.05
 DISK_MS_MAX = 8.0
-FILES_LEFT = 1_000_000
 WORKER_MS_MAX = 20.0
 PAGE_BYTES = 4096
 
@@ -163,10 +163,12 @@ class SimWorld:
         self.timers = SimTimers(self)
         self.network = HostNetwork(simulation.network, self, host or name)
         self.workers = SimWorkers(self)
+        self.apart = SimApart(self)
         self.entropy = SimEntropy(random.Random(simulation.chance.randrange(2**32)))
         self._after_turn: deque[Callable[[], None]] = deque()
         for disk in self.disks.values():
             disk.wake(self._disk_event)
+            disk.now_ms = self.clock.wall_ms
 
     def disk(self, root: str) -> "WorldDisk":
         found = self.disks.get(root)
@@ -174,10 +176,11 @@ class SimWorld:
             seed = self.simulation.chance.randrange(2**32)
             found = self.disks[root] = WorldDisk(seed, root=root)
             found.wake(self._disk_event)
+            found.now_ms = self.clock.wall_ms
         return found
 
-    def files_left(self) -> int:
-        return FILES_LEFT
+    def vitals(self) -> Vitals:
+        return Vitals(started_ms=WALL_START_MS + self.skew_ms, turns=self.simulation.turns)
 
     def _disk_event(self, call: Callable[[], None]) -> None:
         chance = self.simulation.chance
@@ -248,6 +251,9 @@ class SimTimers:
 class SimWorkers:
     def __init__(self, world: SimWorld) -> None:
         self._world = world
+
+    def use(self, threads: int | None) -> None:
+        """There is no thread here."""
 
     def run(
         self,
@@ -335,7 +341,7 @@ class WorldDisk(SimDisk):
         for path in _directories(survived):
             after.make_directory(path)
         for path, data in survived.files().items():
-            after.put(path, data)
+            after.put(path, data, survived.modified_ms(path))
         return after
 
 

@@ -1,0 +1,383 @@
+"""Which log is cleaned next, and by how many at a time.
+
+A log is looked at when something about it has changed: one of its segments was closed, its settings
+are others, a time has come that was waited for. Those that are worth it wait in line, the dirtiest
+first. So an idle partition costs nothing, however many there are.
+"""
+
+import heapq
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from penstock.broker.cleaning.dirt import Dirt, assess, make_order, segments_of
+from penstock.broker.cleaning.offsets import CleanedOffsets
+from penstock.broker.cleaning.run import Run
+from penstock.broker.cleaning.settings import CleaningSettings
+from penstock.broker.cleaning.statistics import CleaningStatistics
+from penstock.broker.progress import Progress
+from penstock.errors import KafkaError
+from penstock.log.compaction.order import CompactionStopped, Order, Report
+from penstock.world import DiskFailed, DiskFull, FileLost, ProcessDied, Timer, TooManyFiles
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.directory import Directory
+    from penstock.broker.partition import Partition
+
+log = logging.getLogger("penstock.cleaning")
+
+SLICE_MS_MAX = 5.0
+DEATHS_MAX = 3  # of processes in a row over one log
+
+
+class Cleaning:
+    """The cleaner of one broker. Used on the loop only."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._world = broker.world
+        self.settings = CleaningSettings.of(broker.config)
+        self.statistics = CleaningStatistics(broker.world.clock.wall_ms())
+        self.offsets = CleanedOffsets()
+        self.uncleanable: dict[Partition, str] = {}
+        self.runs: dict[Partition, Run] = {}
+        self._to_look: dict[Partition, None] = {}
+        self._line: dict[Partition, Dirt] = {}
+        self._later: list[tuple[int, int, Partition]] = []
+        self._order = count()
+        self._ratios: dict[Partition, float] = {}  # as last looked at
+        self._deaths: dict[Partition, int] = {}
+        self._paused: dict[Partition, int] = {}
+        self._when_over: dict[Partition, list[Callable[[], None]]] = {}
+        self._beginning: set[Partition] = set()
+        self._looking = False
+        self._timer: Timer | None = None
+        self._started = self._stopped = False
+
+    # -- life
+
+    def load(self, directories: list["Directory"]) -> None:
+        """Waits for the disks; before anybody is served."""
+        for directory in directories:
+            self.offsets.load(directory)
+
+    def start(self) -> None:
+        """The partitions are there and clients are served."""
+        self._started = True
+        self._tick()
+
+    def stop(self) -> None:
+        """At once: what was not taken over is dropped."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for run in list(self.runs.values()):
+            run.break_off()
+
+    def reconfigured(self) -> None:
+        """Broker settings have changed. Those of a process that is at work were other ones."""
+        before, self.settings = self.settings, CleaningSettings.of(self._broker.config)
+        if before == self.settings or not self._started:
+            return
+        if before._replace(backoff_ms=0) != self.settings._replace(backoff_ms=0):
+            for run in list(self.runs.values()):
+                run.break_off()
+        self._schedule()
+
+    # -- what happens to partitions
+
+    def hosted(self, partition: "Partition") -> None:
+        """A partition is here, or is led otherwise."""
+        if partition.gone:
+            return
+        if partition.log.config.compact:
+            cleaned_to = self.offsets.get(partition)
+            if cleaned_to is not None and cleaned_to > partition.log.end_offset:
+                self.offsets.remove(partition)  # of another log, or of an end that was lost
+            partition.log.segment_closed = partial(self._look_at, partition)
+            self._look_at(partition)
+        else:
+            self._forget(partition)
+
+    def configured(self, partition: "Partition") -> None:
+        """With other settings it may be possible to clean it."""
+        if self.uncleanable.pop(partition, None) is not None:
+            self.statistics.uncleanable = len(self.uncleanable)
+        self.hosted(partition)
+
+    def unhosted(self, partition: "Partition") -> None:
+        self._forget(partition)
+        self._paused.pop(partition, None)
+        self.offsets.remove(partition)
+
+    def directory_failed(self, directory: "Directory") -> None:
+        for partition in list(directory.partitions):
+            self._forget(partition)
+
+    def _forget(self, partition: "Partition") -> None:
+        partition.log.segment_closed = _nobody
+        self._to_look.pop(partition, None)
+        self._line.pop(partition, None)
+        self._ratios.pop(partition, None)
+        self._deaths.pop(partition, None)
+        if self.uncleanable.pop(partition, None) is not None:
+            self.statistics.uncleanable = len(self.uncleanable)
+        run = self.runs.get(partition)
+        if run is not None:
+            run.break_off()
+
+    def pause(self, partition: "Partition", then: Callable[[], None]) -> None:
+        """Before somebody else changes the log's segments (a truncation, a move): `then` is called
+        when nothing of a cleaning is under way. Each pause ends with one `resume`."""
+        self._paused[partition] = self._paused.get(partition, 0) + 1
+        run = self.runs.get(partition)
+        if run is None and partition not in self._beginning:
+            then()
+            return
+        self._when_over.setdefault(partition, []).append(then)
+        if run is not None:
+            run.break_off()
+
+    def resume(self, partition: "Partition") -> None:
+        left = self._paused.pop(partition, 0) - 1
+        if left > 0:
+            self._paused[partition] = left
+        else:
+            self.hosted(partition)
+
+    def truncated(self, partition: "Partition") -> None:
+        """What was cleaned beyond the new end is not there any more."""
+        cleaned_to = self.offsets.get(partition)
+        if cleaned_to is not None and cleaned_to > partition.log.end_offset:
+            self.offsets.put(partition, partition.log.end_offset)
+
+    # -- looking
+
+    def _look_at(self, partition: "Partition") -> None:
+        if not self._stopped and partition not in self.uncleanable:
+            self._to_look[partition] = None
+
+    def _schedule(self, delay_ms: float | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stopped:
+            return
+        wait_ms = self.settings.backoff_ms if delay_ms is None else delay_ms
+        self._timer = self._world.timers.at(self._world.clock.mono_ms() + wait_ms, self._tick)
+
+    def _tick(self) -> None:
+        self._schedule()
+        if not self.settings.enabled or self._looking:
+            return
+        now_ms = self._world.clock.wall_ms()
+        self.statistics.last_look_ms = now_ms
+        while self._later and self._later[0][0] <= now_ms:
+            self._look_at(heapq.heappop(self._later)[2])
+        to_look, self._to_look = list(self._to_look), {}
+        self._looking = True
+        self._look_through(iter(to_look))
+
+    def _look_through(self, left: Iterator["Partition"]) -> None:
+        """In slices: after a start every compacted partition is looked at once."""
+        clock = self._world.clock
+        until = clock.mono_ms() + SLICE_MS_MAX
+        for partition in left:
+            if self._may_clean(partition):
+                self._assess(partition, partial(self._assessed, partition))
+            if clock.mono_ms() >= until:
+                self._world.timers.soon(lambda: self._look_through(left))
+                return
+        self._looking = False
+        self._world.timers.soon(self._begin_some)
+
+    def _may_clean(self, partition: "Partition") -> bool:
+        return not (
+            self._stopped
+            or partition.gone
+            or partition.directory.failed
+            or partition in self.runs
+            or partition in self._paused
+            or partition in self.uncleanable
+            or not partition.log.config.compact
+        )
+
+    def _assess(self, partition: "Partition", found: Callable[[Dirt], None]) -> None:
+        now_ms = self._world.clock.wall_ms()
+
+        def look() -> Dirt:
+            high_watermark = partition.leader.high_watermark
+            return assess(partition.log, self.offsets.get(partition), high_watermark, now_ms)
+
+        self._broker.when_warm(look, found, partial(self._refused, partition))
+
+    def _refused(self, partition: "Partition", error: KafkaError) -> None:
+        self._beginning.discard(partition)
+        self._call_waiting(partition)
+        if not partition.gone and not partition.directory.failed:
+            self._give_up(partition, str(error))
+
+    def _assessed(self, partition: "Partition", dirt: Dirt) -> None:
+        if not self._may_clean(partition):
+            return
+        if dirt.complaint is not None:
+            log.warning(
+                "%s is cleaned from its start, as its checkpoint is not valid: %s",
+                partition,
+                dirt.complaint,
+            )
+            self.offsets.put(partition, dirt.first_dirty_offset)
+        self._ratios[partition] = dirt.ratio
+        if dirt.is_worth_it(partition.log.config.min_cleanable_ratio):
+            self._line[partition] = dirt
+            return
+        self._line.pop(partition, None)
+        if dirt.unstable:
+            self._to_look[partition] = None
+        if dirt.look_again_ms is not None:
+            heapq.heappush(self._later, (dirt.look_again_ms, next(self._order), partition))
+
+    # -- cleaning
+
+    def _begin_some(self) -> None:
+        self._line = {each: it for each, it in self._line.items() if self._may_clean(each)}
+        line, statistics = self._line, self.statistics
+        statistics.dirty_ratio_max = max(self._ratios.values(), default=0.0)
+        delays = (dirt.overdue_ms for dirt in line.values())
+        statistics.compaction_delay_ms_max = max(delays, default=0)
+        free = self.settings.threads - len(self.runs) - len(self._beginning)
+        while line and free > 0 and self.settings.enabled and not self._stopped:
+            dirtiest = max(line, key=lambda each: line[each].ratio)
+            del line[dirtiest]
+            self._beginning.add(dirtiest)
+            self._assess(dirtiest, partial(self._begin, dirtiest))
+            free -= 1
+
+    def _begin(self, partition: "Partition", dirt: Dirt) -> None:
+        """Looked at a second time: it may have waited in line for long."""
+        if not self._may_clean(partition):
+            self._begin_no_more(partition)
+            return
+        if not dirt.is_worth_it(partition.log.config.min_cleanable_ratio):
+            self._begin_no_more(partition)
+            self._look_at(partition)
+            return
+        now_ms, seed = self._world.clock.wall_ms(), int.from_bytes(self._world.entropy.uuid())
+        budget = self.settings.budget()
+
+        def ordered(order: Order) -> None:
+            self._beginning.discard(partition)
+            if not self._may_clean(partition):
+                self._call_waiting(partition)
+                return
+            held = segments_of(partition.log, dirt)
+            run = Run(self._world, partition, dirt, held, self._remove_later, self._ended)
+            self.runs[partition] = run
+            log.debug("cleaning %s up to offset %d", partition, dirt.upper_offset)
+            run.begin(order)
+
+        self._broker.when_warm(
+            lambda: make_order(partition.log, dirt, budget, now_ms, seed),
+            ordered,
+            partial(self._refused, partition),
+        )
+
+    def _begin_no_more(self, partition: "Partition") -> None:
+        self._beginning.discard(partition)
+        self._call_waiting(partition)
+
+    def _remove_later(self, partition: "Partition", paths: list[str]) -> None:
+        delay_ms = partition.settings.log.file_delete_delay_ms
+        for path in paths:
+            self._broker.hosting.remove_later(partition.directory, path, delay_ms)
+
+    def _ended(self, run: Run, report: Report | None, failure: BaseException | None) -> None:
+        partition = run.partition
+        self.runs.pop(partition, None)
+        gone = partition.gone or partition.directory.failed is not None
+        if report is not None and not gone:
+            self._deaths.pop(partition, None)
+            self.offsets.put(partition, report.cleaned_to)
+            self.statistics.ran(report, run.seconds)
+            _say(partition, report, run.seconds)
+        else:
+            self.statistics.aborted_runs += 1
+            if not gone and failure is not None:
+                self._judge(partition, failure)
+        if not gone and partition.log.config.compact:
+            self._look_at(partition)
+        self._call_waiting(partition)
+        if not self._stopped and (report is not None or self._line):
+            self._schedule(0)
+
+    def _call_waiting(self, partition: "Partition") -> None:
+        for call in self._when_over.pop(partition, ()):
+            call()
+
+    # -- trouble
+
+    def _judge(self, partition: "Partition", failure: BaseException) -> None:
+        match failure:
+            case CompactionStopped():
+                pass
+            case ProcessDied():
+                self.statistics.process_deaths += 1
+                deaths = self._deaths[partition] = self._deaths.get(partition, 0) + 1
+                if deaths >= DEATHS_MAX:
+                    self._give_up(partition, f"{failure}, {deaths} times in a row")
+                elif not self._stopped:
+                    log.warning("the cleaning of %s is tried again: %s", partition, failure)
+            case DiskFull() | TooManyFiles():
+                log.warning("the cleaning of %s is tried again later: %s", partition, failure)
+            case FileLost():
+                self._give_up(partition, str(failure))
+            case DiskFailed():
+                partition.directory.fail(failure)
+            case _:
+                self._give_up(partition, str(failure) or type(failure).__name__)
+
+    def _give_up(self, partition: "Partition", why: str) -> None:
+        self._deaths.pop(partition, None)
+        self._line.pop(partition, None)
+        self._to_look.pop(partition, None)
+        self.uncleanable[partition] = why
+        self.statistics.uncleanable = len(self.uncleanable)
+        log.error(
+            "%s cannot be compacted and is left as it is; nothing of it is lost, but it will grow:"
+            " %s. It is tried again after the next start, or when its topic's settings change",
+            partition,
+            why,
+        )
+
+    # -- for people
+
+    def progress(self) -> Iterator[Progress]:
+        for run in self.runs.values():
+            yield run.progress()
+        now_ms = self._world.clock.wall_ms()
+        for partition, dirt in self._line.items():
+            note = f"waiting, {100 * dirt.ratio:.0f} % dirty"
+            total = dirt.clean_bytes + dirt.dirty_bytes
+            yield Progress("clean", str(partition), 0, total, "bytes", now_ms, note)
+
+    def uncleanable_in(self, directory: "Directory") -> int:
+        return sum(each.directory is directory for each in self.uncleanable)
+
+
+def _nobody() -> None:
+    """A log that is not compacted tells nobody of its segments."""
+
+
+def _say(partition: "Partition", report: Report, seconds: float) -> None:
+    log.info(
+        "cleaned %s up to offset %d: %d of %d records kept, %.1f MB read, %.1f MB written, %.1f s",
+        partition,
+        report.cleaned_to,
+        report.records_kept,
+        report.records_read,
+        report.bytes_read / 1e6,
+        report.bytes_written / 1e6,
+        seconds,
+    )

@@ -1,0 +1,183 @@
+"""How dirty a log is: what could be cleaned of it now, and whether that is worth it.
+
+Kafka's rules. Dirty is what lies behind the last cleaning; cleanable of it are whole segments that
+are closed, durable, below the last stable offset and older than min.compaction.lag.ms. It is worth
+it when the dirty bytes are more than min.cleanable.dirty.ratio of all, or when a record has waited
+for max.compaction.lag.ms. Everything here may raise Cold.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from penstock.log.compaction.order import Order, Segment
+from penstock.log.config import UNBOUNDED
+from penstock.log.log import Log
+from penstock.log.producers import BATCHES, EPOCH
+from penstock.log.segment import ClosedSegment
+from penstock.log.transactions import Aborted, aborted_entries
+from penstock.wire.batch import HEADER, HEADER_BYTES, MAX_TIMESTAMP
+
+
+class Dirt(NamedTuple):
+    """What a look at a log has found."""
+
+    first_dirty_offset: int
+    upper_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue_ms: int  # since max.compaction.lag.ms was over; 0 if it is not
+    look_again_ms: int | None  # wall clock: when time alone changes this
+    unstable: bool  # something closed lies above the last stable offset
+    complaint: str | None  # why the checkpoint was not used
+
+    @property
+    def ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def is_worth_it(self, ratio_min: float) -> bool:
+        return self.dirty_bytes > 0 and (self.overdue_ms > 0 or self.ratio > ratio_min)
+
+
+def assess(log: Log, cleaned_to: int | None, high_watermark: int, now_ms: int) -> Dirt:
+    """`cleaned_to` is the cleaner's checkpoint."""
+    stable_offset = log.stable_offset(high_watermark)
+    first_dirty, complaint = _first_dirty(log, cleaned_to)
+    closed_to = _closed_to(log)
+    upper = _at_segment(log, min(stable_offset, closed_to))
+    unstable = upper < closed_to
+    dirty = [each for each in log.closed if each.end_offset > first_dirty]
+    look_again_ms: int | None = None
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in dirty:
+            if segment.base_offset >= upper:
+                break
+            timestamp = segment.largest(log.files)[0]
+            if timestamp > now_ms - lag_ms:
+                upper, look_again_ms = segment.base_offset, timestamp + lag_ms
+                break
+    dirty = [each for each in dirty if each.base_offset < upper]
+    upper = max(upper, first_dirty)
+    overdue_ms, due_ms = _overdue(log, dirty, now_ms)
+    if due_ms is not None:
+        look_again_ms = due_ms if look_again_ms is None else min(due_ms, look_again_ms)
+    return Dirt(
+        first_dirty,
+        upper,
+        sum(each.size for each in log.closed if each.base_offset < first_dirty),
+        sum(each.size for each in dirty),
+        overdue_ms,
+        look_again_ms,
+        unstable,
+        complaint,
+    )
+
+
+def _first_dirty(log: Log, cleaned_to: int | None) -> tuple[int, str | None]:
+    start = log.start_offset
+    if cleaned_to is None:
+        return start, None
+    if cleaned_to < start:
+        # Usual where old segments are deleted as well.
+        expected = log.config.delete
+        return start, None if expected else f"{cleaned_to} is below the start of the log, {start}"
+    if cleaned_to > log.end_offset:
+        return start, f"{cleaned_to} is beyond the end of the log, {log.end_offset}"
+    return cleaned_to, None
+
+
+def _closed_to(log: Log) -> int:
+    """The end of the closed segments whose indexes are durable: the others are not to be read."""
+    for segment in reversed(log.closed):
+        if segment.memory is None:
+            return segment.end_offset
+    return log.closed[0].base_offset if log.closed else log.active.base_offset
+
+
+def _at_segment(log: Log, offset: int) -> int:
+    """The base of the segment that holds `offset`; segments are cleaned as a whole."""
+    place = bisect_right(log.closed, offset, key=lambda each: each.base_offset) - 1
+    if place < 0 or offset >= log.closed[place].end_offset:
+        return offset
+    return log.closed[place].base_offset
+
+
+def _overdue(log: Log, dirty: list[ClosedSegment], now_ms: int) -> tuple[int, int | None]:
+    """Since when the oldest dirty record should have been cleaned, or when it will have to be."""
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms >= UNBOUNDED:
+        return 0, None
+    times = (_first_timestamp(log, each) for each in dirty)
+    earliest = min((each for each in times if each > 0), default=None)
+    if earliest is None:
+        return 0, None
+    late_ms = now_ms - lag_ms - earliest
+    return (late_ms, None) if late_ms > 0 else (0, earliest + lag_ms + 1)
+
+
+def _first_timestamp(log: Log, segment: ClosedSegment) -> int:
+    if segment.size < HEADER_BYTES:
+        return -1
+    header = HEADER.unpack(segment.log_file(log.files).read(0, HEADER_BYTES))
+    timestamp: int = header[MAX_TIMESTAMP]
+    return timestamp
+
+
+class Budget(NamedTuple):
+    """What one cleaning may use."""
+
+    map_bytes_max: int
+    map_load_max: float
+    io_bytes_per_second_max: float
+
+
+def make_order(log: Log, dirt: Dirt, budget: Budget, now_ms: int, hash_seed: int) -> Order:
+    """What another process needs to know to clean this log."""
+    config, upper = log.config, dirt.upper_offset
+    states = log.producers.states
+    return Order(
+        directory=log.directory,
+        segments=tuple(
+            Segment(
+                each.base_offset,
+                each.end_offset,
+                each.size,
+                each.largest(log.files)[0],
+                each.has_aborted,
+            )
+            for each in segments_of(log, dirt)
+        ),
+        start_offset=log.closed[0].base_offset,
+        first_dirty_offset=dirt.first_dirty_offset,
+        upper_offset=upper,
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_bytes_max=config.segment_bytes,
+        index_bytes_max=config.index_bytes_max,
+        index_interval_bytes=config.index_interval_bytes,
+        message_bytes_max=config.message_bytes_max,
+        last_offsets={each: it[BATCHES][-1][1] for each, it in states.items() if it[BATCHES]},
+        last_epochs={each: it[EPOCH] for each, it in states.items() if not it[BATCHES]},
+        aborted_later=_aborted_later(log, upper),
+        map_bytes_max=budget.map_bytes_max,
+        io_bytes_per_second_max=budget.io_bytes_per_second_max,
+        map_load_max=budget.map_load_max,
+        hash_seed=hash_seed,
+    )
+
+
+def segments_of(log: Log, dirt: Dirt) -> list[ClosedSegment]:
+    """The segments that a cleaning reads. Also those below the start of the log: a crash may bring
+    it back to what was last written down, and what is aborted must be so still."""
+    return [each for each in log.closed if each.end_offset <= dirt.upper_offset]
+
+
+def _aborted_later(log: Log, upper: int) -> tuple[Aborted, ...]:
+    """Aborted transactions that reach from behind `upper` into what is cleaned."""
+    return tuple(
+        each
+        for segment in log.segments_from(upper)
+        for each in aborted_entries(segment.aborted_bytes(log.files))
+        if each.first_offset < upper <= each.last_offset
+    )

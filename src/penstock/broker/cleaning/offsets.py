@@ -1,0 +1,69 @@
+"""`cleaner-offset-checkpoint`, one per log directory: up to where each log was cleaned.
+
+An entry is good until its log is truncated below it, deleted or moved: then it goes with the log,
+or a log made anew under the name would count as clean.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.log.checkpoints import Offsets, format_offsets, read_offsets
+from penstock.model import TopicPartition
+from penstock.world import DiskFailed
+
+if TYPE_CHECKING:
+    from penstock.broker.directory import Directory
+    from penstock.broker.partition import Partition
+
+log = logging.getLogger("penstock.cleaning")
+
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+
+class CleanedOffsets:
+    """All entries of all directories; written off the loop."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[Directory, dict[TopicPartition, int]] = {}
+
+    def _of(self, directory: "Directory") -> dict[TopicPartition, int]:
+        return self._offsets.setdefault(directory, {})
+
+    def load(self, directory: "Directory") -> None:
+        """Waits for the disk; before anybody is served."""
+        try:
+            read = read_offsets(directory.disk, CLEANER_OFFSETS)
+        except DiskFailed as failure:
+            read = Offsets({}, str(failure))
+        if read.complaint:
+            where = f"{directory.disk.root}/{CLEANER_OFFSETS}"
+            log.warning("%s is not used, all logs are cleaned anew: %s", where, read.complaint)
+        self._offsets[directory] = read.offsets
+
+    def get(self, partition: "Partition") -> int | None:
+        return self._of(partition.directory).get(_key(partition))
+
+    def put(self, partition: "Partition", offset: int) -> None:
+        known = self._of(partition.directory)
+        if known.get(_key(partition)) != offset:
+            known[_key(partition)] = offset
+            self._store(partition.directory)
+
+    def remove(self, partition: "Partition") -> None:
+        if self._of(partition.directory).pop(_key(partition), None) is not None:
+            self._store(partition.directory)
+
+    def move(self, partition: "Partition", source: "Directory") -> None:
+        """The partition is in another directory now."""
+        offset = self._of(source).pop(_key(partition), None)
+        if offset is not None:
+            self._store(source)
+            self.put(partition, offset)
+
+    def _store(self, directory: "Directory") -> None:
+        if directory.failed is None:
+            directory.store(CLEANER_OFFSETS, format_offsets(self._offsets[directory]))
+
+
+def _key(partition: "Partition") -> TopicPartition:
+    return TopicPartition(partition.topic, partition.index)

@@ -1,0 +1,79 @@
+"""Files that have left their log, or their node, and wait until nobody can be reading them.
+
+They were renamed before: what a killed process leaves behind is found by its name, and goes then.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.progress import Progress
+from penstock.world import DiskFailed, World
+
+if TYPE_CHECKING:
+    from penstock.broker.directory import Directory
+
+log = logging.getLogger("penstock.deletions")
+
+
+class _Round:
+    """What goes from one directory, from the first that waits to the last that is gone."""
+
+    __slots__ = ("done", "since_ms", "total")
+
+    def __init__(self, since_ms: int) -> None:
+        self.since_ms = since_ms
+        self.done = 0
+        self.total = 0
+
+
+class Deletions:
+    """Of a whole node. Used on the loop only."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rounds: dict[Directory, _Round] = {}
+        self.removed = 0  # since the start
+
+    @property
+    def waiting(self) -> int:
+        return sum(each.total - each.done for each in self._rounds.values())
+
+    def later(self, directory: "Directory", name: str, delay_ms: int) -> None:
+        """Unlink what was renamed to `name`, a file or a directory, after so much time."""
+        going = self._rounds.get(directory)
+        if going is None:
+            going = self._rounds[directory] = _Round(self._world.clock.wall_ms())
+        going.total += 1
+
+        def removed(failure: DiskFailed | None) -> None:
+            if failure is not None:
+                log.error("cannot remove %s/%s: %s", directory.disk.root, name, failure)
+            else:
+                self.removed += 1
+            self._ended(directory, going)
+
+        def remove() -> None:
+            if directory.failed:
+                self._ended(directory, going)
+            else:
+                directory.disk.remove(name, removed)
+
+        self._world.timers.at(self._world.clock.mono_ms() + delay_ms, remove)
+
+    def _ended(self, directory: "Directory", going: _Round) -> None:
+        going.done += 1
+        if going.done == going.total:
+            self._rounds.pop(directory, None)
+
+    def progress(self) -> Iterator[Progress]:
+        for directory, going in self._rounds.items():
+            yield Progress(
+                "delete",
+                directory.disk.root,
+                going.done,
+                going.total,
+                "files",
+                going.since_ms,
+                "each goes when file.delete.delay.ms has passed",
+            )

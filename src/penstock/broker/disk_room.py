@@ -1,0 +1,82 @@
+"""Stops writes before a disk is full: the rest is kept for the metadata log and for checkpoints.
+
+Producers get the retriable KAFKA_STORAGE_ERROR while reads and deletions go on, and are served
+again when there is room. How soon to look again depends on how much is left: a disk with plenty is
+asked once a second, a nearly full one a hundred times. No write is ever counted for it.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.world import DiskFailed, DiskFull, Timer
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.directory import Directory
+
+LOOK_MS_MIN = 10.0
+LOOK_MS_MAX = 1_000.0
+FILLED_PER_MS = 2_000_000  # bytes: faster than the disks that a node meets
+SHARE_MAX = 20  # at most a twentieth of a disk is kept
+BACK_RATIO = 1.25  # writes go on when this much more than the reserve is free
+
+
+class _Look:
+    """One directory, looked at from time to time."""
+
+    def __init__(self, broker: "Broker", directory: "Directory") -> None:
+        self._broker = broker
+        self._directory = directory
+        self._free_bytes = 0
+        self._total_bytes = 0
+        self.timer: Timer | None = None
+        self.stopped = False
+
+    def look(self) -> None:
+        if not self.stopped and not self._directory.failed:
+            self._directory.disk.offload_all([self._ask], self._asked)
+
+    def _ask(self) -> None:
+        disk = self._directory.disk
+        self._free_bytes, self._total_bytes = disk.free_bytes(), disk.total_bytes()
+
+    def _asked(self, failure: DiskFailed | None) -> None:
+        directory = self._directory
+        if self.stopped or directory.failed:
+            return
+        if failure is not None:
+            directory.heard(failure)
+            return
+        reserve = min(self._broker.settings.disk_reserve_bytes, self._total_bytes // SHARE_MAX)
+        if self._free_bytes < reserve:
+            if not directory.refuses_writes:
+                directory.refuses_writes = True
+                directory.filled_up(
+                    DiskFull(
+                        f"{self._free_bytes} bytes are left, and {reserve} are kept for metadata"
+                        " (log.disk.reserve.bytes)"
+                    )
+                )
+        elif directory.refuses_writes and self._free_bytes >= BACK_RATIO * reserve:
+            directory.refuses_writes = False
+            directory.has_room()
+        left = abs(self._free_bytes - reserve)
+        wait_ms = min(LOOK_MS_MAX, max(LOOK_MS_MIN, left / FILLED_PER_MS))
+        world = self._broker.world
+        self.timer = world.timers.at(world.clock.mono_ms() + wait_ms, self.look)
+
+
+class DiskRoom:
+    """All directories of a node, until it stops."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._looks = [_Look(broker, each) for each in broker.hosting.directories]
+
+    def start(self) -> None:
+        for each in self._looks:
+            each.look()
+
+    def stop(self) -> None:
+        for each in self._looks:
+            each.stopped = True
+            if each.timer is not None:
+                each.timer.cancel()

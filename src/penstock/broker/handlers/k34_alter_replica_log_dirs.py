@@ -1,0 +1,61 @@
+"""AlterReplicaLogDirs, v1-v2: moves partitions of this node to other log directories.
+
+The answer comes when a move is taken on, not when it is done: DescribeLogDirs shows how far it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import (
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    LogDirNotFound,
+    ReplicaNotAvailable,
+)
+from penstock.model import CLUSTER_METADATA_TOPIC
+from penstock.wire.messages.k34_alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(
+    broker: "Broker", _request: Request, message: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for wanted in message.dirs:
+        for topic in wanted.topics:
+            result = results.setdefault(
+                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
+            )
+            for index in topic.partitions:
+                code = _move(broker, wanted.path, topic.name, index)
+                result.partitions.append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(broker: "Broker", path: str, topic: str, index: int) -> int:
+    """0, or the error's code: this response has no place for its words."""
+    try:
+        if topic == CLUSTER_METADATA_TOPIC:
+            raise InvalidTopic("the metadata log stays where it is")
+        target = broker.hosting.directory_at(path)
+        if target is None:
+            raise LogDirNotFound(f"{path} is none of this node's log.dirs")
+        partition = broker.hosting.by_name.get(topic, {}).get(index)
+        if partition is None:
+            raise ReplicaNotAvailable(f"this node does not host {topic}-{index}")
+        if target.failed or partition.directory.failed:
+            raise KafkaStorageError("a log directory is offline")
+    except KafkaError as error:
+        return error.code
+    broker.moves.ask(partition, target)
+    return 0

@@ -1,0 +1,168 @@
+"""Makes the logs of new partitions, and takes those of deleted ones away.
+
+Directories and files are made off the loop, a few partitions at a time, so that a topic of ten
+thousand stalls nobody. A name is used for one thing at a time: while a directory under it is on
+its way out, or being made, a topic made anew under the same name waits.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.log.log import LogExists, make_files
+from penstock.world import Disk, DiskFailed, DiskFull, File, TooManyFiles, World
+
+if TYPE_CHECKING:
+    from penstock.broker.directory import Directory
+
+log = logging.getLogger("penstock.hosting")
+
+RETRY_MS = 5_000
+AT_ONCE_MAX = 64  # partitions whose files are being made
+
+
+@dataclass(slots=True)
+class Wanted:
+    """A partition whose log is to be made."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Of its directory."""
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(slots=True)
+class _Work:
+    """The files of one log, made on a worker."""
+
+    disk: Disk
+    wanted: Wanted
+    made: File | None = None
+    failure: DiskFailed | None = None
+
+    def run(self) -> None:
+        try:
+            self.made = make_files(self.disk, self.wanted.name, self.wanted.topic_id)
+        except DiskFailed as failure:
+            self.failure = failure
+
+
+class Making:
+    """`choose` says where the next log goes. How it went is heard by `made`; by `unwanted` when
+    the partition was deleted meanwhile; by `refused` when there is a log already. `settled` is
+    called when nothing is left to make."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        choose: Callable[[], "Directory | None"],
+        still_wanted: Callable[[Wanted], bool],
+        made: Callable[[Wanted, "Directory", File], None],
+        refused: Callable[[Wanted, "Directory", LogExists], None],
+        unwanted: Callable[[Wanted, "Directory"], None],
+        settled: Callable[[], None],
+    ) -> None:
+        self._world = world
+        self._choose = choose
+        self._still_wanted = still_wanted
+        self._made = made
+        self._refused = refused
+        self._unwanted = unwanted
+        self._settled = settled
+        self._waiting: deque[Wanted] = deque()
+        self._under_way = 0
+        self._names: set[str] = set()  # of directories that are being made or taken away
+        self._due = False
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._under_way)
+
+    def want(self, wanted: Wanted) -> None:
+        self._waiting.append(wanted)
+
+    def hold(self, name: str) -> None:
+        """A directory of this name is on its way to another one."""
+        self._names.add(name)
+
+    def let_go(self, name: str) -> None:
+        self._names.discard(name)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """On a later turn, so that whoever asks for much is not the one who waits for it."""
+        if not self.busy:
+            self._settled()
+        elif self._waiting and self._under_way < AT_ONCE_MAX and not self._due:
+            self._due = True
+            self._world.timers.soon(self._begin)
+
+    def _begin(self) -> None:
+        self._due = False
+        works: dict[Directory, list[_Work]] = {}
+        for _ in range(len(self._waiting)):
+            if self._under_way == AT_ONCE_MAX:
+                break
+            wanted = self._waiting.popleft()
+            if wanted.name in self._names:
+                self._waiting.append(wanted)
+            elif self._still_wanted(wanted):
+                directory = self._choose()
+                if directory is None:
+                    log.error("%s cannot be made: no log directory works", wanted.name)
+                    continue
+                directory.making += 1
+                self._under_way += 1
+                self._names.add(wanted.name)
+                works.setdefault(directory, []).append(_Work(directory.disk, wanted))
+        for directory, listed in works.items():
+            self._run(directory, listed)
+        if not self.busy:
+            self._settled()
+
+    def _run(self, directory: "Directory", works: list[_Work]) -> None:
+        def done(_failure: DiskFailed | None) -> None:
+            for work in works:
+                directory.making -= 1
+                self._under_way -= 1
+                self._names.discard(work.wanted.name)
+            for work in works:
+                self._done(directory, work)
+            self.go_on()
+
+        directory.disk.offload_all([work.run for work in works], done)
+
+    def _done(self, directory: "Directory", work: _Work) -> None:
+        wanted, failure = work.wanted, work.failure
+        if work.made is not None:
+            if self._still_wanted(wanted):
+                self._made(wanted, directory, work.made)
+            else:
+                self._unwanted(wanted, directory)
+        elif isinstance(failure, TooManyFiles):
+            log.error("%s is not there yet: %s; raise ulimit -n", wanted.name, failure)
+            self._later(wanted)
+        elif isinstance(failure, DiskFull):
+            directory.filled_up(failure)
+            self._later(wanted)
+        elif isinstance(failure, LogExists):
+            log.error("%s stays offline: %s", wanted.name, failure)
+            self._refused(wanted, directory, failure)
+        else:
+            assert failure is not None, "files are made, or it is known why not"
+            directory.take_offline(failure)
+            self._waiting.append(wanted)
+
+    def _later(self, wanted: Wanted) -> None:
+        def again() -> None:
+            self._waiting.append(wanted)
+            self.go_on()
+
+        self._world.timers.at(self._world.clock.mono_ms() + RETRY_MS, again)

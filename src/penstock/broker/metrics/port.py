@@ -1,0 +1,145 @@
+"""The port for machines and operators: /metrics, /health/live, /health/ready, /status.
+
+On the node's own loop, which answers clients meanwhile: a page is made in slices. Those who ask for
+the same page at the same time get the same one, so that many scrapers cost no more than one.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.metrics.health import readiness
+from penstock.broker.metrics.idleness import Idleness
+from penstock.broker.metrics.status import Json, status
+from penstock.observe.http import Request, Response
+from penstock.observe.server import HttpServer, Reply
+from penstock.observe.text import OPENMETRICS_TYPE, TEXT_TYPE, pieces, wants_openmetrics
+from penstock.world import World
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.metrics")
+
+SLICE_MS_MAX = 3.0
+PAGES_AT_ONCE_MAX = 4  # different ones; further requests are told to come again
+JSON_TYPE = "application/json"
+_INDEX = b"""Penstock
+/metrics       for Prometheus; ?partitions=TOPIC,... or ?partitions=* tells partitions one by one
+/health/live   200 while the node's loop turns
+/health/ready  200 while the node can serve clients
+/status        directories and long duties, as JSON
+"""
+
+
+class _Wanted(NamedTuple):
+    """Which page."""
+
+    by_partition: tuple[str, ...]
+    openmetrics: bool
+
+
+class MetricsPort:
+    """`broker` tells the broker, once there is one."""
+
+    def __init__(self, world: World, broker: "Callable[[], Broker | None]") -> None:
+        self._world = world
+        self._broker = broker
+        self._idleness = Idleness()
+        self._idleness.measure(world.vitals(), world.clock.mono_ms())
+        self._waiting: dict[_Wanted, list[Reply]] = {}  # for pages that are being made
+        routes = {
+            "/": self._index,
+            "/metrics": self._metrics,
+            "/health/live": self._live,
+            "/health/ready": self._ready,
+            "/status": self._status,
+        }
+        self._server = HttpServer(world.network, world.clock, world.timers, routes)
+
+    def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Where it listens now. OSError if that cannot be."""
+        return self._server.listen(host, port)
+
+    def close(self) -> None:
+        self._server.close()
+
+    # -- small answers
+
+    def _index(self, _request: Request, reply: Reply) -> None:
+        reply(Response(200, _INDEX))
+
+    def _live(self, _request: Request, reply: Reply) -> None:
+        reply(_json(200, {"live": True}))  # whoever answers this is alive
+
+    def _ready(self, _request: Request, reply: Reply) -> None:
+        checks = readiness(self._broker())
+        ready = not any(check.reason for check in checks)
+        body: dict[str, Json] = {
+            "ready": ready,
+            "reasons": [check.reason for check in checks if check.reason],
+            "checks": {check.name: not check.reason for check in checks},
+        }
+        reply(_json(200 if ready else 503, body))
+
+    def _status(self, _request: Request, reply: Reply) -> None:
+        broker = self._broker()
+        if broker is None:
+            reply(_json(503, {"reasons": ["the node is starting"]}))
+        else:
+            reply(_json(200, status(broker)))
+
+    # -- the page
+
+    def _metrics(self, request: Request, reply: Reply) -> None:
+        broker = self._broker()
+        if broker is None:
+            reply(Response(503, b"The node is starting.\n"))
+            return
+        topics = request.parameters.get("partitions", "").split(",")
+        asked = tuple(sorted({topic for topic in topics if topic}))
+        wanted = _Wanted(asked, wants_openmetrics(request.headers.get("accept", "")))
+        waiting = self._waiting.get(wanted)
+        if waiting is not None:
+            waiting.append(reply)
+        elif len(self._waiting) >= PAGES_AT_ONCE_MAX:
+            reply(Response(503, b"Other pages are being made; try again.\n"))
+        else:
+            self._waiting[wanted] = [reply]
+            self._go_on(wanted, self._make(broker, wanted), [])
+
+    def _make(self, broker: "Broker", wanted: _Wanted) -> Iterator[str]:
+        # Loaded by the first scrape: a start should not have to wait for it.
+        from penstock.broker.metrics.seen import Seen
+        from penstock.broker.metrics.table import TABLE
+
+        seen = Seen(broker, self._idleness, wanted.by_partition)
+        for _ in seen.steps():
+            yield ""
+        yield from pieces(TABLE, seen, openmetrics=wanted.openmetrics)
+
+    def _go_on(self, wanted: _Wanted, making: Iterator[str], made: list[str]) -> None:
+        clock = self._world.clock
+        until = clock.mono_ms() + SLICE_MS_MAX
+        try:
+            for piece in making:
+                made.append(piece)
+                if clock.mono_ms() >= until:
+                    self._world.timers.soon(lambda: self._go_on(wanted, making, made))
+                    return
+        except Exception as error:  # looking changes nothing: no reason for a node to end
+            log.error("the page of metrics cannot be made", exc_info=error)
+            self._end(wanted, Response(500, b"This failed; the log of the node says why.\n"))
+            return
+        body = "".join(made).encode()
+        kind = OPENMETRICS_TYPE if wanted.openmetrics else TEXT_TYPE
+        self._end(wanted, Response(200, body, kind))
+
+    def _end(self, wanted: _Wanted, response: Response) -> None:
+        for reply in self._waiting.pop(wanted):
+            reply(response)
+
+
+def _json(code: int, value: Json) -> Response:
+    return Response(code, json.dumps(value).encode() + b"\n", JSON_TYPE)

@@ -1,0 +1,110 @@
+"""Rows of the table: compaction."""
+
+from collections.abc import Callable, Iterable
+
+from penstock.broker.cleaning.statistics import CleaningStatistics
+from penstock.broker.metrics.seen import Seen
+from penstock.observe.metric import Kind, Number, Row, Sample, single
+
+
+def _read(value: Callable[[CleaningStatistics], Number]) -> Callable[[Seen], Iterable[Sample]]:
+    def read(seen: Seen) -> Iterable[Sample]:
+        return (((), value(seen.broker.cleaning.statistics)),)
+
+    return read
+
+
+def _gauge(
+    name: str, about: str, value: Callable[[CleaningStatistics], Number], unit: str = ""
+) -> Row[Seen]:
+    return Row(f"kafka_log_{name}", Kind.GAUGE, about, _read(value), (), unit)
+
+
+def _counter(
+    name: str, about: str, value: Callable[[CleaningStatistics], Number], unit: str = ""
+) -> Row[Seen]:
+    full = f"penstock_cleaner_{name}_total"
+    return Row(full, Kind.COUNTER, about, _read(value), (), unit)
+
+
+def _uncleanable(seen: Seen) -> Iterable[Sample]:
+    found = dict.fromkeys((each.directory for each in seen.directories), 0)
+    for partition in seen.broker.cleaning.uncleanable:
+        found[partition.directory] = found.get(partition.directory, 0) + 1
+    return [((directory.disk.root,), count) for directory, count in found.items()]
+
+
+def _uncleanable_bytes(seen: Seen) -> Iterable[Sample]:
+    found = dict.fromkeys((each.directory for each in seen.directories), 0)
+    for partition in seen.broker.cleaning.uncleanable:
+        size = partition.log.size
+        found[partition.directory] = found.get(partition.directory, 0) + size
+    return [((directory.disk.root,), size) for directory, size in found.items()]
+
+
+ROWS: tuple[Row[Seen], ...] = (
+    _gauge(
+        "logcleanermanager_max_dirty_percent",
+        "The dirtiest log that was looked at: the part, 0 to 100, that was not cleaned yet.",
+        lambda it: it.max_dirty_percent,
+    ),
+    Row(
+        "kafka_log_logcleanermanager_time_since_last_run_ms",
+        Kind.GAUGE,
+        "Since the cleaner last looked for work.",
+        single(lambda seen: seen.broker.cleaning.statistics.time_since_last_run_ms(seen.wall_ms)),
+        (),
+        "ms",
+    ),
+    Row(
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
+        Kind.GAUGE,
+        "Partitions that the cleaner has given up; the log says why. Should be 0.",
+        _uncleanable,
+        ("logdirectory",),
+    ),
+    Row(
+        "kafka_log_logcleanermanager_uncleanable_bytes",
+        Kind.GAUGE,
+        "Size of those partitions.",
+        _uncleanable_bytes,
+        ("logdirectory",),
+        "bytes",
+    ),
+    _gauge(
+        "logcleaner_max_buffer_utilization_percent",
+        "How full the table of keys was in the last run; near 100 a log takes several passes "
+        "(log.cleaner.dedupe.buffer.size).",
+        lambda it: it.max_buffer_utilization_percent,
+    ),
+    _gauge(
+        "logcleaner_cleaner_recopy_percent",
+        "Of the bytes that the last run read, those it wrote again.",
+        lambda it: it.cleaner_recopy_percent,
+    ),
+    _gauge(
+        "logcleaner_max_clean_time_secs",
+        "How long the last run took.",
+        lambda it: it.max_clean_time_seconds,
+        "secs",
+    ),
+    _gauge(
+        "logcleaner_max_compaction_delay_secs",
+        "How long a record has waited beyond max.compaction.lag.ms.",
+        lambda it: it.max_compaction_delay_seconds,
+        "secs",
+    ),
+    _counter("runs", "Runs of the cleaner that ended well.", lambda it: it.runs),
+    _counter("aborted_runs", "Runs that ended early.", lambda it: it.aborted_runs),
+    _counter("read_bytes", "Bytes that the cleaner has read.", lambda it: it.bytes_read, "bytes"),
+    _counter(
+        "written_bytes", "Bytes that the cleaner has written.", lambda it: it.bytes_written, "bytes"
+    ),
+    _counter("read_records", "Records that the cleaner has read.", lambda it: it.records_read),
+    _counter("kept_records", "Records that it has kept.", lambda it: it.records_kept),
+    _counter(
+        "process_deaths",
+        "Processes for compaction that ended before their work did.",
+        lambda it: it.process_deaths,
+    ),
+)

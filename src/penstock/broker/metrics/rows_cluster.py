@@ -1,0 +1,154 @@
+"""Rows of the table: the controller, the metadata quorum, and the coordinators."""
+
+from collections.abc import Callable, Iterable
+
+from penstock.broker.metrics.seen import Seen
+from penstock.observe.metric import Kind, Number, Row, Sample, single
+
+CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
+
+
+def _controller(name: str, about: str, value: Callable[[Seen], Number]) -> Row[Seen]:
+    full = f"kafka_controller_kafkacontroller_{name}"
+    return Row(full, Kind.GAUGE, about, single(value))
+
+
+def _raft(name: str, about: str, value: Callable[[Seen], Number]) -> Row[Seen]:
+    return Row(f"kafka_server_raft_metrics_{name}", Kind.GAUGE, about, single(value))
+
+
+def _classic(name: str, state: str, about: str) -> Row[Seen]:
+    full = f"kafka_coordinator_group_groupmetadatamanager_{name}"
+    return Row(full, Kind.GAUGE, about, single(lambda seen: seen.groups.get(("classic", state), 0)))
+
+
+def _kinds(seen: Seen) -> Iterable[Sample]:
+    for wanted in ("classic", "consumer"):
+        yield (wanted,), sum(count for (kind, _), count in seen.groups.items() if kind == wanted)
+
+
+def _is_active(seen: Seen) -> int:
+    broker = seen.broker
+    return int(broker.metadata.describe().leader_id == broker.node_id)
+
+
+ROWS: tuple[Row[Seen], ...] = (
+    _controller(
+        "activecontrollercount",
+        "1 on the node whose controller is active. The sum over all nodes should be 1.",
+        _is_active,
+    ),
+    _controller(
+        "activebrokercount",
+        "Brokers that are registered and not fenced.",
+        lambda seen: sum(not each.fenced for each in seen.broker.image.brokers.values()),
+    ),
+    _controller(
+        "fencedbrokercount",
+        "Brokers that are registered and fenced: they serve nobody.",
+        lambda seen: sum(each.fenced for each in seen.broker.image.brokers.values()),
+    ),
+    _controller("globaltopiccount", "Topics.", lambda seen: len(seen.broker.image.topics)),
+    _controller(
+        "globalpartitioncount",
+        "Partitions of all topics.",
+        lambda seen: seen.cluster_partitions,
+    ),
+    _controller(
+        "offlinepartitionscount",
+        "Partitions without a leader. Should be 0.",
+        lambda seen: seen.without_leader,
+    ),
+    _controller(
+        "preferredreplicaimbalancecount",
+        "Partitions whose leader is not the first of their replicas.",
+        lambda seen: seen.not_preferred,
+    ),
+    _controller(
+        "lastcommittedrecordoffset",
+        "The last metadata record that is committed.",
+        lambda seen: seen.broker.metadata.describe().high_watermark - 1,
+    ),
+    Row(
+        "kafka_server_broker_metadata_metrics_last_applied_record_offset",
+        Kind.GAUGE,
+        "The last metadata record that this broker goes by.",
+        single(lambda seen: seen.broker.image.offset),
+    ),
+    Row(
+        "kafka_server_broker_metadata_metrics_last_applied_record_timestamp",
+        Kind.GAUGE,
+        "When that record was written, in milliseconds since 1970.",
+        single(lambda seen: seen.broker.image.timestamp_ms),
+        (),
+        "ms",
+    ),
+    _raft(
+        "current_leader",
+        "The node that leads the metadata quorum; -1 if this node knows of none.",
+        lambda seen: seen.broker.metadata.describe().leader_id,
+    ),
+    _raft(
+        "current_epoch",
+        "The epoch of the metadata quorum.",
+        lambda seen: seen.broker.metadata.describe().epoch,
+    ),
+    _raft(
+        "high_watermark",
+        "Where the committed part of the metadata log ends.",
+        lambda seen: seen.broker.metadata.describe().high_watermark,
+    ),
+    _raft(
+        "log_end_offset",
+        "Where the metadata log ends.",
+        lambda seen: seen.broker.metadata.describe().end_offset,
+    ),
+    Row(
+        "kafka_coordinator_group_groupmetadatamanager_numgroups",
+        Kind.GAUGE,
+        "Classic groups that this node coordinates.",
+        single(lambda seen: sum(n for (kind, _), n in seen.groups.items() if kind == "classic")),
+    ),
+    Row(
+        "kafka_coordinator_group_groupmetadatamanager_numoffsets",
+        Kind.GAUGE,
+        "Committed offsets that this node keeps, of groups of all kinds.",
+        single(lambda seen: seen.offsets),
+    ),
+    _classic("numgroupsempty", "Empty", "Classic groups without members."),
+    _classic(
+        "numgroupspreparingrebalance",
+        "PreparingRebalance",
+        "Classic groups whose members are being called together.",
+    ),
+    _classic(
+        "numgroupscompletingrebalance",
+        "CompletingRebalance",
+        "Classic groups that wait for their leader's assignment.",
+    ),
+    _classic("numgroupsstable", "Stable", "Classic groups at work."),
+    _classic("numgroupsdead", "Dead", "Classic groups that are about to be forgotten."),
+    Row(
+        "kafka_server_group_coordinator_metrics_group_count",
+        Kind.GAUGE,
+        "Groups that this node coordinates, by protocol.",
+        _kinds,
+        ("protocol",),
+    ),
+    Row(
+        "kafka_server_group_coordinator_metrics_consumer_group_count",
+        Kind.GAUGE,
+        "Groups of the consumer protocol that this node coordinates, by state.",
+        lambda seen: [
+            ((state.lower(),), seen.groups.get(("consumer", state), 0)) for state in CONSUMER_STATES
+        ],
+        ("state",),
+    ),
+    Row(
+        "penstock_transactional_ids",
+        Kind.GAUGE,
+        "Transactional ids that this node coordinates, by the state of their last transaction.",
+        lambda seen: [((state,), count) for state, count in sorted(seen.transactions.items())],
+        ("state",),
+    ),
+)

@@ -1,0 +1,195 @@
+"""Rows of the table: topics, partitions and their logs."""
+
+from collections.abc import Callable, Iterable
+
+from penstock.broker.metrics.counts import Totals
+from penstock.broker.metrics.seen import Seen, TopicSeen
+from penstock.broker.partition import Partition
+from penstock.observe.metric import Kind, Row, Sample, single
+
+Reader = Callable[[Seen], Iterable[Sample]]
+
+
+def _per_topic(value: Callable[[Totals], int]) -> Reader:
+    """One series for all topics, without a label, as Kafka has it; and one for each."""
+
+    def read(seen: Seen) -> Iterable[Sample]:
+        yield (), value(seen.all_topics)
+        for name, topic in seen.topics.items():
+            yield (name,), value(topic.totals)
+
+    return read
+
+
+def _per_log(whole: Callable[[TopicSeen], int], one: Callable[[Partition], int]) -> Reader:
+    """The sum of a topic, or its partitions where they are asked for."""
+
+    def read(seen: Seen) -> Iterable[Sample]:
+        for name, topic in seen.topics.items():
+            if topic.partitions is None:
+                yield (name,), whole(topic)
+                continue
+            for partition in topic.partitions:
+                yield (name, str(partition.index)), one(partition)
+
+    return read
+
+
+def _per_partition(one: Callable[[Partition], int]) -> Reader:
+    def read(seen: Seen) -> Iterable[Sample]:
+        for name, topic in seen.topics.items():
+            for partition in topic.partitions or ():
+                yield (name, str(partition.index)), one(partition)
+
+    return read
+
+
+def _stable_lag(partition: Partition) -> int:
+    high_watermark = partition.leader.high_watermark
+    return high_watermark - partition.log.stable_offset(high_watermark)
+
+
+def _counter(name: str, about: str, value: Callable[[Totals], int], unit: str = "") -> Row[Seen]:
+    full = f"kafka_server_brokertopicmetrics_{name}_total"
+    return Row(full, Kind.COUNTER, about, _per_topic(value), ("topic",), unit)
+
+
+ROWS: tuple[Row[Seen], ...] = (
+    _counter(
+        "messagesin",
+        "Records that were appended, by producers and by this node's coordinators.",
+        lambda it: it.records_in,
+    ),
+    _counter(
+        "bytesin",
+        "Bytes of the batches that were appended, as they were stored.",
+        lambda it: it.bytes_in,
+        "bytes",
+    ),
+    _counter(
+        "bytesout",
+        "Bytes of the batches that were sent to consumers.",
+        lambda it: it.bytes_out,
+        "bytes",
+    ),
+    _counter(
+        "bytesrejected",
+        "Bytes of the batches that were refused because of max.message.bytes.",
+        lambda it: it.bytes_rejected,
+        "bytes",
+    ),
+    _counter(
+        "totalproducerequests",
+        "Batches that producers sent and that came to an append.",
+        lambda it: it.produces,
+    ),
+    _counter(
+        "failedproducerequests",
+        "Batches that were refused for another reason than those a client may cause or has to "
+        "expect (a batch too large or corrupt, a partition that is elsewhere, a disk that failed).",
+        lambda it: it.failed_produces,
+    ),
+    _counter(
+        "totalfetchrequests",
+        "Looks into a partition on behalf of a fetch.",
+        lambda it: it.fetches,
+    ),
+    _counter(
+        "failedfetchrequests",
+        "Partitions in fetch answers with another error than those a client may cause or has to "
+        "expect.",
+        lambda it: it.failed_fetches,
+    ),
+    Row(
+        "kafka_log_log_size",
+        Kind.GAUGE,
+        "Bytes of the log's segments: of a topic's partitions here together, or of one.",
+        _per_log(lambda it: it.size, lambda it: it.log.size),
+        ("topic", "partition"),
+        "bytes",
+    ),
+    Row(
+        "kafka_log_log_numlogsegments",
+        Kind.GAUGE,
+        "Segments of the log: of a topic's partitions here together, or of one.",
+        _per_log(lambda it: it.segments, lambda it: len(it.log.closed) + 1),
+        ("topic", "partition"),
+    ),
+    Row(
+        "kafka_log_log_logstartoffset",
+        Kind.GAUGE,
+        "The first offset of the log; for a topic the sum over its partitions.",
+        _per_log(lambda it: it.start_offsets, lambda it: it.log.start_offset),
+        ("topic", "partition"),
+    ),
+    Row(
+        "kafka_log_log_logendoffset",
+        Kind.GAUGE,
+        "The offset that the next record gets; for a topic the sum over its partitions.",
+        _per_log(lambda it: it.end_offsets, lambda it: it.log.end_offset),
+        ("topic", "partition"),
+    ),
+    Row(
+        "kafka_cluster_partition_laststableoffsetlag",
+        Kind.GAUGE,
+        "How far open transactions keep read_committed consumers behind the high watermark; only "
+        "where partitions are asked for.",
+        _per_partition(_stable_lag),
+        ("topic", "partition"),
+    ),
+    Row(
+        "penstock_metrics_left_out",
+        Kind.GAUGE,
+        "Topics, and partitions that were asked for, that have no series of their own because "
+        "there are too many.",
+        lambda seen: (
+            (("topics",), seen.topics_left_out),
+            (("partitions",), seen.partitions_left_out),
+        ),
+        ("what",),
+    ),
+    Row(
+        "kafka_server_replicamanager_partitioncount",
+        Kind.GAUGE,
+        "Partitions that are here and open.",
+        single(lambda seen: seen.partitions),
+    ),
+    Row(
+        "kafka_server_replicamanager_leadercount",
+        Kind.GAUGE,
+        "Partitions that this node leads and can serve.",
+        single(lambda seen: seen.leaders),
+    ),
+    Row(
+        "kafka_server_replicamanager_offlinereplicacount",
+        Kind.GAUGE,
+        "Partitions that belong here and cannot be used: their directory failed, or their log "
+        "could not be opened. Should be 0.",
+        single(lambda seen: seen.offline),
+    ),
+    Row(
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        Kind.GAUGE,
+        "Partitions led here that have replicas out of sync. Should be 0.",
+        single(lambda seen: seen.under_replicated),
+    ),
+    Row(
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        Kind.GAUGE,
+        "Partitions led here with fewer in-sync replicas than min.insync.replicas: producers with "
+        "acks=all are refused. Should be 0.",
+        single(lambda seen: seen.under_min_insync),
+    ),
+    Row(
+        "kafka_server_replicamanager_atminisrpartitioncount",
+        Kind.GAUGE,
+        "Partitions led here with as many in-sync replicas as min.insync.replicas asks for.",
+        single(lambda seen: seen.at_min_insync),
+    ),
+    Row(
+        "kafka_server_replicamanager_produceridcount",
+        Kind.GAUGE,
+        "Producers whose last batches are remembered, over all partitions here.",
+        single(lambda seen: seen.producer_ids),
+    ),
+)

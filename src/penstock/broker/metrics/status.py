@@ -1,0 +1,54 @@
+"""What /status says: the node, its directories, and where its long duties are. Values for JSON."""
+
+import sys
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock import __version__
+from penstock.broker.metrics.seen import DirectorySeen
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+DUTIES_MAX = 1_000  # told one by one
+
+
+def python_version() -> str:
+    """`platform` has one that takes milliseconds to load."""
+    return ".".join(map(str, sys.version_info[:3]))
+
+
+def status(broker: "Broker") -> dict[str, Json]:
+    now_ms = broker.world.clock.wall_ms()
+    duties: list[Json] = []
+    left_out = 0
+    for reporter in broker.reporters:
+        for each in reporter.progress():
+            if len(duties) < DUTIES_MAX:
+                duties.append({**each._asdict()})
+            else:
+                left_out += 1
+    return {
+        "version": __version__,
+        "python": python_version(),
+        "node_id": broker.node_id,
+        "cluster_id": broker.metadata.cluster_id,
+        "started_ms": broker.world.vitals().started_ms,
+        "now_ms": now_ms,
+        "stopping": broker.stopping,
+        "directories": [_directory(DirectorySeen(each)) for each in broker.hosting.directories],
+        "duties": duties,
+        "duties_left_out": left_out,
+    }
+
+
+def _directory(seen: DirectorySeen) -> Json:
+    directory = seen.directory
+    return {
+        "path": directory.disk.root,
+        "state": "failed" if directory.failed else "full" if directory.full else "works",
+        "reason": str(directory.failed) if directory.failed else None,
+        "partitions": len(directory.partitions),
+        "free_bytes": seen.free_bytes,
+        "total_bytes": seen.total_bytes,
+    }

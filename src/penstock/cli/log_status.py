@@ -1,0 +1,145 @@
+"""`penstock log status`: asks a running node where its long duties are.
+
+By HTTP, at the address of its `metrics.listener`: /status tells the same to programs.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from http.client import HTTPConnection, HTTPException
+from typing import Any, TypeAlias
+
+from penstock.cli.output import CommandFailed, ExitCode, Format, print_json
+from penstock.cli.progress_bar import bar, bytes_text, seconds_text
+
+ADDRESS_DEFAULT = "127.0.0.1:9404"
+PATH = "/status"
+ANSWER_SECONDS_MAX = 10.0
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+WATCH_SECONDS = 1.0
+_HOME = "\x1b[H\x1b[J"
+
+Status: TypeAlias = dict[str, Any]  # what /status says, as JSON has it
+Place: TypeAlias = tuple[str, str]  # duty and subject
+# What was done of each duty when it was first looked at, and when that was.
+Seen: TypeAlias = dict[Place, tuple[int, float]]
+
+
+def show_status(address: str, form: Format, *, watch: bool) -> None:
+    """Print it once, or again and again until interrupted."""
+    seen: Seen = {}
+    while True:
+        status = ask(address)
+        if form is Format.JSON:
+            print_json(status)
+        else:
+            if watch and sys.stdout.isatty():
+                print(_HOME, end="")
+            print("\n".join(lines(status, rates(status, seen))))
+        sys.stdout.flush()
+        if not watch:
+            return
+        time.sleep(WATCH_SECONDS)
+
+
+def ask(address: str) -> Status:
+    host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
+    if not host or not port.isdecimal():
+        raise CommandFailed(f"--address {address}: must be HOST:PORT", ExitCode.USAGE)
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS_MAX)
+    try:
+        connection.request("GET", PATH)
+        answer = connection.getresponse()
+        body = answer.read(ANSWER_BYTES_MAX)
+    except (OSError, HTTPException) as problem:
+        raise CommandFailed(
+            f"nothing answers at {address} ({problem}). Is a node running there, with "
+            "metrics.listener at this address? Its banner says `metrics on`; --address HOST:PORT "
+            "names another one",
+            ExitCode.CANNOT_REACH,
+        ) from None
+    finally:
+        connection.close()
+    try:
+        status = json.loads(body)
+        if answer.status == 503 and "reasons" in status:
+            raise CommandFailed(f"the node at {address} is not there yet: {status['reasons'][0]}")
+        if answer.status != 200 or "duties" not in status:
+            raise ValueError
+    except (ValueError, TypeError):
+        raise CommandFailed(
+            f"what answers at {address} is no node of Penstock (HTTP {answer.status}); --address "
+            "HOST:PORT names another one",
+            ExitCode.CANNOT_REACH,
+        ) from None
+    found: Status = status
+    return found
+
+
+def rates(status: Status, seen: Seen) -> dict[Place, float]:
+    """What was done per second, since this command first looked, or else since the duty began."""
+    now = status["now_ms"] / 1000
+    found: dict[Place, float] = {}
+    for duty in status["duties"]:
+        place = (duty["duty"], duty["subject"])
+        before, at = seen.setdefault(place, (duty["done"], now))
+        if now <= at or duty["done"] < before:
+            before, at = 0, duty["since_ms"] / 1000
+        if now > at:
+            found[place] = (duty["done"] - before) / (now - at)
+    return found
+
+
+def lines(status: Status, rates: dict[Place, float]) -> list[str]:
+    said = [
+        f"node {status['node_id']}, Penstock {status['version']}, up "
+        + seconds_text((status["now_ms"] - status["started_ms"]) / 1000)
+        + (", stopping" if status["stopping"] else "")
+    ]
+    said += _aligned([["DIRECTORY", "STATE", "PARTITIONS", "FREE"], *_directories(status)])
+    said.append("")
+    duties = list(_duties(status, rates))
+    if duties:
+        said += _aligned([["DUTY", "SUBJECT", "PROGRESS", "DONE", "RATE", "LEFT", "NOTE"], *duties])
+    else:
+        said.append("no long duty is under way: nothing is cleaned, deleted, recovered or moved")
+    if status.get("duties_left_out"):
+        said.append(f"... and {status['duties_left_out']:,} more")
+    return said
+
+
+def _directories(status: Status) -> Iterator[list[str]]:
+    for each in status["directories"]:
+        free = "-"
+        if each["free_bytes"] is not None:
+            free = f"{bytes_text(each['free_bytes'])} of {bytes_text(each['total_bytes'])}"
+        state = each["state"] + (f": {each['reason']}" if each["reason"] else "")
+        yield [each["path"], state, str(each["partitions"]), free]
+
+
+def _duties(status: Status, rates: dict[Place, float]) -> Iterator[list[str]]:
+    for each in status["duties"]:
+        done, total = each["done"], each["total"]
+        rate = rates.get((each["duty"], each["subject"]), 0.0)
+        yield [
+            each["duty"],
+            each["subject"],
+            bar(done, total),
+            f"{_amount(done, each['unit'])} of {_amount(total, each['unit'])}",
+            f"{_amount(rate, each['unit'])}/s" if rate else "-",
+            seconds_text((total - done) / rate) if rate and total > done else "-",
+            each["note"],
+        ]
+
+
+def _amount(value: float, unit: str) -> str:
+    return bytes_text(value) if unit == "bytes" else f"{value:,.0f} {unit}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

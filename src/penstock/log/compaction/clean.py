@@ -1,0 +1,259 @@
+"""One cleaning of one log: read the newest offsets of the keys, then write what is left.
+
+Reads the closed segments that the order names and writes `.cleaned` files beside them; never
+touches a live file. The work is bounded: the map has a fixed size, a chunk is in memory at a time,
+and when the map is full the cleaning ends earlier in the log and says where (`cleaned_to`), so
+that the next one goes on from there.
+Loads numpy, and numba where it is installed: for a process of its own.
+"""
+
+from collections.abc import Callable, Iterator
+
+from penstock.bulk.implementation import Implementation, chosen_implementation
+from penstock.log.compaction.chunks import (
+    POSITION,
+    SIZE,
+    Chunk,
+    Counts,
+    Engine,
+    Table,
+    Terms,
+    chunks,
+    position_of,
+    unpacked_bytes_max,
+)
+from penstock.log.compaction.grouping import group_segments
+from penstock.log.compaction.offset_map import OffsetMap
+from penstock.log.compaction.order import (
+    MAP_BYTES_PER_KEY,
+    CompactionStopped,
+    Group,
+    Order,
+    Progress,
+    Report,
+    Say,
+    Segment,
+    Stop,
+)
+from penstock.log.compaction.verdicts import (
+    AbortedTransactions,
+    Verdicts,
+    judge_for_keys,
+    read_aborted,
+)
+from penstock.log.compaction.writing import CleanedSegment, remove_leftovers
+from penstock.log.directory import INDEX, TIME_INDEX, segment_file
+from penstock.world import Buffer, Disk
+
+# After so many bytes somebody who waits hears how far it is.
+SAY_EVERY_BYTES = 64 * 1024 * 1024
+# Where there is room for it, a map is not that full: a key is found sooner.
+MAP_SLOTS_PER_KEY = 1.25
+# Whoever waits for it to stop should not wait for a pause to end.
+PAUSE_SECONDS_MAX = 0.1
+_LONG_MAX = 2**63 - 1
+
+Clock = Callable[[], float]
+Pause = Callable[[float], None]
+
+
+def _no_time() -> float:
+    return 0.0
+
+
+def _no_pause(seconds: float) -> None:
+    """In a simulation nothing sleeps."""
+
+
+def clean(
+    disk: Disk,
+    order: Order,
+    say: Say,
+    stop: Stop,
+    *,
+    clock: Clock = _no_time,
+    pause: Pause = _no_pause,
+    engine: Engine | None = None,
+) -> Report:
+    """Clean a log once. Says each Group when its files are complete and synced.
+
+    `clock` (seconds) and `pause` keep to the order's bytes per second. Raises DiskFailed,
+    CompactionRefused or CompactionStopped; groups that were said before are good, what else it
+    leaves are `.cleaned` files that the next cleaning removes.
+    """
+    return _Cleaning(disk, order, say, stop, clock, pause, engine or chosen_engine()).run()
+
+
+def chosen_engine() -> Engine:
+    """The compiled way where numba is there."""
+    if chosen_implementation() is Implementation.NUMBA:
+        from penstock.log.compaction.compiled import CompiledEngine
+
+        return CompiledEngine()
+    from penstock.log.compaction.plain import PlainEngine
+
+    return PlainEngine()
+
+
+class _Cleaning:
+    def __init__(
+        self,
+        disk: Disk,
+        order: Order,
+        say: Say,
+        stop: Stop,
+        clock: Clock,
+        pause: Pause,
+        engine: Engine,
+    ) -> None:
+        self._disk = disk
+        self._order = order
+        self._say = say
+        self._stop = stop
+        self._clock = clock
+        self._pause = pause
+        self._engine = engine
+        upper = order.upper_offset
+        self._segments = [each for each in order.segments if each.end_offset <= upper]
+        self._upper_offset = self._segments[-1].end_offset if self._segments else 0
+        # The last cleaning may have come further than these segments reach.
+        self._start_offset = max(order.first_dirty_offset, order.start_offset)
+        self._counts = Counts()
+        self._bytes_read = 0
+        self._bytes_written = 0
+        self._total_bytes = sum(segment.size for segment in self._segments)
+        self._step = ""
+        self._said_bytes = 0
+        self._started = clock()
+
+    def run(self) -> Report:
+        order = self._order
+        remove_leftovers(self._disk, order.directory)
+        aborted = read_aborted(self._disk, order)
+        keys = self._engine.new_map(self._map_bytes(), order.map_load_max, order.hash_seed)
+        cleaned_to = self._read_keys(keys, aborted)
+        groups = self._copy(keys, aborted, cleaned_to)
+        return Report(
+            groups=groups,
+            cleaned_to=cleaned_to,
+            bytes_read=self._bytes_read,
+            bytes_written=self._bytes_written,
+            records_read=self._counts.read,
+            records_kept=self._counts.kept,
+            keyless_dropped=self._counts.keyless,
+            map_used=keys.size * MAP_BYTES_PER_KEY / order.map_bytes_max,
+            seconds=self._clock() - self._started,
+        )
+
+    def _map_bytes(self) -> int:
+        """No larger than allowed, nor than what is to be read needs: there are no more keys than
+        offsets."""
+        offsets = max(0, self._upper_offset - self._start_offset) + 1
+        slots = int(offsets * max(MAP_SLOTS_PER_KEY, 1 / self._order.map_load_max)) + 1
+        return min(self._order.map_bytes_max, slots * MAP_BYTES_PER_KEY)
+
+    # ---- the first pass
+
+    def _read_keys(self, keys: OffsetMap, aborted: AbortedTransactions) -> int:
+        """Fill the map from the dirty part; up to which offset it knows all keys."""
+        start = self._start_offset
+        dirty = [each for each in self._segments if each.end_offset > start]
+        self._step = "reading keys"
+        self._total_bytes += sum(segment.size for segment in dirty)
+        terms = self._terms(self._upper_offset)
+        for segment in dirty:
+            position = 0
+            if segment.base_offset < start:
+                position = position_of(self._disk, self._order.directory, segment, start)
+                self._total_bytes -= position
+            for chunk in self._chunks(segment, position):
+                judge_for_keys(chunk, aborted)
+                full_at = self._engine.learn(chunk, keys, start, terms)
+                if full_at is not None:
+                    assert full_at > start, "a map takes one key at least"
+                    return full_at
+        return max(self._upper_offset, self._order.first_dirty_offset)
+
+    # ---- the second pass
+
+    def _copy(self, keys: OffsetMap, aborted: AbortedTransactions, cleaned_to: int) -> int:
+        order = self._order
+        self._step = "copying"
+        terms = self._terms(cleaned_to)
+        verdicts = Verdicts(order, self._upper_offset, aborted)
+        groups = group_segments(
+            [segment for segment in self._segments if segment.base_offset < cleaned_to],
+            order.segment_bytes_max,
+            order.index_bytes_max,
+            self._index_sizes,
+        )
+        for segments in groups:
+            self._say(self._copy_group(segments, keys, terms, verdicts))
+        return len(groups)
+
+    def _copy_group(
+        self, segments: tuple[Segment, ...], keys: OffsetMap, terms: Terms, verdicts: Verdicts
+    ) -> Group:
+        cleaned = CleanedSegment(self._disk, self._order, segments)
+
+        def write(data: Buffer, batches: Table) -> None:
+            cleaned.write(data, batches)
+            self._bytes_written += len(data)
+
+        try:
+            for segment in segments:
+                for chunk in self._chunks(segment, 0):
+                    verdicts.judge(chunk)
+                    self._engine.sift(chunk, keys, terms, self._counts, write)
+            aborted, verdicts.indexed = verdicts.indexed, []
+            return cleaned.finish(aborted)
+        except BaseException:
+            cleaned.discard()
+            raise
+
+    def _index_sizes(self, segment: Segment) -> tuple[int, int]:
+        paths = [
+            segment_file(self._order.directory, segment.base_offset, suffix)
+            for suffix in (INDEX, TIME_INDEX)
+        ]
+        offsets, times = (self._disk.size(path) if self._disk.exists(path) else 0 for path in paths)
+        return offsets, times
+
+    # ---- both
+
+    def _terms(self, cleaned_to: int) -> Terms:
+        order = self._order
+        return Terms(
+            start_offset=order.start_offset,
+            cleaned_to=cleaned_to,
+            now_ms=order.now_ms,
+            delete_horizon_ms=min(order.now_ms + order.delete_retention_ms, _LONG_MAX),
+            unpacked_bytes_max=unpacked_bytes_max(order.message_bytes_max),
+        )
+
+    def _chunks(self, segment: Segment, position: int) -> Iterator[Chunk]:
+        for chunk in chunks(self._disk, self._order.directory, segment, self._engine, position):
+            self._go_on()
+            yield chunk
+            size = int(chunk.table[-1, POSITION] + chunk.table[-1, SIZE])
+            self._bytes_read += size
+            self._throttle()
+
+    def _go_on(self) -> None:
+        self._heed_stop()
+        if self._bytes_read - self._said_bytes >= SAY_EVERY_BYTES:
+            self._said_bytes = self._bytes_read
+            self._say(Progress(self._bytes_read, self._total_bytes, self._step))
+
+    def _heed_stop(self) -> None:
+        if self._stop():
+            raise CompactionStopped(self._order.directory)
+
+    def _throttle(self) -> None:
+        """Wait until what was read and written is no more than the time that has passed allows."""
+        moved = self._bytes_read + self._bytes_written
+        ahead = moved / self._order.io_bytes_per_second_max - (self._clock() - self._started)
+        while ahead > 0:
+            self._pause(min(ahead, PAUSE_SECONDS_MAX))
+            ahead -= PAUSE_SECONDS_MAX
+            self._heed_stop()

@@ -1,0 +1,206 @@
+"""A small HTTP server on a node's own loop and network, simulated or real.
+
+One request of a connection is answered at a time, and nobody waits for a slow peer: what takes too
+long to ask, or to read its answer, is closed. Answers may come later; connections and their unread
+bytes are bounded.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from penstock.observe.http import BadRequest, HeadReader, Request, Response, response_bytes
+from penstock.world import Clock, Listening, Network, Peer, Timer, Timers
+
+log = logging.getLogger("penstock.http")
+
+CONNECTIONS_MAX = 32
+HEAD_MS_MAX = 10_000  # from the first byte of a request to its last
+IDLE_MS_MAX = 120_000  # between requests: scrapers come once a minute or so
+ANSWER_MS_MAX = 60_000  # to make an answer, and for its reader to take it
+LINGER_MS_MAX = 1_000  # after the last answer: a close at once could take it away again
+METHODS = ("GET", "HEAD")
+
+Reply: TypeAlias = Callable[[Response], None]
+Route: TypeAlias = Callable[[Request, Reply], None]
+
+
+class HttpServer:
+    """Answers at one address. Used on the loop only."""
+
+    def __init__(
+        self, network: Network, clock: Clock, timers: Timers, routes: Mapping[str, Route]
+    ) -> None:
+        self.routes = routes
+        self.requests = 0
+        self._network = network
+        self._clock = clock
+        self._timers = timers
+        self._listening: Listening | None = None
+        self._connections: dict[HttpConnection, None] = {}
+
+    def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Where it listens now. OSError if that cannot be."""
+        self._listening = self._network.listen(host, port, self._accept)
+        return self._listening.address
+
+    def _accept(self, peer: Peer) -> "HttpConnection":
+        connection = HttpConnection(self, peer)
+        self._connections[connection] = None
+        if len(self._connections) > CONNECTIONS_MAX:
+            # On a turn of its own: a peer cannot be sent anything before it is accepted.
+            self.soon(lambda: connection.refuse(503, "Too many connections are open here."))
+        return connection
+
+    def forget(self, connection: "HttpConnection") -> None:
+        self._connections.pop(connection, None)
+
+    def after(self, duration_ms: float, call: Callable[[], None]) -> Timer:
+        return self._timers.at(self._clock.mono_ms() + duration_ms, call)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self._timers.soon(call)
+
+    def close(self) -> None:
+        """No further connection; those that are there end."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+        for connection in list(self._connections):
+            connection.close()
+
+
+class HttpConnection:
+    """The server's side of one connection (world.Receiver)."""
+
+    def __init__(self, server: HttpServer, peer: Peer) -> None:
+        self.room: memoryview | None = None
+        self._server = server
+        self._peer = peer
+        self._reader = HeadReader()
+        self._answering = False
+        self._ending = False  # nothing more is read; it closes when its answer has left
+        self._timer: Timer | None = None
+        self._patience(IDLE_MS_MAX)
+
+    # -- in
+
+    def received(self, data: memoryview) -> None:
+        if self._ending:
+            return
+        if not self._reader.waiting_bytes and not self._answering:
+            self._patience(HEAD_MS_MAX, asks=True)
+        try:
+            self._reader.feed(data)
+        except BadRequest as problem:
+            if not self._answering:
+                self.refuse(problem.status, problem.text)
+            else:
+                self._ending = True  # what it asked first is answered, and no more
+                self._peer.pause()
+            return
+        self._go_on()
+
+    def filled(self, _size: int) -> None:
+        raise AssertionError("there is no room to fill")
+
+    def _go_on(self) -> None:
+        if self._answering or self._ending:
+            return
+        try:
+            request = self._reader.next()
+        except BadRequest as problem:
+            self.refuse(problem.status, problem.text)
+            return
+        if request is not None:
+            self._handle(request)
+
+    def _handle(self, request: Request) -> None:
+        self._server.requests += 1
+        self._answering = True
+        self._patience(ANSWER_MS_MAX)
+        answered = False
+
+        def reply(response: Response) -> None:
+            nonlocal answered
+            assert not answered, "a request is answered once"
+            answered = True
+            self._answer(request, response)
+
+        route = self._server.routes.get(request.path)
+        if request.method not in METHODS:
+            text = f"{request.method} is not served here; GET and HEAD are.\n"
+            reply(Response(405, text.encode()))
+        elif route is None:
+            paths = " ".join(self._server.routes)
+            reply(Response(404, f"Nothing is served at this path. There are: {paths}\n".encode()))
+        else:
+            try:
+                route(request, reply)
+            except AssertionError:
+                raise  # our own state is wrong: stop rather than go on with it
+            except Exception as error:
+                log.error("%s failed", request.path, exc_info=error)
+                if not answered:
+                    reply(Response(500, b"This failed; the log of the node says why.\n"))
+
+    # -- out
+
+    def _answer(self, request: Request, response: Response) -> None:
+        keep_alive = request.keep_alive and not self._ending
+        allow = ", ".join(METHODS) if response.status == 405 else ""
+        head, body = response_bytes(response, keep_alive=keep_alive, allow=allow)
+        self._ending = not keep_alive
+        self._peer.send((head,) if request.method == "HEAD" or not body else (head, body))
+        if not self._peer.unsent_bytes:
+            self._server.soon(self._left)
+
+    def refuse(self, status: int, text: str) -> None:
+        """Answer with a sentence, and end."""
+        if self._ending:
+            return
+        self._ending = self._answering = True
+        self._patience(LINGER_MS_MAX)
+        response = Response(status, f"{text}\n".encode())
+        self._peer.send(response_bytes(response, keep_alive=False))
+        if not self._peer.unsent_bytes:
+            self._server.soon(self._left)
+
+    def sent(self) -> None:
+        if self._answering:
+            self._left()
+
+    def _left(self) -> None:
+        """The answer is out: end, or wait for the next request."""
+        if not self._answering or self._peer.unsent_bytes:
+            return
+        self._answering = False
+        if self._ending:
+            self._peer.finish()
+            self._patience(LINGER_MS_MAX)
+            return
+        self._patience(HEAD_MS_MAX if self._reader.waiting_bytes else IDLE_MS_MAX)
+        self._go_on()
+
+    # -- ending
+
+    def _patience(self, duration_ms: float, *, asks: bool = False) -> None:
+        """Close when so much time has passed from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._server.after(duration_ms, self._late if asks else self.close)
+
+    def _late(self) -> None:
+        if not self._answering:
+            self.refuse(408, f"A request is sent within {HEAD_MS_MAX // 1000} seconds.")
+
+    def close(self) -> None:
+        self._ending = True
+        self._peer.close()
+
+    def closed(self) -> None:
+        self._ending = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._server.forget(self)

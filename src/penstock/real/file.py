@@ -1,0 +1,329 @@
+"""One file of the operating system: reads take what the page cache has, appends are one write.
+
+A file that nobody uses gives its descriptor back (descriptors.py decides which), and takes another
+when it is next used.
+"""
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from penstock.real.descriptors import Descriptors
+from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, FileLost, TooManyFiles
+
+PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
+JOIN_BYTES_MAX = 64 * 1024
+PROBE_STEP_BYTES = 64 * 1024  # well below the kernel's read-ahead
+READ_AHEAD_BYTES = 256 * 1024
+FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+_KINDS: dict[int, type[DiskFailed]] = {
+    errno.ENOSPC: DiskFull,
+    errno.EDQUOT: DiskFull,
+    errno.EMFILE: TooManyFiles,
+    errno.ENFILE: TooManyFiles,
+    errno.ENOENT: FileLost,
+    errno.ENOTDIR: FileLost,
+}
+# Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
+_NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+# Python's own call for this would make the file longer, and appends would go behind that.
+_fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
+_KEEP_SIZE = 1
+
+
+class Home(Protocol):
+    """What a file needs of the disk it is on."""
+
+    root: str
+    descriptors: Descriptors
+
+    def offload(self, work: Callable[[], None], done: Done) -> None: ...
+    def sync_name(self, full_path: str) -> None: ...
+
+
+@contextmanager
+def complaints(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise complaint(what, error) from error
+
+
+def complaint(what: str, error: OSError) -> DiskFailed:
+    kind = _KINDS.get(error.errno or 0, DiskFailed)
+    return kind(f"{what}: {error.strerror or error}")
+
+
+class RealFile:
+    """A file. Its descriptor goes when the last reference (a range being sent) does, or sooner:
+    a file that nobody uses gives it back, and takes another when it is next used. Only the loop
+    takes and gives; work on other threads pins the descriptor, or opens one of its own."""
+
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_disk",
+        "_failure",
+        "_fd",
+        "_identity",
+        "_name_synced",
+        "_nowait",
+        "_pins",
+        "_where",
+        "path",
+        "size",
+        "unsynced",
+        "used",
+    )
+
+    def __init__(self, disk: Home, path: str, fd: int, *, fresh: bool) -> None:
+        self._disk = disk
+        self._fd = fd
+        self._closed = False
+        self._failure: DiskFailed | None = None  # there is no more to get from it
+        self._name_synced = not fresh
+        self._nowait = bool(_NOWAIT)
+        self._pins = 0
+        self.path = path
+        self._where = f"{disk.root}/{path}"
+        facts = os.fstat(fd)
+        self._identity = (facts.st_dev, facts.st_ino)
+        self.size = facts.st_size
+        self.unsynced = False
+        self.used = False  # since the file was last asked whether it could be parked
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    # -- the descriptor
+
+    def fileno(self) -> int:
+        """For the loop: the descriptor, which is taken again if it was given back."""
+        fd = self._fd
+        if fd < 0:
+            fd = self._fd = self._open_again()
+            self._disk.descriptors.taken_by(self)
+        self.used = True
+        return fd
+
+    @property
+    def parked(self) -> bool:
+        return self._fd < 0
+
+    def park(self) -> None:
+        if self._fd >= 0 and not self._pins:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def abandon(self, failure: DiskFailed) -> None:
+        """A sync failed that nobody waited for: whoever uses the file next is told."""
+        self._failure = failure
+        self.park()
+
+    def _open_again(self) -> int:
+        if self._failure is not None:
+            raise self._failure
+        what = f"cannot open {self._where}"
+        with complaints(what):
+            fd = os.open(self._where, FLAGS)
+            facts = os.fstat(fd)
+        if (facts.st_dev, facts.st_ino) != self._identity:
+            os.close(fd)
+            raise FileLost(f"{what}: somebody else has put another file in its place")
+        return fd
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[int]:
+        """For any thread, while the file is pinned or nobody else uses it."""
+        fd = self._fd
+        if fd >= 0:
+            yield fd
+            return
+        fd = self._open_again()
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def pin(self) -> None:
+        """Another thread is going to work on the file: its descriptor stays as it is."""
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
+
+    def _pinned(self, done: Done) -> Done:
+        self.pin()
+
+        def unpinned(failure: DiskFailed | None) -> None:
+            self.unpin()
+            done(failure)
+
+        return unpinned
+
+    # -- what is in it
+
+    def append(self, parts: Sequence[Buffer]) -> None:
+        assert not self._closed, "a closed file takes no writes"
+        before = self.size
+        self.fileno()
+        self.unsynced = True
+        try:
+            if len(parts) == 1:
+                self._write(parts[0])
+            else:
+                self._write_parts(parts)
+        except OSError as error:
+            self.size = before
+            with complaints(f"cannot cut {self._where} back"):
+                os.ftruncate(self._fd, before)
+            raise complaint(f"cannot write {self._where}", error) from error
+
+    def _write(self, part: Buffer) -> None:
+        written = os.write(self._fd, part)
+        self.size += written
+        while written < len(part):
+            more = os.write(self._fd, memoryview(part)[written:])
+            written += more
+            self.size += more
+
+    def _write_parts(self, parts: Sequence[Buffer]) -> None:
+        total = sum(map(len, parts))
+        if total <= JOIN_BYTES_MAX:
+            self._write(b"".join(parts))
+            return
+        for first in range(0, len(parts), PARTS_PER_WRITE_MAX):
+            some = parts[first : first + PARTS_PER_WRITE_MAX]
+            expected = sum(map(len, some))
+            written = os.writev(self._fd, some)
+            self.size += written
+            if written < expected:
+                self._write(b"".join(some)[written:])
+
+    def read(self, position: int, size: int) -> bytes:
+        size = min(size, self.size - position)
+        if size <= 0:
+            return b""
+        if not self._nowait:
+            return self._read_whole(position, size)
+        target = bytearray(size)
+        try:
+            got = os.preadv(self.fileno(), (target,), position, _NOWAIT)
+        except BlockingIOError:
+            raise self._cold(position, size) from None
+        except OSError as error:
+            if error.errno in _NO_NOWAIT:
+                self._nowait = False
+                return self._read_whole(position, size)
+            raise complaint(f"cannot read {self._where}", error) from error
+        if got < size:
+            raise self._cold(position, size)
+        return bytes(target)
+
+    def _read_whole(self, position: int, size: int) -> bytes:
+        data = self.read_now(position, size)
+        if len(data) < size:
+            raise self._cut_short(position + len(data))
+        return data
+
+    def _cold(self, position: int, size: int) -> Cold | FileLost:
+        """Not in memory, or not there at all: only a read that waits can tell."""
+        if isinstance(self._failure, FileLost) and self._size_now() < position + size:
+            return self._failure
+        return Cold(self, position, size)
+
+    def _size_now(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def _cut_short(self, end: int) -> FileLost:
+        lost = FileLost(
+            f"{self._where} has only {end} of its {self.size} bytes: somebody else has cut it"
+        )
+        self._failure = lost
+        return lost
+
+    def probe(self, position: int, size: int) -> None:
+        if not self._nowait or size <= 0:
+            return
+        last = min(position + size, self.size) - 1
+        byte = (bytearray(1),)
+        fd = self.fileno()
+        try:
+            for at in (*range(position, last, PROBE_STEP_BYTES), last):
+                if not os.preadv(fd, byte, at, _NOWAIT):
+                    raise self._cold(position, size)
+        except BlockingIOError:
+            raise self._cold(position, size) from None
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
+                raise complaint(f"cannot read {self._where}", error) from error
+            self._nowait = False
+
+    def warm(self, position: int, size: int, done: Done) -> None:
+        self._disk.offload(lambda: self._read_in(position, size), self._pinned(done))
+
+    def _read_in(self, position: int, size: int) -> None:
+        with complaints(f"cannot read {self._where}"), self._borrowed() as fd:
+            target = bytearray(READ_AHEAD_BYTES)
+            needed = min(position + size, self.size)
+            end = position + max(size, READ_AHEAD_BYTES)
+            while position < end:
+                got = os.preadv(fd, (target,), position)
+                if got == 0:
+                    break
+                position += got
+        if position < needed:
+            raise self._cut_short(position)
+
+    def read_now(self, position: int, size: int) -> bytes:
+        with complaints(f"cannot read {self._where}"), self._borrowed() as fd:
+            parts = []
+            while size > 0 and (part := os.pread(fd, size, position)):
+                parts.append(part)
+                position += len(part)
+                size -= len(part)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def truncate(self, size: int, done: Done) -> None:
+        self.size = min(size, self.size)
+        self._disk.offload(lambda: self._cut(size), self._pinned(done))
+
+    def truncate_now(self, size: int) -> None:
+        self.size = min(size, self.size)
+        self._cut(size)
+
+    def _cut(self, size: int) -> None:
+        with complaints(f"cannot truncate {self._where}"), self._borrowed() as fd:
+            os.ftruncate(fd, size)
+        self.unsynced = True
+
+    def reserve(self, size: int, done: Done) -> None:
+        self._disk.offload(lambda: self._reserve(size), self._pinned(done))
+
+    def _reserve(self, size: int) -> None:
+        if _fallocate is None:
+            return
+        with complaints(f"cannot reserve room for {self._where}"), self._borrowed() as fd:
+            if _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(size)):
+                code = ctypes.get_errno()
+                if code not in _NO_NOWAIT:  # not every file system can do this either
+                    raise OSError(code, os.strerror(code))
+
+    def sync(self, done: Done) -> None:
+        self._disk.offload(self.sync_now, self._pinned(done))
+
+    def sync_now(self) -> None:
+        self.unsynced = False  # what is appended from now on is not covered
+        with complaints(f"cannot sync {self._where}"), self._borrowed() as fd:
+            os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+            if not self._name_synced:
+                self._disk.sync_name(self._where)
+                self._name_synced = True
+
+    def close(self) -> None:
+        self._closed = True

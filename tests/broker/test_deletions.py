@@ -1,0 +1,76 @@
+"""Files that wait for their removal: seen while they wait, gone when it is time."""
+
+from simulated_node import PRODUCE, Bench, produce
+
+from penstock.broker.progress import Progress
+from penstock.config.broker import BrokerConfig
+from penstock.node import Node
+from penstock.testing.sim.world import SimWorld
+from penstock.world import DiskFailed
+
+
+def duties(bench: Bench) -> list[Progress]:
+    return [each for reporter in bench.broker.reporters for each in reporter.progress()]
+
+
+def test_a_deletion_is_told_until_it_is_done() -> None:
+    bench = Bench({"log.segment.delete.delay.ms": "1000"})
+    hosting = bench.broker.hosting
+    directory = hosting.directories[0]
+    for name in ("a-0.deleted", "b-0.deleted"):
+        directory.disk.make_directory(name)
+        hosting.remove_later(directory, name)
+    (told,) = duties(bench)
+    assert told[:5] == ("delete", "data", 0, 2, "files")
+    assert told.since_ms == bench.world.clock.wall_ms()
+    bench.simulation.run_until(lambda: not duties(bench))
+    assert hosting.deletions.removed == 2
+    assert hosting.deletions.waiting == 0
+    assert not directory.disk.exists("a-0.deleted")
+
+
+def test_what_comes_later_joins_those_that_wait() -> None:
+    bench = Bench()
+    hosting = bench.broker.hosting
+    directory = hosting.directories[0]
+    hosting.remove_later(directory, "gone-0.deleted", 100)
+    hosting.remove_later(directory, "gone-1.deleted", 5_000)
+    bench.simulation.run_until(lambda: hosting.deletions.removed == 1)
+    (told,) = duties(bench)
+    assert (told.done, told.total) == (1, 2)
+
+
+def test_a_directory_that_fails_leaves_nothing_waiting() -> None:
+    bench = Bench()
+    hosting = bench.broker.hosting
+    hosting.remove_later(hosting.directories[0], "a-0.deleted", 100)
+    hosting.directories[0].failed = DiskFailed("by design")
+    bench.settle(1_000)
+    assert hosting.deletions.waiting == 0
+    assert hosting.deletions.removed == 0
+
+
+def test_an_idle_node_has_no_duty() -> None:
+    assert duties(Bench()) == []
+
+
+def test_the_opening_of_logs_is_told_step_by_step() -> None:
+    bench = Bench()
+    bench.create_topic("t", 3)
+    connection, peer = bench.connect()
+    bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x" * 1_000)))
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    bench.world.kill()
+    told: list[Progress] = []
+    ready: list[bool] = []
+    world = SimWorld(bench.simulation, disks=bench.world.disks_after_kill())
+    config = BrokerConfig.of({"listeners": "PLAINTEXT://node:9092", "log.dirs": "data"})
+    node = Node(world, config, watch=told.append)
+    node.start(lambda: ready.append(True), lambda: None)
+    bench.simulation.run_until(lambda: bool(ready))
+    assert {each.duty for each in told} == {"recover"}
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert told[-1].done == told[-1].total == 3
+    assert node.broker is not None
+    assert node.broker.recovering.scanned_bytes > 1_000  # the stop was not clean
+    assert list(node.broker.recovering.progress()) == []

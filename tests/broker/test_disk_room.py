@@ -1,0 +1,95 @@
+"""A disk that is nearly full: records are refused, the metadata log goes on, and so do readers."""
+
+import pytest
+from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
+
+from penstock.broker.directory import Directory
+
+STORAGE_ERROR = 56
+RESERVE = 1_000_000
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench({"log.disk.reserve.bytes": str(RESERVE), "log.dirs": "one,two"})
+    bench.create_topic("t")
+    return bench
+
+
+def directory(bench: Bench) -> Directory:
+    return bench.broker.hosting.by_name["t"][0].directory
+
+
+def leave(bench: Bench, free_bytes: int) -> None:
+    bench.world.disks[directory(bench).disk.root].free = free_bytes
+    bench.settle(3_000)
+
+
+def send(bench: Bench) -> int:
+    connection, peer = bench.connect()
+    bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x")))
+    bench.settle(50)
+    (answer,) = replies(peer, [PRODUCE])
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+def test_records_are_refused_when_less_than_the_reserve_is_left(bench: Bench) -> None:
+    leave(bench, RESERVE - 1)
+    assert send(bench) == STORAGE_ERROR
+
+
+def test_records_are_taken_while_the_reserve_is_free(bench: Bench) -> None:
+    leave(bench, RESERVE)
+    assert send(bench) == 0
+
+
+def test_writes_go_on_when_there_is_room_again(bench: Bench) -> None:
+    leave(bench, RESERVE - 1)
+    leave(bench, 2 * RESERVE)
+    assert send(bench) == 0
+
+
+def test_a_little_more_room_does_not_make_it_flap(bench: Bench) -> None:
+    leave(bench, RESERVE - 1)
+    leave(bench, RESERVE + 1)
+    assert send(bench) == STORAGE_ERROR
+
+
+def test_readers_are_served_meanwhile(bench: Bench) -> None:
+    assert send(bench) == 0
+    leave(bench, 0)
+    connection, peer = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, fetch("t", [0])))
+    bench.settle(50)
+    (answer,) = replies(peer, [FETCH])
+    partition = answer.responses[0].partitions[0]
+    assert (partition.error_code, bool(partition.records)) == (0, True)
+
+
+def test_topics_are_made_meanwhile_where_there_is_room(bench: Bench) -> None:
+    leave(bench, 0)
+    bench.create_topic("other", partitions=3)
+    full = directory(bench)
+    made = bench.broker.hosting.by_name["other"].values()
+    assert all(each.directory is not full for each in made)
+
+
+def test_a_small_disk_keeps_a_twentieth(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = bench.world.disks[directory(bench).disk.root]
+    monkeypatch.setattr(disk, "total_bytes", lambda: 20_000)
+    leave(bench, 1_000)
+    assert send(bench) == 0
+    leave(bench, 999)
+    assert send(bench) == STORAGE_ERROR
+
+
+def test_the_reserve_can_be_changed_while_it_runs(bench: Bench) -> None:
+    leave(bench, RESERVE - 1)
+    settings = bench.broker.settings
+    smaller = settings.__class__.of(
+        bench.broker.config.with_dynamic({"log.disk.reserve.bytes": "0"}, {})
+    )
+    bench.broker.settings = smaller
+    bench.settle(3_000)
+    assert send(bench) == 0

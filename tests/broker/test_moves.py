@@ -1,0 +1,310 @@
+"""A partition moves to another log directory while it is written to, whatever happens meanwhile."""
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+from simulated_node import FETCH, PRODUCE, Bench, FakePeer, fetch, produce, replies
+
+from penstock.broker import moves
+from penstock.broker.handlers import k34_alter_replica_log_dirs as alter
+from penstock.broker.handlers import k35_describe_log_dirs as describe
+from penstock.broker.partition import Partition
+from penstock.broker.request import Request
+from penstock.log import moving
+from penstock.testing.sim.world import WorldDisk
+from penstock.wire.batch import BASE_OFFSET, LENGTH, LENGTH_OVERHEAD, batch_headers, read_records
+from penstock.wire.messages import k20_delete_topics as k20
+from penstock.wire.messages import k34_alter_replica_log_dirs as k34
+from penstock.wire.messages import k35_describe_log_dirs as k35
+
+SETTINGS = {"log.dirs": "one,two", "log.segment.delete.delay.ms": "1000"}
+SEGMENTS = {"internal.segment.bytes": "600"}
+SEEDS = int(os.environ.get("PENSTOCK_SIM_RUNS", "60"))
+NO_REQUEST: Request = None  # type: ignore[assignment]  # these handlers do not look at it
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs of a few hundred bytes take many steps, as large ones do."""
+    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(moves, "HELD_BYTES_MAX", 200)
+
+
+class Life:
+    """One node after another on the same two directories, and what was acknowledged."""
+
+    def __init__(self, seed: int = 7, settings: dict[str, str] | None = None) -> None:
+        self.settings = SETTINGS | {"log.durability": "fsync"} | (settings or {})
+        self.bench = Bench(self.settings, seed=seed)
+        self.bench.create_topic("t", configs=SEGMENTS)
+        self.acknowledged: list[bytes] = []
+        self.unanswered: list[tuple[bytes, FakePeer]] = []
+        self.sent = 0
+
+    @property
+    def partition(self) -> Partition:
+        return self.bench.broker.hosting.by_name["t"][0]
+
+    @property
+    def place(self) -> str:
+        return self.partition.directory.disk.root
+
+    @property
+    def elsewhere(self) -> str:
+        return next(root for root in ("one", "two") if root != self.place)
+
+    def ask(self, path: str, topic: str = "t", index: int = 0) -> int:
+        wanted = k34.AlterReplicaLogDirTopic(name=topic, partitions=[index])
+        message = k34.AlterReplicaLogDirsRequest(
+            dirs=[k34.AlterReplicaLogDir(path=path, topics=[wanted])]
+        )
+        answer = alter.handle(self.bench.broker, NO_REQUEST, message)
+        return answer.results[0].partitions[0].error_code
+
+    def described(self) -> dict[str, list[k35.DescribeLogDirsPartition]]:
+        answer = describe.handle(
+            self.bench.broker, NO_REQUEST, k35.DescribeLogDirsRequest(topics=None)
+        )
+        return {
+            each.log_dir: [found for topic in each.topics for found in topic.partitions]
+            for each in answer.results
+        }
+
+    def write(self, count: int = 1) -> None:
+        for _ in range(count):
+            value = b"%d" % self.sent
+            self.sent += 1
+            connection, peer = self.bench.connect()
+            self.unanswered.append((value, peer))
+            self.bench.receive(connection, self.bench.frame(PRODUCE, produce("t", value)))
+            self.bench.settle(3)
+            self.listen()
+
+    def delete(self) -> None:
+        request = k20.DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000)
+        submit = self.bench.broker.metadata.submit
+        self.bench.turn(lambda: submit(request, 5, lambda _answer: None))
+
+    def listen(self) -> None:
+        """Take the answers that have come."""
+        for value, peer in list(self.unanswered):
+            for answer in replies(peer, [PRODUCE]):
+                self.unanswered.remove((value, peer))
+                if answer.responses[0].partition_responses[0].error_code == 0:
+                    self.acknowledged.append(value)
+        self.acknowledged.sort(key=int)
+
+    def quiet(self) -> None:
+        """Until everybody has an answer."""
+
+        def answered() -> bool:
+            self.listen()
+            return not self.unanswered
+
+        self.bench.simulation.run_until(answered)
+
+    def arrive(self, where: str) -> None:
+        self.bench.simulation.run_until(lambda: self.place == where)
+        self.bench.settle(50)
+
+    def restart(self, disks: dict[str, WorldDisk]) -> None:
+        self.listen()
+        self.unanswered.clear()
+        self.bench = Bench(self.settings, disks=disks)
+
+    def die(self, *, power: bool) -> None:
+        self.bench.world.kill()
+        world = self.bench.world
+        self.restart(world.disks_after_power_loss() if power else world.disks_after_kill())
+
+    def values(self) -> list[bytes]:
+        self.quiet()
+        return list(read_values(self.partition))
+
+
+def read_values(partition: Partition) -> Iterator[bytes]:
+    log = partition.log
+    offset = log.start_offset
+    while offset < log.end_offset:
+        found = log.read(offset, 1 << 20, upper_offset=log.end_offset, min_one_batch=True)
+        assert found.file is not None
+        data = found.file.read_now(found.position, found.size)
+        for position, header in batch_headers(memoryview(data)):
+            end = position + header[LENGTH] + LENGTH_OVERHEAD
+            for record in read_records(data[position:end]):
+                assert record.value is not None
+                yield record.value
+                offset = record.offset + 1
+            assert header[BASE_OFFSET] < offset
+
+
+def names(life: Life) -> dict[str, list[str]]:
+    """The directories of the partition, and what is left of others."""
+    return {
+        root: [name for name in disk.list() if name.startswith("t-")]
+        for root, disk in life.bench.world.disks.items()
+    }
+
+
+def test_a_partition_moves_with_all_it_has() -> None:
+    life = Life()
+    life.write(20)
+    target = life.elsewhere
+    assert life.ask(target) == 0
+    life.arrive(target)
+    assert life.values() == [b"%d" % number for number in range(20)]
+
+
+def test_the_original_is_removed_when_its_time_has_come() -> None:
+    life = Life()
+    life.write(20)
+    source, target = life.place, life.elsewhere
+    life.ask(target)
+    life.arrive(target)
+    life.bench.settle(120_000)
+    assert names(life) == {source: [], target: ["t-0"]}
+
+
+def test_what_is_written_meanwhile_moves_too() -> None:
+    life = Life()
+    life.write(20)
+    target = life.elsewhere
+    life.ask(target)
+    while life.place != target:
+        life.write()
+    life.write(3)
+    assert life.values() == life.acknowledged
+
+
+def test_it_is_found_where_it_went_after_a_restart() -> None:
+    life = Life()
+    life.write(20)
+    target = life.elsewhere
+    life.ask(target)
+    life.arrive(target)
+    life.restart(life.bench.stop())
+    assert life.place == target
+    assert life.values() == life.acknowledged
+
+
+def test_a_reader_that_follows_notices_nothing() -> None:
+    life = Life()
+    life.write(10)
+    connection, peer = life.bench.connect()
+    life.ask(life.elsewhere)
+    found: list[int] = []
+    while len(found) < 20:
+        life.write()
+        request = fetch("t", [0], offset=len(found))
+        life.bench.receive(connection, life.bench.frame(FETCH, request))
+        life.bench.settle(2)
+        (answer,) = replies(peer, [FETCH])
+        partition = answer.responses[0].partitions[0]
+        assert partition.error_code == 0
+        for _, header in batch_headers(memoryview(partition.records or b"")):
+            if header[BASE_OFFSET] >= len(found):
+                found.append(header[BASE_OFFSET])
+    assert found == list(range(len(found)))
+
+
+def test_a_move_that_is_under_way_is_described() -> None:
+    life = Life()
+    life.write(20)
+    target = life.elsewhere
+    life.ask(target)
+    (future,) = life.described()[target]
+    assert future.is_future_key
+    assert future.offset_lag > 0
+    life.arrive(target)
+    assert [each.is_future_key for each in life.described()[target]] == [False]
+
+
+def test_asking_for_where_it_is_ends_a_move() -> None:
+    life = Life()
+    life.write(20)
+    source, target = life.place, life.elsewhere
+    life.ask(target)
+    life.bench.settle(2)
+    assert life.ask(source) == 0
+    life.bench.settle(5_000)
+    assert life.place == source
+    assert names(life)[target] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "topic", "code"),
+    [("three", "t", 57), ("two", "nobody", 9), ("two", "__cluster_metadata", 17)],
+)
+def test_what_cannot_be_is_refused(path: str, topic: str, code: int) -> None:
+    assert Life().ask(path, topic) == code
+
+
+def test_a_topic_that_is_deleted_on_its_way_leaves_nothing() -> None:
+    for wait_ms in range(0, 60, 3):
+        life = Life(seed=wait_ms)
+        life.write(20)
+        life.ask(life.elsewhere)
+        life.bench.settle(wait_ms)
+        life.delete()
+        life.bench.settle(200_000)
+        assert names(life) == {"one": [], "two": []}, wait_ms
+
+
+def test_a_target_that_fails_keeps_the_partition_where_it_is() -> None:
+    life = Life()
+    life.write(20)
+    source, target = life.place, life.elsewhere
+    life.ask(target)
+    life.bench.world.disks[target].fail_write(2)
+    life.bench.settle(1_000)
+    life.write(3)
+    assert life.place == source
+    assert life.values() == life.acknowledged
+
+
+def test_a_stop_in_the_middle_is_clean_and_the_move_goes_on_afterwards() -> None:
+    life = Life()
+    life.write(20)
+    target = life.elsewhere
+    life.ask(target)
+    life.bench.settle(4)
+    life.restart(life.bench.stop())
+    life.arrive(target)
+    assert life.values() == life.acknowledged
+
+
+def test_the_rate_is_kept() -> None:
+    life = Life(settings={"replica.alter.log.dirs.io.max.bytes.per.second": "100"})
+    life.write(20)
+    target = life.elsewhere
+    life.ask(target)
+    life.bench.settle(10_000)
+    assert life.place != target
+    life.bench.settle(60_000)
+    assert life.place == target
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_nothing_is_lost_whenever_it_dies_seed(seed: int) -> None:
+    dice = random.Random(seed)
+    life = Life(seed)
+    for _ in range(4):
+        life.write(dice.randrange(1, 12))
+        life.ask(dice.choice(("one", "two")))
+        for _ in range(dice.randrange(0, 8)):
+            life.write()
+            life.bench.settle(dice.choice((0.2, 1, 5)))
+        if dice.random() < 0.7:
+            life.die(power=dice.random() < 0.5)
+        else:
+            life.restart(life.bench.stop())
+        found = life.values()
+        kept = [value for value in found if value in set(life.acknowledged)]
+        assert kept == life.acknowledged
+        assert found == sorted(found, key=int)
+    life.bench.settle(300_000)
+    assert sorted(name for listed in names(life).values() for name in listed) == ["t-0"]
+    life.write(2)
+    assert life.values()[-2:] == life.acknowledged[-2:]

@@ -1,0 +1,110 @@
+"""`penstock log status` against a node, and what it says when there is none."""
+
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from cli_running import run
+
+from penstock.cli.log_status import Seen, Status, lines, rates
+from penstock.testing import Cluster
+
+STATUS: Status = {
+    "version": "0.1.0",
+    "node_id": 3,
+    "started_ms": 0,
+    "now_ms": 61_000,
+    "stopping": False,
+    "directories": [
+        {
+            "path": "/disk1",
+            "state": "works",
+            "reason": None,
+            "partitions": 12,
+            "free_bytes": 1024**3,
+            "total_bytes": 2 * 1024**3,
+        },
+        {
+            "path": "/disk2",
+            "state": "failed",
+            "reason": "cannot write",
+            "partitions": 1,
+            "free_bytes": None,
+            "total_bytes": None,
+        },
+    ],
+    "duties": [
+        {
+            "duty": "clean",
+            "subject": "orders-0",
+            "done": 50 * 1024**2,
+            "total": 100 * 1024**2,
+            "unit": "bytes",
+            "since_ms": 11_000,
+            "note": "pass 1",
+        }
+    ],
+    "duties_left_out": 0,
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster({"metrics.listener": "127.0.0.1:0"}) as running:
+        yield running
+
+
+def address(cluster: Cluster) -> str:
+    return urlsplit(cluster.metrics_url).netloc
+
+
+def test_an_idle_node_says_that_nothing_is_under_way(cluster: Cluster) -> None:
+    ran = run("log", "status", "--address", address(cluster))
+    assert ran.code == 0
+    assert "no long duty is under way" in ran.out
+    assert "DIRECTORY" in ran.out
+
+
+def test_json_is_what_the_node_says(cluster: Cluster) -> None:
+    ran = run("log", "status", "--format", "json", "--address", address(cluster))
+    assert json.loads(ran.out)["duties"] == []
+
+
+def test_duties_are_shown_with_a_bar_a_rate_and_the_time_left() -> None:
+    said = "\n".join(lines(STATUS, rates(STATUS, {})))
+    assert (
+        "clean  orders-0  [############............]  50.0 MB of 100.0 MB  1.0 MB/s  50 s" in said
+    )
+    assert "pass 1" in said
+    assert "up 1:01" in said
+    assert "failed: cannot write" in said
+    assert "1.0 GB of 2.0 GB" in said
+
+
+def test_a_rate_is_that_of_the_time_it_was_watched() -> None:
+    seen: Seen = {}
+    rates(STATUS, seen)
+    duty = {**STATUS["duties"][0], "done": 60 * 1024**2}
+    later = {**STATUS, "now_ms": 63_000, "duties": [duty]}
+    assert rates(later, seen)["clean", "orders-0"] == 5 * 1024**2
+
+
+def test_nothing_that_listens_is_told_with_the_next_step() -> None:
+    ran = run("log", "status", "--address", "127.0.0.1:1")
+    assert ran.code == 3
+    assert "nothing answers at 127.0.0.1:1" in ran.err
+    assert "metrics.listener" in ran.err
+
+
+def test_another_port_of_a_node_is_not_mistaken_for_this_one(cluster: Cluster) -> None:
+    ran = run("log", "status", "--address", cluster.bootstrap)
+    assert ran.code == 3
+    assert "--address" in ran.err
+
+
+@pytest.mark.parametrize("wrong", ["9404", "host:", "host:port", ""])
+def test_what_is_no_address_is_refused(wrong: str) -> None:
+    ran = run("log", "status", "--address", wrong)
+    assert ran.code == 2
+    assert "HOST:PORT" in ran.err
