@@ -56,7 +56,7 @@ check: $(VENV)/.dev
 
 sim: $(VENV)/.dev
 	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
-		tests/broker/test_cleaning_simulation.py \
+		tests/broker/test_cleaning_simulation.py tests/broker/test_moves.py \
 		-k "seed or crash or simulat or model"
 
 # Driver, workers and node of a pipeline on Spark are killed: KILLS= of them, SEED= the first seed

@@ -14,12 +14,8 @@ from penstock.wire.batch import (
     check_record_times,
     stamp_append_time,
 )
-from penstock.wire.compression import NAMES, NONE, OUTPUT_BYTES_MAX
+from penstock.wire.compression import NAMES, NONE, unpacked_bytes_max
 from penstock.world import Buffer
-
-# What a batch may unpack to, as a multiple of max.message.bytes, where the node looks inside
-UNPACKED_RATIO_MAX = 32
-UNPACKED_BYTES_MIN = 1024 * 1024
 
 
 class TopicSettings:
@@ -46,9 +42,7 @@ class TopicSettings:
     def __init__(self, config: TopicConfig, producer_expiration_ms: int) -> None:
         policies = config.texts("cleanup.policy")
         self.message_bytes_max = config.integer("max.message.bytes")
-        self.unpacked_bytes_max = min(
-            OUTPUT_BYTES_MAX, max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * self.message_bytes_max)
-        )
+        self.unpacked_bytes_max = unpacked_bytes_max(self.message_bytes_max)
         self.min_insync = config.integer("min.insync.replicas")
         self.append_time = config.text("message.timestamp.type") == "LogAppendTime"
         self.compact = "compact" in policies

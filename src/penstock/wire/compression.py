@@ -17,6 +17,9 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # What decompression may produce when the caller knows no better: a batch of 100 MiB.
 OUTPUT_BYTES_MAX = 100 * 1024 * 1024
+# What a batch may unpack to, as a multiple of max.message.bytes, where a node looks inside
+UNPACKED_RATIO_MAX = 32
+UNPACKED_BYTES_MIN = 1024 * 1024
 # The first guess at the output: this many times the input, within these bounds.
 _GUESS_RATIO = 4
 _GUESS_BYTES_MIN = 16 * 1024
@@ -42,6 +45,11 @@ class TooLarge(Malformed):
 
 class UnknownCodec(Malformed):
     """No compression type has this number."""
+
+
+def unpacked_bytes_max(message_bytes_max: int) -> int:
+    """The ceiling for batches of a topic with this max.message.bytes."""
+    return min(OUTPUT_BYTES_MAX, max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * message_bytes_max))
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:

@@ -23,7 +23,7 @@ from penstock.log.compaction.plain import PlainEngine
 from penstock.log.directory import CLEANED, INDEX, LOG
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import Record, build_batch, seal_batch
-from penstock.wire.compression import compress
+from penstock.wire.compression import UNPACKED_BYTES_MIN, compress
 from penstock.world import DiskFailed, DiskFull, FileLost
 
 
@@ -110,7 +110,7 @@ def test_offsets_that_fall_from_one_chunk_to_the_next_are_refused(
 def test_what_grows_beyond_measure_when_it_is_unpacked_is_refused(
     engine: Engine, codec: int
 ) -> None:
-    body = body_of(build_batch([Record(0, NOW_MS, b"k", bytes(2 * chunks.UNPACKED_BYTES_MIN))]))
+    body = body_of(build_batch([Record(0, NOW_MS, b"k", bytes(2 * UNPACKED_BYTES_MIN))]))
     batch = seal_batch(compress(codec, body), codec, 1, last_delta=0, times_ms=(NOW_MS, NOW_MS))
     story, order = one_batch(batch)
     with pytest.raises(CompactionRefused, match=r"offset 0: the records grow beyond"):

@@ -31,9 +31,6 @@ from penstock.world import Disk, File, FileLost
 CHUNK_BYTES = 4 * 1024 * 1024
 # A batch is at most as large as anything here may be.
 BATCH_BYTES_MAX = OUTPUT_BYTES_MAX
-# What a batch may unpack to, as a multiple of the topic's max.message.bytes.
-UNPACKED_RATIO_MAX = 32
-UNPACKED_BYTES_MIN = 1024 * 1024
 # Batches that one table takes; the rest of a chunk is read again.
 TABLE_ROWS = 32_768
 # Size, attributes, two deltas, two sizes of fields and the number of headers.
@@ -170,10 +167,6 @@ class Engine(Protocol):
     ) -> None:
         """Write what stays of a chunk."""
         ...
-
-
-def unpacked_bytes_max(message_bytes_max: int) -> int:
-    return min(OUTPUT_BYTES_MAX, max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * message_bytes_max))
 
 
 def chunks(

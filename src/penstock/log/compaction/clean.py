@@ -20,7 +20,6 @@ from penstock.log.compaction.chunks import (
     Terms,
     chunks,
     position_of,
-    unpacked_bytes_max,
 )
 from penstock.log.compaction.grouping import group_segments
 from penstock.log.compaction.offset_map import OffsetMap
@@ -43,6 +42,7 @@ from penstock.log.compaction.verdicts import (
 )
 from penstock.log.compaction.writing import CleanedSegment, remove_leftovers
 from penstock.log.directory import INDEX, TIME_INDEX, segment_file
+from penstock.wire.compression import unpacked_bytes_max
 from penstock.world import Buffer, Disk
 
 # After so many bytes somebody who waits hears how far it is.
