@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from simulated_node import CREATE_TOPICS, METADATA, Bench, metadata, replies
 
+from penstock.broker.making import Making
 from penstock.errors import TopicAlreadyExists
 from penstock.wire.messages import k19_create_topics as k19
 
@@ -81,3 +82,20 @@ def test_a_creation_by_metadata_that_loses_a_race_is_told_to_come_again(
     monkeypatch.setattr(bench.broker.metadata, "submit", exists)
     (answer,) = ask(bench, METADATA, metadata("a"))
     assert codes(answer) == {"a": NOT_AVAILABLE}
+
+
+def test_a_partition_that_is_still_being_made_has_no_leader(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[], None]] = []
+    run = Making._run
+    monkeypatch.setattr(Making, "_run", lambda *work: held.append(lambda: run(*work)))
+    bench.turn(lambda: bench.broker.metadata.submit(create(("a", 2)), 7, lambda _answer: None))
+    bench.simulation.run_until(lambda: bool(held))
+    (answer,) = ask(bench, METADATA, metadata("a"))
+    told = [(each.error_code, each.leader_id) for each in answer.topics[0].partitions]
+    assert told == [(NOT_AVAILABLE, -1), (NOT_AVAILABLE, -1)]
+    for go_on in held:
+        bench.turn(go_on)
+    (answer,) = ask(bench, METADATA, metadata("a"))
+    assert [each.error_code for each in answer.topics[0].partitions] == [0, 0]

@@ -192,7 +192,8 @@ class SimClient(ABC):
             if response is None:
                 return  # the next connection asks again
             one = response.topics[0]
-            if one.error_code or not one.partitions:
+            unled = any(each.error_code for each in one.partitions)
+            if one.error_code or unled or not one.partitions:
                 self.retry_later(ask)
             else:
                 found(one.topic_id, len(one.partitions))
