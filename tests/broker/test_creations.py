@@ -97,5 +97,6 @@ def test_a_partition_that_is_still_being_made_has_no_leader(
     assert told == [(NOT_AVAILABLE, -1), (NOT_AVAILABLE, -1)]
     for go_on in held:
         bench.turn(go_on)
+    bench.settle()
     (answer,) = ask(bench, METADATA, metadata("a"))
     assert [each.error_code for each in answer.topics[0].partitions] == [0, 0]
