@@ -152,6 +152,7 @@ class Started:
         self._log, self._name, self._polls = log, name, polls
         self._problem = None if problem is None else RuntimeError(problem)
         self.lastProgress = None
+        self.runId = name
         log.append(f"{name} starts")
 
     @property
@@ -176,6 +177,10 @@ class Started:
         pass
 
 
+class Unheard:
+    """A Spark session that nobody listens to."""
+
+
 BUSY = "Python worker failed to connect back."
 
 
@@ -187,7 +192,8 @@ def run_with(tmp_path: Path, problems: list[str | None]) -> tuple[Running, list[
     def begin(query: Any) -> Any:
         return Started(log, query.name, left.pop(0), polls=3)
 
-    return Running(settings_of("shop", tmp_path), [queries], begin), log
+    spark: Any = Unheard()
+    return Running(settings_of("shop", tmp_path), [queries], begin, spark), log
 
 
 def test_queries_start_one_after_the_other(tmp_path: Path) -> None:

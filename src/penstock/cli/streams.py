@@ -15,7 +15,6 @@ from penstock.cli.output import (
     FormatOption,
     Json,
     bootstrap_of,
-    counted,
     format_of,
     note,
     print_json,
@@ -210,6 +209,8 @@ def reset(
     except StreamsError as problem:
         raise CommandFailed(str(problem)) from problem
     report(chosen, done, failed, "removed")
+    if not failed:
+        note(f"{known.application_id} may begin anew, once, with its state in {directory}")
 
 
 def _explain(known: "Known", count: int) -> None:
@@ -217,10 +218,10 @@ def _explain(known: "Known", count: int) -> None:
         note(f"{known.application_id} has nothing to reset")
         return
     written = [topic for topic in known.writes if topic not in known.internal_topics]
-    note(f"nothing was done; --execute removes {counted(count, 'item')}")
+    topics = ", ".join(written) or "the topics it writes to"
+    note(f"nothing was done; --execute does {'it' if count == 1 else 'them all'}")
     note(
-        f"{', '.join(written) or 'no topic'} and {known.dead_letters} stay as they are: "
-        "the next run writes its results again"
+        f"{topics} and {known.dead_letters} stay as they are: the next run writes its results again"
     )
 
 
@@ -238,7 +239,15 @@ def _known(
         root = settings.state_dir if state_dir is None else state_dir
         return known_of(settings, application.plan()), root / settings.application_id, settings
     directory = state_directory(state_dir) / target
-    known = read_known(directory) or _known_of_cluster(target, bootstrap)
+    known = read_known(directory)
+    if known is None and state_dir is None:
+        raise CommandFailed(
+            f"there is no application {target} in {directory.parent}. If its state directory is "
+            "gone, say where it was: --state-dir DIR, or the application's script in place of its "
+            "name; `penstock streams list` shows which there are",
+            ExitCode.USAGE,
+        )
+    known = known or _known_of_cluster(target, bootstrap)
     if known is None:
         raise CommandFailed(
             f"there is no application {target} in {directory.parent}, and no group of it on "

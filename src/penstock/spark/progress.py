@@ -5,9 +5,13 @@ batch only with the next one, and never of the last one of a query that ends. Gr
 looking (lag shows in every tool): a query starts from its checkpoint, not from them.
 """
 
+import atexit
 import json
 import logging
+import threading
+import time
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -30,15 +34,28 @@ NAME = "penstock"
 
 logger = logging.getLogger("penstock.spark")
 
+# Spark tells of a batch, and of the end, some time after it: for this long a program waits for it.
+TOLD_SECONDS_MAX = 10.0
+
 # A session has one listener, however often it is asked for.
-_listened: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+_listeners: "weakref.WeakKeyDictionary[SparkSession, ProgressListener]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def commit_progress(spark: SparkSession) -> None:
     """From now on, for every query of the session whose source has a group."""
-    if spark not in _listened:
-        spark.streams.addListener(ProgressListener(spark))
-        _listened.add(spark)
+    if spark not in _listeners:
+        listener = _listeners[spark] = ProgressListener(spark)
+        spark.streams.addListener(listener)
+        atexit.register(listener.await_ended)
+
+
+def await_committed(spark: SparkSession, runs: Iterable[str]) -> None:
+    """Until the last progress of these runs, which have ended, is committed; for a bounded time."""
+    listener = _listeners.get(spark)
+    if listener is not None:
+        listener.await_runs(runs)
 
 
 class ProgressListener(StreamingQueryListener):
@@ -48,6 +65,24 @@ class ProgressListener(StreamingQueryListener):
         self._spark = weakref.ref(spark)
         self._queries: dict[str, Any] = {}  # Java's object, by run: it outlives the query
         self._admins: dict[str, Admin] = {}
+        self._told = threading.Condition()
+
+    def await_runs(self, runs: Iterable[str]) -> None:
+        """Until Spark has told of the end of these runs; all else was told before."""
+        wanted = set(runs)
+        with self._told:
+            self._told.wait_for(lambda: wanted.isdisjoint(self._queries), TOLD_SECONDS_MAX)
+
+    def await_ended(self) -> None:
+        """At the end of the program: the last words of queries that have ended."""
+        deadline = time.monotonic() + TOLD_SECONDS_MAX
+        for run, query in list(self._queries.items()):
+            try:
+                active = query.isActive()
+            except Exception:  # Java has gone already, and nothing more will be told
+                return
+            if not active and time.monotonic() < deadline:
+                self.await_runs([run])
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         spark = self._spark()
@@ -63,7 +98,9 @@ class ProgressListener(StreamingQueryListener):
             sources = sources_of(self._queries[run])
         except Exception as problem:  # Java's side may fail in any way; a query must not notice
             logger.warning("the progress of query %s is not committed: %s", run, problem)
-            del self._queries[run]
+            with self._told:
+                del self._queries[run]
+                self._told.notify_all()
             return
         for told in event.progress.sources:
             options = sources.get(told.description)
@@ -75,10 +112,12 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         run = str(event.runId)
-        self._queries.pop(run, None)
         admin = self._admins.pop(run, None)
         if admin is not None:
             admin.close()
+        with self._told:
+            self._queries.pop(run, None)
+            self._told.notify_all()
 
     def _commit(self, run: str, options: SourceOptions, position: Position) -> None:
         assert options.group_id is not None, "asked before"

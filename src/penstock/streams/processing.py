@@ -222,7 +222,8 @@ class Context:
         return _time(self._times.getCurrentProcessingTimeInMs())
 
     def set_timer(self, at: datetime | int) -> None:
-        """`on_timer` is called once the clock of `timers=` has passed it."""
+        """`on_timer` is called once the clock of `timers=` has passed it. Other timers of the key
+        stay."""
         self._handle.registerTimer(_time_ms(at))
 
     def cancel_timer(self, at: datetime | int) -> None:

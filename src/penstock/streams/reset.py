@@ -62,7 +62,7 @@ def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPla
     # checkpoint is left, this permission may be all that there is to do.
     there = {each.name for each in items if each.kind == "checkpoint"}
     items += [
-        Item("sink", name, "may begin with a new checkpoint")
+        Item("sink", name, f"may begin with a new checkpoint in {directory}")
         for name in known.queries or [registry.ANY]
         if name not in there
     ]
@@ -94,7 +94,6 @@ def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaErro
             return done, failed
         checkpoints = plan.of("checkpoint")
         registry.allow(plan.directory, sorted({*checkpoints, *plan.of("sink")}))
-        done += [f"sink {name}" for name in plan.of("sink")]
         for name in checkpoints:
             shutil.rmtree(plan.directory / registry.QUERIES / name)
             done.append(f"checkpoint {name}")

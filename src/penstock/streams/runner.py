@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.foreach import write_batch
+from penstock.spark.progress import await_committed
 from penstock.spark.session import session
 from penstock.streams import registry
 from penstock.streams.cluster_inputs import FORMAT, ClusterInputs
@@ -54,8 +55,10 @@ Begin = Callable[[Query], StreamingQuery]
 class Running:
     """A running application; leaving its `with` stops it."""
 
-    def __init__(self, settings: Settings, levels: list[list[Query]], begin: Begin) -> None:
-        self._settings, self._begin = settings, begin
+    def __init__(
+        self, settings: Settings, levels: list[list[Query]], begin: Begin, spark: SparkSession
+    ) -> None:
+        self._settings, self._begin, self._spark = settings, begin, spark
         self._lock = registry.Lock(settings.directory)
         self._waiting = levels  # of `once`: what reads an internal topic comes after its writer
         self._queries: dict[str, StreamingQuery] = {}
@@ -84,6 +87,7 @@ class Running:
             active = [query for query in self._queries.values() if query.isActive]
             self._raise_failure()
             if not active and not self._waiting:
+                self._await_committed()
                 if chosen is not None:
                     chosen(self.progress())
                 return True
@@ -105,7 +109,12 @@ class Running:
     def stop(self) -> None:
         for query in self._queries.values():
             query.stop()
+        self._await_committed()
         self._lock.release()
+
+    def _await_committed(self) -> None:
+        """Groups show the last batch too."""
+        await_committed(self._spark, [str(each.runId) for each in self._queries.values()])
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +230,7 @@ def start(
 
     begun: set[str] = set()
     levels = _levels(plan.queries) if once else [list(plan.queries)]
-    return Running(settings, levels, begin)
+    return Running(settings, levels, begin, chosen)
 
 
 def _sink(
