@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.directory import Directory
 from penstock.log.checkpoints import read_whole
-from penstock.log.directory import MOVED_FROM_FILE, Kind, PartitionDirectory, marked_name
+from penstock.log.directory import MOVED_FROM_FILE, Kind, PartitionDirectory
 from penstock.model import TopicPartition, id_to_text
 from penstock.world import DiskFailed
 
@@ -31,7 +31,7 @@ def settle_moves(broker: "Broker", entries: Entries) -> Wishes:
             for entry in list(listed):
                 if entry.kind is Kind.FUTURE:
                     wishes.append((entry.partition, directory))
-                    _retire(broker, directory, entry)
+                    broker.hosting.retire_now(directory, entry)
                     listed.remove(entry)
                 elif entry.kind is Kind.LIVE:
                     _settle(broker, directory, entry, entries)
@@ -52,15 +52,9 @@ def _settle(
         if other is not directory and id_to_text(other.directory_id) == moved_from:
             for double in [each for each in listed if each.name == entry.name]:
                 log.info("%s had moved to %s", entry.partition, directory.disk.root)
-                _retire(broker, other, double)
+                broker.hosting.retire_now(other, double)
                 listed.remove(double)
     directory.disk.remove_now(marker)
-
-
-def _retire(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> None:
-    gone = marked_name(entry.partition, Kind.DELETED, broker.world.entropy.uuid().hex())
-    directory.disk.rename_now(entry.name, gone)
-    broker.hosting.remove_later(directory, gone)
 
 
 def begin_anew(broker: "Broker", wishes: Wishes) -> None:

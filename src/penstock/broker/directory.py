@@ -205,8 +205,11 @@ class Directory:
         elif failure is not None:
             self.fail(failure)
 
-    def check_room(self) -> None:
-        """Before a write. DiskFull if what is left is not for records."""
+    def check_writable(self) -> None:
+        """Before a write. DiskFailed if it is offline; DiskFull if what is left is not for
+        records."""
+        if self.failed:
+            raise DiskFailed(f"{self.disk.root} is offline")
         if self.refuses_writes:
             raise DiskFull(f"the disk of {self.disk.root} is nearly full")
 

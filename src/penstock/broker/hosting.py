@@ -37,7 +37,7 @@ from penstock.log.checkpoints import (
     START_OFFSETS,
     format_offsets,
 )
-from penstock.log.directory import Kind, marked_name
+from penstock.log.directory import Kind, PartitionDirectory, marked_name
 from penstock.log.log import Log, LogExists
 from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
 from penstock.observe.times import Times
@@ -484,6 +484,13 @@ class Hosting:
             self._making.let_go(name)
 
         directory.disk.rename(name, new, renamed)
+
+    def retire_now(self, directory: Directory, entry: PartitionDirectory) -> None:
+        """The same for what a start finds and nobody uses. Waits for the disk."""
+        unique = self._world.entropy.uuid().hex()
+        gone = marked_name(entry.partition, Kind.DELETED, unique)
+        directory.disk.rename_now(entry.name, gone)
+        self.remove_later(directory, gone)
 
     def remove_later(self, directory: Directory, name: str, delay_ms: int | None = None) -> None:
         """Unlink what was renamed, once nobody can be reading it any more."""

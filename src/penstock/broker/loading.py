@@ -192,9 +192,7 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
     stored_id = read_metadata(disk, entry.name) or _remembered_id(broker, name, index)
     if not _belongs_here(broker, topic, entry, stored_id):
         if stored_id is not None and _was_deleted(broker, stored_id, index):
-            gone = marked_name(entry.partition, Kind.DELETED, broker.world.entropy.uuid().hex())
-            disk.rename_now(entry.name, gone)
-            hosting.remove_later(directory, gone)
+            hosting.retire_now(directory, entry)
             log.info("%s/%s: its topic was deleted before the stop", disk.root, entry.name)
             return 0
         unique = broker.world.entropy.uuid().hex()

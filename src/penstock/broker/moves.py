@@ -67,7 +67,7 @@ class Move:
             elif not self.working:
                 self._give_up()
 
-    def _work(self, work: Callable[[], object], then: Callable[[], None]) -> None:
+    def _work(self, work: Callable[[], None], then: Callable[[], None]) -> None:
         """Off the loop, on the thread pool of the disk that is written to."""
         if self.cancelled is not None:
             self._give_up()
@@ -86,7 +86,7 @@ class Move:
             else:
                 then()
 
-        self.target.disk.offload_all([lambda: _ignore(work())], done)
+        self.target.disk.offload_all([work], done)
 
     def _later(self, wait_ms: float, call: Callable[[], None]) -> None:
         world = self._broker.world
@@ -198,10 +198,6 @@ class Move:
         note = "waits for another move" if not self._began else f"to {self.target.disk.root}"
         done, total = self.copy.copied_bytes, partition.log.size
         return Progress("move", str(partition), done, total, "bytes", self.since_ms, note)
-
-
-def _ignore(_result: object) -> None:
-    """What is offloaded gives nothing back."""
 
 
 class Moves:

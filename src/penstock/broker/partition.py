@@ -202,10 +202,7 @@ class Partition:
         self.produces += len(batches)
         log = self.log
         try:
-            if self.directory.failed:
-                raise DiskFailed(f"{self.directory.disk.root} is offline")
-            if self.directory.refuses_writes:
-                self.directory.check_room()
+            self.directory.check_writable()
             results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
         except DiskFull as failure:
             self.directory.filled_up(failure)
@@ -344,9 +341,7 @@ class Partition:
         if self.held:
             raise KafkaStorageError(f"{self} is just moving to another log directory")
         try:
-            if self.directory.failed:
-                raise DiskFailed(f"{self.directory.disk.root} is offline")
-            self.directory.check_room()
+            self.directory.check_writable()
             result = write()
         except DiskFull as failure:
             self.directory.filled_up(failure)
