@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from log_making import DIRECTORY, NOW_MS, produced, split, warmly
+from log_making import DIRECTORY, NOW_MS, SyncRounds, produced, split, warmly
 
 from penstock.broker.cleaning.dirt import Budget, assess, make_order, segments_of
 from penstock.broker.cleaning.run import Run
@@ -116,7 +116,7 @@ class Life:
     run: Run | None = None
     errand: Rehearsal | None = None
     removable: list[str] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
+    rounds: SyncRounds = field(default_factory=SyncRounds)
     cleanings: int = 0
     crashes_in_swap: int = 0
 
@@ -243,24 +243,7 @@ class Life:
         self.log.roll(self.now_ms)
 
     def begin_round(self) -> None:
-        """A sync round, one at a time; it may never end."""
-        if self.rounds:
-            return
-        files, offset = self.log.begin_sync()
-        left = [len(files)]
-        if not files:
-            return
-
-        def synced(failure: DiskFailed | None) -> None:
-            assert failure is None
-            left[0] -= 1
-            if left[0] == 0:
-                self.rounds.clear()
-                self.log.synced_to(offset)
-
-        self.rounds.append(offset)
-        for file in files:
-            file.sync(synced)
+        self.rounds.begin(self.log)
 
     def finish_some(self) -> None:
         for _ in range(self.dice.randrange(1, 14)):
@@ -410,7 +393,7 @@ class Life:
             synced = self.log.end_offset
         else:
             self.disk = self.disk.crash()
-        self.rounds.clear()
+        self.rounds.forget()
         self.removable.clear()
         self.run = self.errand = None
         if not self.disk.is_directory(DIRECTORY):

@@ -21,6 +21,36 @@ SMALL = LogConfig(
 )
 
 
+class SyncRounds:
+    """Sync rounds of a log, one at a time; one may never end."""
+
+    def __init__(self) -> None:
+        self._under_way = False
+
+    def begin(self, log: Log) -> None:
+        if self._under_way:
+            return
+        files, offset = log.begin_sync()
+        left = [len(files)]
+        if not files:
+            return
+
+        def synced(failure: DiskFailed | None) -> None:
+            assert failure is None
+            left[0] -= 1
+            if left[0] == 0:
+                self._under_way = False
+                log.synced_to(offset)
+
+        self._under_way = True
+        for file in files:
+            file.sync(synced)
+
+    def forget(self) -> None:
+        """The process is gone, and its round with it."""
+        self._under_way = False
+
+
 def batch(
     *values: bytes,
     timestamp: int = NOW_MS,

@@ -7,7 +7,17 @@ PENSTOCK_SIM_SEED=<seed> pytest tests/log/test_log_crash.py
 import os
 import random
 
-from log_making import DIRECTORY, NOW_MS, SMALL, batch, produced, reopen, split, stored
+from log_making import (
+    DIRECTORY,
+    NOW_MS,
+    SMALL,
+    SyncRounds,
+    batch,
+    produced,
+    reopen,
+    split,
+    stored,
+)
 
 from penstock.errors import KafkaError
 from penstock.log.checkpoints import (
@@ -47,7 +57,7 @@ class Run:
         self.written: list[tuple[int, int, bytes]] = []
         self.epoch = 0
         self.sequences: dict[int, int] = {}
-        self.rounds: list[int] = []
+        self.rounds = SyncRounds()
 
     def live(self, steps: int) -> None:
         actions = (
@@ -102,24 +112,7 @@ class Run:
         self.log.roll(NOW_MS)
 
     def begin_round(self) -> None:
-        """A sync round, one at a time; it may never end."""
-        if self.rounds:
-            return
-        files, offset = self.log.begin_sync()
-        left = [len(files)]
-        if not files:
-            return
-
-        def synced(failure: DiskFailed | None) -> None:
-            assert failure is None
-            left[0] -= 1
-            if left[0] == 0:
-                self.rounds.clear()
-                self.log.synced_to(offset)
-
-        self.rounds.append(offset)
-        for file in files:
-            file.sync(synced)
+        self.rounds.begin(self.log)
 
     def finish_some(self) -> None:
         for _ in range(self.dice.randrange(1, 12)):
@@ -181,7 +174,7 @@ class Run:
             synced = self.log.end_offset
         else:
             self.disk = self.disk.crash()
-        self.rounds.clear()
+        self.rounds.forget()
         if not self.disk.is_directory(DIRECTORY):
             assert synced == 0
             self.written.clear()
