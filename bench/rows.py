@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench import compaction, members, programs, topics, usage
+from bench import cleaning, compaction, members, programs, topics, usage
 from bench.programs import Outcome, Run
 from bench.servers import Server
 from bench.stats import Bound, Target
@@ -23,6 +23,7 @@ PARTITIONS = 10
 ROW_WARMUP_SECONDS = 2.0
 COLD_PRODUCE_RATE = 1000  # requests per second beside the cold reader
 EVICT_EVERY_SECONDS = 0.05
+CLEANING_RECORDS = 3_000_000  # of 1 KB: a cleaner is busy with them for as long as is measured
 MEMBERS, MEMBER_PARTITIONS = 200, 1000
 OFFSETS_TOPIC, OFFSETS_PARTITIONS, OFFSETS = "offsets", 1000, 1_000_000
 SESSION_TOPICS = 4  # Kafka's controller refuses 10,000 partitions in one request
@@ -307,6 +308,36 @@ def cold_reader(context: Context) -> Sample:
     return Sample(beside["p99_us"], _per_million(cpu, beside["requests_per_s"]), details)
 
 
+def beside_the_cleaner(context: Context) -> Sample:
+    """Produce p99 while the server compacts another topic."""
+    server = context.server
+    compacted, name = context.topic_name(), context.topic_name()
+    topics.create(server.bootstrap, name, PARTITIONS)
+    steady: dict[str, Any] = {
+        "port": server.port,
+        "topic": name,
+        "partitions": PARTITIONS,
+        "connections": 10,
+        "rate": COLD_PRODUCE_RATE,
+    }
+    try:
+        cleaning.fill(server, compacted, 400_000 if context.quick else CLEANING_RECORDS)
+        _settle()
+        alone = programs.load("produce", context.seconds, context.warmup, **steady)
+        cleaning.release(server, compacted)
+        with cleaning.watched(server.data, compacted) as share:
+            run = programs.start_load("produce", context.seconds, **steady)
+            beside, cpu = _watch(context, run, 0.0)
+    finally:
+        topics.delete(server.bootstrap, compacted, name)
+    details = {
+        **beside.numbers,
+        "p99_us_without_cleaner": alone["p99_us"],
+        "cleaner_seen_share": share.value,
+    }
+    return Sample(beside["p99_us"], _per_million(cpu, beside["requests_per_s"]), details)
+
+
 def start_ms(context: Context) -> Sample:
     return Sample(context.server.started_s * 1000)
 
@@ -435,6 +466,7 @@ _CLIENT_ROWS = (
     Row("rd-consume", "librdkafka consume 1 KB", _M, _at_least(1.0), rd_consume("consume")),
     Row("p99", "p99 at half of Kafka's rate, 100 x 1", _US, _at_most(0.8), p99_at_half_rate),
     Row("cold", "Produce p99 beside a cold reader", _US, None, cold_reader),
+    Row("cleaner", "Produce p99 beside a working cleaner", _US, None, beside_the_cleaner),
 )
 _DELIVERY_ROWS = (
     Row("commit-1", "Offset commits, 1 consumer", _C, _at_least(1.0), side_by_side("commit", 1)),

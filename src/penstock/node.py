@@ -6,7 +6,7 @@ shutdown.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,6 +46,9 @@ STOP_MS_MAX = 3_000  # for peers and disks; writing out comes on top
 LAST_WORDS_MS = 200
 DRAIN_STEP_MS = 5
 FINISH_MS_MAX = 500
+LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
+LOADED_PER_SLICE_MAX = 64
+_LOADED = object()
 ENDPOINT_DEFAULT = VoterEndpoint("CONTROLLER", "localhost", 0)
 
 
@@ -81,6 +84,7 @@ class Node:
         self._duties: Duties | None = None
         self._on_ready: Callable[[], None] = lambda: None
         self._on_stopped: Callable[[], None] = lambda: None
+        self._loaded = False  # every log that can be opened is
         self._stopping = False
         self._ended = False
         self._broker_epoch = -1
@@ -311,14 +315,32 @@ class Node:
             return
         assert self.broker is not None and self.metadata is not None, "registered before opened"
         self._broker_epoch = result.broker_epoch
+        self._load_on(load_partitions(self.broker))
+
+    def _load_on(self, loading: Iterator[None]) -> None:
+        """A slice of it; then those are answered who ask the port for metrics how far it is."""
+        if self._stopping:
+            return
+        clock = self.world.clock
+        until = clock.mono_ms() + LOAD_SLICE_MS
         try:
-            load_partitions(self.broker)
+            for _ in range(LOADED_PER_SLICE_MAX):
+                if next(loading, _LOADED) is _LOADED:
+                    self._loaded = True
+                    self._unfence()
+                    return
+                if clock.mono_ms() >= until:
+                    break
         except DiskFailed as error:
             self._give_up(str(error))
             return
+        self.world.timers.at(clock.mono_ms(), lambda: self._load_on(loading))
+
+    def _unfence(self) -> None:
+        assert self.metadata is not None, "loaded before opened"
         heartbeat = k63.BrokerHeartbeatRequest(
             broker_id=self.config.node_id,
-            broker_epoch=result.broker_epoch,
+            broker_epoch=self._broker_epoch,
             current_metadata_offset=self.metadata.image.offset,
         )
         self.metadata.submit(heartbeat, 2, self._unfenced)
@@ -379,7 +401,10 @@ class Node:
             return
         self._stopping = True
         broker = self.broker
-        if broker is None:
+        if broker is None or not self._loaded:
+            # Nothing was taken from anybody yet, and the next start opens logs as this one would.
+            if broker is not None:
+                broker.stop_coordinators()
             self._end()
             return
         broker.stopping = True

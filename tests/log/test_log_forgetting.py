@@ -265,6 +265,36 @@ def test_the_largest_timestamp_is_found_inside_its_batch() -> None:
     assert log.search_time(NOW_MS + 51).run() is None
 
 
+LATE, LATER, LATEST = (NOW_MS + ms for ms in (100, 200, 300))
+
+
+@pytest.mark.parametrize(
+    ("start_offset", "expected"),
+    [
+        (0, (LATEST, 1, 0)),
+        (1, (LATEST, 1, 0)),
+        (2, (LATER, 3, 0)),  # the batch was cut, and its largest time is gone
+        (3, (LATER, 3, 0)),
+        (4, (LATE, 5, 0)),  # of the rest of the segment
+        (6, (NOW_MS, 6, 0)),  # of another segment
+        (7, None),
+    ],
+)
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_largest_timestamp_that_was_deleted_does_not_hide_the_next(
+    start_offset: int, expected: tuple[int, int, int] | None, segments: int
+) -> None:
+    log = new_log()
+    for times in ((NOW_MS, LATEST, NOW_MS), (LATER,), (NOW_MS, LATE)):
+        records = [Record(at, time, None, b"v") for at, time in enumerate(times)]
+        append(log, build_batch(records))
+    if segments == 2:
+        assert log.roll(NOW_MS)
+    append(log, batch(b"last", timestamp=NOW_MS))
+    log.advance_start_offset(start_offset)
+    assert log.search_largest_time().run() == expected
+
+
 def test_on_a_full_disk_old_segments_can_still_go_and_the_log_recovers_by_itself() -> None:
     config = LogConfig(segment_bytes=2_000, retention_ms=-1, retention_bytes=4_000)
     log = aged(config=config)

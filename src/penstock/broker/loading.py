@@ -102,8 +102,9 @@ def _read_sizes(disk: Disk) -> dict[str, Sizes]:
         return {}
 
 
-def load_partitions(broker: "Broker") -> None:
-    """Open what is there, make what was never made. Waits for the disks; nobody is served yet.
+def load_partitions(broker: "Broker") -> Iterator[None]:
+    """Open what is there, make what was never made; a step for each partition. Waits for the
+    disks; nobody is served yet, but those who ask how far it is can be answered between two steps.
 
     TooManyFiles if the directories cannot even be looked at.
     """
@@ -120,7 +121,7 @@ def load_partitions(broker: "Broker") -> None:
     broker.recovering.begin(sum(map(_partitions_in, entries.values())))
     for directory, listed in entries.items():
         with _failing(directory):
-            _load_directory(broker, directory, listed, checkpoints[directory])
+            yield from _load_directory(broker, directory, listed, checkpoints[directory])
             directory.sync_recovered_now()
     refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
     broker.recovering.end()
@@ -147,7 +148,7 @@ def _failing(directory: Directory) -> Iterator[None]:
 
 def _load_directory(
     broker: "Broker", directory: Directory, entries: list[PartitionDirectory], found: _Found
-) -> None:
+) -> Iterator[None]:
     disk = directory.disk
     opened = 0
     for entry in entries:
@@ -159,6 +160,10 @@ def _load_directory(
             broker.recovering.open(f"{disk.root}/{entry.name}")
             opened += _load(broker, directory, entry, found)
             broker.recovering.opened()
+            yield
+    if not found.clean:
+        # One sync for what recovery wrote beside the records, not one for each of its files.
+        disk.sync_everything_now()
     if opened:
         how = (
             "after a clean stop" if found.clean else "and recovered, as the last stop was not clean"
@@ -229,6 +234,7 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
             files=directory.files,
             failed=directory.fail,
             scanned=broker.recovering.scanned,
+            sync_follows=True,
         )
     except (LogCorrupted, FileLost, TooManyFiles) as error:
         what = f"{entry.partition} stays offline: {error}"

@@ -146,10 +146,8 @@ class TimeSearch:
         self, segment: "ActiveSegment | ClosedSegment", offset: int, end_offset: int
     ) -> Candidate | None:
         files = self._log.files
-        file = segment.log_file(files)
-        end = file.size if segment is not self._log.active else self._log.active.size
         first = max(segment.offset_before(self._timestamp, files), offset)
-        position = find_batch(file, segment.position_of(first, files), end, first)[0]
+        file, position, end = self._place(segment, first)
         for _ in range(HEADERS_PER_STEP):
             if position >= end:
                 self._offset = end_offset
@@ -160,6 +158,15 @@ class TimeSearch:
                 return Candidate(file, position, size)
             position += size
         return None
+
+    def _place(
+        self, segment: "ActiveSegment | ClosedSegment", offset: int
+    ) -> tuple[File, int, int]:
+        """Where the batch with that offset begins, and where the segment ends."""
+        log = self._log
+        file = segment.log_file(log.files)
+        end = file.size if segment is not log.active else log.active.size
+        return file, find_batch(file, segment.position_of(offset, log.files), end, offset)[0], end
 
     def judge(self, records: Iterable[Skimmed]) -> Found | None:
         """The first of these records that is what was looked for."""
@@ -199,14 +206,83 @@ def search_time(log: "Log", timestamp: int) -> TimeSearch:
     return TimeSearch(log, timestamp, log.start_offset)
 
 
+class LargestTimeSearch(TimeSearch):
+    """Looks for the first record that carries the largest timestamp of the log.
+
+    A segment knows its own largest one. Where the log begins inside a segment, that one may be
+    gone: then what is left of the segment is gone through first, and of the batch that was cut.
+    """
+
+    def __init__(self, log: "Log") -> None:
+        super().__init__(log, -1, log.start_offset)
+        self._known = False  # the time; from then on this is a search like any other
+        self._cut = False  # the batch in hand is the one in which the log begins
+        self._gone_through: int | None = None  # the base offset of that segment
+
+    def step(self) -> Candidate | None:
+        if self._known:
+            return super().step()
+        log = self._log
+        offset = max(self._offset, log.start_offset)
+        if offset >= log.end_offset:
+            self._compare()
+            return None
+        segment = next(iter(log.segments_from(offset)))
+        if not self._has_doubts(segment, offset):
+            self._compare()
+            return None
+        file, position, end = self._place(segment, offset)
+        for _ in range(HEADERS_PER_STEP):
+            if position >= end:
+                self._compare()
+                return None
+            header, size = _header_at(file, position, end)
+            self._gone_through = segment.base_offset
+            self._offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
+            if header[BASE_OFFSET] < log.start_offset:
+                self._cut = True
+                return Candidate(file, position, size)
+            self._timestamp = max(self._timestamp, header[MAX_TIMESTAMP])
+            position += size
+        return None
+
+    def _has_doubts(self, segment: "ActiveSegment | ClosedSegment", offset: int) -> bool:
+        """Whether its largest time may be that of a record that is gone."""
+        if self._gone_through is not None:
+            return segment.base_offset == self._gone_through
+        if segment.base_offset >= self._log.start_offset:
+            return False
+        last_offset = segment.largest(self._log.files)[1]
+        if last_offset < offset:
+            return True
+        header, _size = _header_at(*self._place(segment, offset))
+        return header[BASE_OFFSET] < offset and last_offset <= (
+            header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
+        )
+
+    def _compare(self) -> None:
+        """The largest time that was seen with those of the other segments."""
+        log = self._log
+        self._known = True
+        self._offset = log.start_offset
+        for segment in log.segments_from(log.start_offset):
+            timestamp = segment.largest(log.files)[0]
+            if segment.base_offset != self._gone_through and timestamp > self._timestamp:
+                self._timestamp, self._offset = timestamp, segment.base_offset
+        self.ended = self._timestamp < 0
+
+    def judge(self, records: Iterable[Skimmed]) -> Found | None:
+        if not self._cut:
+            return super().judge(records)
+        self._cut = False
+        start_offset = self._log.start_offset
+        left = [timestamp for offset, timestamp, _keyed in records if offset >= start_offset]
+        self._timestamp = max([self._timestamp, *left])
+        return None
+
+
 def search_largest_time(log: "Log") -> TimeSearch:
-    """For the first record that carries the largest timestamp of the log."""
-    best, offset = -1, log.end_offset
-    for segment in log.segments_from(log.start_offset):
-        timestamp = segment.largest(log.files)[0]
-        if timestamp > best:
-            best, offset = timestamp, segment.base_offset
-    return TimeSearch(log, best, offset)
+    return LargestTimeSearch(log)
 
 
 def aborted_transactions(log: "Log", first_offset: int, upper_offset: int) -> list[tuple[int, int]]:

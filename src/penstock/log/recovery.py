@@ -77,6 +77,7 @@ class _Opening:
     epochs: LeaderEpochs
     recovery: Recovery
     measured: bool  # its files are as long as they were at the stop
+    sync_follows: bool
     scanned: Callable[[int], None] | None  # hears of bytes that were read and checked
 
     def path(self, base_offset: int, suffix: str) -> str:
@@ -86,11 +87,12 @@ class _Opening:
         return f"{base_offset:020d}{suffix}" in self.names
 
     def write_epochs(self) -> None:
-        """Not synced for a log of one segment that had no such file: all its epochs were found in
-        its batches, and would be again. Thousands of young logs recover in seconds for that."""
+        """Not synced for a log of one segment, if it had no such file or the caller syncs all
+        before anything is appended: all its epochs were found in its batches, and would be again.
+        Thousands of small logs recover in seconds for that."""
         path = f"{self.directory}/{EPOCHS_FILE}"
         data = format_epochs(self.epochs.entries())
-        if len(self.bases) == 1 and EPOCHS_FILE not in self.names:
+        if len(self.bases) == 1 and (self.sync_follows or EPOCHS_FILE not in self.names):
             self.disk.put_now(path, data)
         else:
             self.disk.replace_now(path, data)
@@ -114,12 +116,14 @@ def open_log(
     files: FileCache | None = None,
     failed: Callable[[DiskFailed], None] | None = None,
     scanned: Callable[[int], None] | None = None,
+    sync_follows: bool = False,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
     `recovery_point` and `start_offset` come from the directory's checkpoints, `sizes` are those of
     the segments when it was last closed, by base offset. `salvage` takes what is left, and lets
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
+    With `sync_follows` the caller syncs the disk as a whole before anything is appended.
     """
     recovery = Recovery()
     names, sizes = _without_leftovers(disk, directory, sizes, recovery)
@@ -141,6 +145,7 @@ def open_log(
         epochs,
         recovery,
         sizes is not None,
+        sync_follows,
         scanned,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
