@@ -25,7 +25,12 @@ from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
 from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
-from penstock.controller.storage import MetaProperties, StorageError, open_directories_now
+from penstock.controller.storage import (
+    MetaProperties,
+    StorageError,
+    load_meta_properties,
+    open_directories_now,
+)
 from penstock.errors import KafkaError
 from penstock.log.recovery import LogCorrupted
 from penstock.raft.errors import QuorumError
@@ -115,18 +120,7 @@ class Node:
         for wanted in config.listeners:
             self._doors.append(self._open_door(wanted))
         self._open_metrics_port()
-        data_disks: list[Disk] = []
-        for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
-            disk = self.world.disk(root)
-            if root in config.log_dirs:
-                data_disks.append(disk)
-            if not disk.lock(LOCK_FILE):
-                raise StartRefused(
-                    f"Another node is using {disk.root} (it holds {LOCK_FILE}). Stop it, or give"
-                    " this node another directory (--data DIR, or log.dirs)."
-                )
-            self._disks.append(disk)
-            disk.remove_leftovers_now()
+        data_disks = self._take_disks()
         sole = config.sole_voter
         properties = open_directories_now(
             self._disks,
@@ -137,6 +131,7 @@ class Node:
             clock=self.world.clock,
             entropy=self.world.entropy,
         )
+        ids = {disk: each.directory_id for disk, each in zip(self._disks, properties, strict=True)}
         self.cluster_id = properties[0].cluster_id
         metadata = self._make_metadata(properties[0])
         metadata.start()
@@ -149,18 +144,57 @@ class Node:
         directories = [
             Directory(
                 disk,
-                each.directory_id,
+                # One that cannot be read is known to others by its path: see losses.py.
+                ids.get(disk) or self.world.entropy.uuid(),
                 waits_for_sync=waits,
                 holds_metadata=disk is self._disks[0],
                 on_failed=self._directory_failed,
                 touch=broker.touch,
+                failed=failed,
             )
-            for disk, each in zip(self._disks, properties, strict=True)
-            if disk in data_disks
+            for disk, failed in data_disks.items()
         ]
         broker.use_directories(directories, self._disks[0])
         self._listen(broker)
         self._register(broker, metadata)
+
+    def _take_disks(self) -> dict[Disk, DiskFailed | None]:
+        """Lock the directories, the one with the metadata first. Those for partitions are returned,
+        with why they cannot be used: that keeps no other from serving."""
+        config = self.config
+        found: dict[Disk, DiskFailed | None] = {}
+        for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
+            disk = self.world.disk(root)
+            failed = None
+            try:
+                self._lock(disk)
+            except DiskFailed as failure:
+                if not self._disks:
+                    raise
+                failed = failure
+                disk.unlock()
+                log.error(
+                    "log directory %s is offline: %s; its partitions are unavailable until it is"
+                    " repaired and the node restarted",
+                    disk.root,
+                    failure,
+                )
+            else:
+                self._disks.append(disk)
+            if root in config.log_dirs:
+                found[disk] = failed
+        if all(found.values()):
+            raise StartRefused(f"No log directory can be used: {next(iter(found.values()))}.")
+        return found
+
+    def _lock(self, disk: Disk) -> None:
+        if not disk.lock(LOCK_FILE):
+            raise StartRefused(
+                f"Another node is using {disk.root} (it holds {LOCK_FILE}). Stop it, or give"
+                " this node another directory (--data DIR, or log.dirs)."
+            )
+        disk.remove_leftovers_now()
+        load_meta_properties(disk)
 
     def _controller_endpoint(self) -> VoterEndpoint:
         for listener in self.config.controller_listeners:
@@ -273,7 +307,7 @@ class Node:
                 for name, supported in SUPPORTED_FEATURES.items()
             ],
             rack=None if rack is None else str(rack),
-            log_dirs=[each.directory_id for each in broker.hosting.directories],
+            log_dirs=[each.directory_id for each in broker.hosting.directories if not each.failed],
             previous_broker_epoch=read_clean_marker(self._disks[0]),
         )
         self._register_controller(broker, metadata, incarnation_id)
@@ -376,19 +410,29 @@ class Node:
         self.broker.cleaning.directory_failed(directory)
         self.broker.moves.directory_failed(directory)
         self.broker.forget_memos()
-        if all(each.failed for each in self.broker.hosting.directories):
-            # Those who wait hear of it first; the turn must end for that.
-            at = self.world.clock.mono_ms() + LAST_WORDS_MS
-            self.world.timers.at(at, self._no_directory_left)
+        if directory.holds_metadata:
+            self._give_up_soon(
+                f"{directory.disk.root} has failed, and the metadata log is in it. Nothing that was"
+                " acknowledged is lost. Repair the disk under it and start the node again."
+            )
+        elif all(each.failed for each in self.broker.hosting.directories):
+            self._give_up_soon("every log directory has failed. Repair the disks and start again.")
 
-    def _no_directory_left(self) -> None:
-        if not self._stopping:
-            self._give_up("every log directory has failed. Repair the disks and start again.")
+    def _give_up_soon(self, reason: str) -> None:
+        """Those who wait hear of it first; the turn must end for that."""
+
+        def give_up() -> None:
+            if not self._stopping:
+                self._give_up(reason)
+
+        self.world.timers.at(self.world.clock.mono_ms() + LAST_WORDS_MS, give_up)
 
     def _give_up(self, reason: str) -> None:
         self._stopping = True
         log.critical("%s", reason)
         self.failure = reason
+        if self._duties is not None:
+            self._duties.stop()
         if self.broker is not None:
             self.broker.stop_coordinators()
         self._end()

@@ -186,6 +186,11 @@ class Disk(Protocol):
 
     def rename_now(self, source: str, target: str) -> None: ...
 
+    def rename_all_now(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Files of one directory from these names to those, in this order, with one sync: a crash
+        leaves the first of them renamed and the others not."""
+        ...
+
     def remove(self, path: str, done: Done) -> None:
         """A file or a whole directory; nothing happens if it is gone already."""
         ...
@@ -193,7 +198,8 @@ class Disk(Protocol):
     def remove_now(self, path: str) -> None: ...
 
     def lock(self, path: str) -> bool:
-        """Take the lock file for the life of this process; False if another holds it."""
+        """Take the lock file for the life of this process; False if another holds it. Makes the
+        root if it is missing."""
         ...
 
     def unlock(self) -> None: ...
@@ -311,8 +317,19 @@ class Workers(Protocol):
         """Long work without state of its own, off the loop; the result comes back on it."""
         ...
 
+    def compute(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        done: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        """The same for work that keeps a processor busy: whatever comes of it, `run` and the disks
+        do not wait for it."""
+        ...
+
     def use(self, threads: int | None) -> None:
-        """So many at a time from now on; None is what the world thinks best."""
+        """So many at a time of `run`, and for each disk, from now on; None is what the world thinks
+        best."""
         ...
 
 
@@ -394,7 +411,7 @@ class World(Protocol):
     def entropy(self) -> Entropy: ...
 
     def disk(self, root: str) -> Disk:
-        """The directory tree at `root`, made if it is missing."""
+        """The directory tree at `root`; nothing is touched yet."""
         ...
 
     def vitals(self) -> Vitals:

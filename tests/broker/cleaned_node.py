@@ -57,7 +57,7 @@ class CleanedNode(Bench):
     def put(
         self,
         topic: str,
-        key: str,
+        key: str | None,
         value: str | None,
         *,
         producer: int = -1,
@@ -65,7 +65,12 @@ class CleanedNode(Bench):
     ) -> None:
         """One record, acknowledged."""
         now_ms = self.world.clock.wall_ms()
-        record = Record(0, now_ms, key.encode(), None if value is None else value.encode())
+        record = Record(
+            0,
+            now_ms,
+            None if key is None else key.encode(),
+            None if value is None else value.encode(),
+        )
         batch = build_batch(
             [record],
             producer_id=producer,

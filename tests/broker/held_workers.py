@@ -19,6 +19,8 @@ class HeldWorkers:
     ) -> None:
         self.tasks.append(lambda: done(function(*arguments), None))
 
+    compute = run
+
     def use(self, threads: int | None) -> None:
         pass
 

@@ -21,7 +21,12 @@ from api_asking import (
 from delivery_cases import DELIVERY_CASES
 
 from penstock.broker.handlers import HANDLERS
-from penstock.errors import UnsupportedVersion
+from penstock.errors import (
+    BrokerIdNotRegistered,
+    ElectionNotNeeded,
+    SecurityDisabled,
+    UnsupportedVersion,
+)
 from penstock.testing.cluster import Cluster
 from penstock.wire.apis import APIS
 from penstock.wire.codec import read_from
@@ -32,16 +37,22 @@ from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k21_delete_records as k21
 from penstock.wire.messages import k22_init_producer_id as k22
 from penstock.wire.messages import k23_offset_for_leader_epoch as k23
+from penstock.wire.messages import k29_describe_acls as k29
+from penstock.wire.messages import k30_create_acls as k30
+from penstock.wire.messages import k31_delete_acls as k31
 from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 from penstock.wire.messages import k35_describe_log_dirs as k35
 from penstock.wire.messages import k37_create_partitions as k37
+from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k44_incremental_alter_configs as k44
+from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 from penstock.wire.messages import k55_describe_quorum as k55
 from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.messages import k60_describe_cluster as k60
+from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k74_list_config_resources as k74
 from penstock.wire.messages import k75_describe_topic_partitions as k75
 
@@ -126,6 +137,23 @@ def _offset_for_leader_epoch(asker: Asker, topic: str, version: int) -> object:
     return (one.error_code, one.leader_epoch, one.end_offset) == (0, 0, 2)
 
 
+def _describe_acls(asker: Asker, _topic: str, version: int) -> object:
+    answer = asker.ask(k29.DescribeAclsRequest(resource_type_filter=1), version)
+    return answer.error_code == SecurityDisabled.code and answer.resources == []
+
+
+def _create_acls(asker: Asker, topic: str, version: int) -> object:
+    wanted = k30.AclCreation(resource_type=TOPIC, resource_name=topic)
+    results = asker.ask(k30.CreateAclsRequest(creations=[wanted, wanted]), version).results
+    return [each.error_code for each in results] == [SecurityDisabled.code] * 2
+
+
+def _delete_acls(asker: Asker, _topic: str, version: int) -> object:
+    wanted = k31.DeleteAclsFilter(resource_type_filter=1)
+    results = asker.ask(k31.DeleteAclsRequest(filters=[wanted]), version).filter_results
+    return [each.error_code for each in results] == [SecurityDisabled.code]
+
+
 def _describe_configs(asker: Asker, topic: str, version: int) -> object:
     wanted = k32.DescribeConfigsResource(
         resource_type=TOPIC, resource_name=topic, configuration_keys=["retention.ms"]
@@ -162,11 +190,26 @@ def _create_partitions(asker: Asker, topic: str, version: int) -> object:
     return one.error_code == 0 and one.name == topic
 
 
+def _elect_leaders(asker: Asker, topic: str, version: int) -> object:
+    wanted = k43.TopicPartitions(topic=topic, partitions=[0])
+    answer = asker.ask(k43.ElectLeadersRequest(topic_partitions=[wanted]), version)
+    [one] = answer.replica_election_results[0].partition_result
+    return answer.error_code == 0 and one.error_code == ElectionNotNeeded.code
+
+
 def _incremental_alter_configs(asker: Asker, topic: str, version: int) -> object:
     config = k44.AlterableConfig(name="retention.ms", config_operation=SET, value="5000")
     wanted = k44.AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=[config])
     [one] = asker.ask(k44.IncrementalAlterConfigsRequest(resources=[wanted]), version).responses
     return one.error_code == 0 and one.resource_name == topic
+
+
+def _alter_partition_reassignments(asker: Asker, topic: str, version: int) -> object:
+    here = k45.ReassignablePartition(partition_index=0, replicas=[1])
+    wanted = k45.ReassignableTopic(name=topic, partitions=[here])
+    answer = asker.ask(k45.AlterPartitionReassignmentsRequest(topics=[wanted]), version)
+    [one] = answer.responses[0].partitions
+    return answer.error_code == 0 and (one.error_code, one.error_message) == (0, None)
 
 
 def _list_partition_reassignments(asker: Asker, _topic: str, version: int) -> object:
@@ -195,6 +238,11 @@ def _describe_cluster(asker: Asker, _topic: str, version: int) -> object:
     return answer.error_code == 0 and [each.broker_id for each in answer.brokers] == [1]
 
 
+def _unregister_broker(asker: Asker, _topic: str, version: int) -> object:
+    answer = asker.ask(k64.UnregisterBrokerRequest(broker_id=99), version)
+    return answer.error_code == BrokerIdNotRegistered.code
+
+
 def _list_config_resources(asker: Asker, topic: str, version: int) -> object:
     answer = asker.ask(k74.ListConfigResourcesRequest(), version)
     names = {each.resource_name for each in answer.config_resources}
@@ -218,16 +266,22 @@ CASES: dict[int, Case] = {
     21: _delete_records,
     22: _init_producer_id,
     23: _offset_for_leader_epoch,
+    29: _describe_acls,
+    30: _create_acls,
+    31: _delete_acls,
     32: _describe_configs,
     33: _alter_configs,
     34: _alter_replica_log_dirs,
     35: _describe_log_dirs,
     37: _create_partitions,
+    43: _elect_leaders,
     44: _incremental_alter_configs,
+    45: _alter_partition_reassignments,
     46: _list_partition_reassignments,
     55: _describe_quorum,
     57: _update_features,
     60: _describe_cluster,
+    64: _unregister_broker,
     74: _list_config_resources,
     75: _describe_topic_partitions,
     **DELIVERY_CASES,

@@ -1,12 +1,14 @@
 """The cleaner of a node, in virtual time: which logs it cleans, when, and what it leaves."""
 
 import logging
+from typing import Any
 
 import pytest
 from cleaned_node import BACKOFF_MS, CleanedNode
 
 from penstock.broker.cleaning import cleaning as cleaning_module
 from penstock.broker.cleaning.dirt import Dirt, assess
+from penstock.broker.cleaning.later import LaterLooks
 from penstock.testing.sim import apart as sim_apart
 from penstock.wire.batch import COMMIT_MARKER
 
@@ -206,6 +208,42 @@ def test_several_logs_are_cleaned_at_a_time_if_there_are_threads() -> None:
     assert node.cleaning.statistics.runs == 3
 
 
+def test_the_dirtiest_log_is_cleaned_first() -> None:
+    node = CleanedNode({"log.cleaner.backoff.ms": "30000"})
+    for name in ("less", "most", "little"):
+        node.topic(name)
+    node.fill("less", rounds=20)
+    node.fill("little", rounds=30, keys=40)
+    node.tick(60)
+    for name, rounds in (("less", 5), ("most", 20), ("little", 3)):
+        node.fill(name, rounds=rounds)
+    node.settle(1)
+    first: list[str] = []
+    while len(first) < 3:
+        node.simulation.step()
+        first += [str(each) for each in node.cleaning.runs if str(each) not in first]
+    assert first == ["most-0", "less-0", "little-0"]
+
+
+def test_the_log_is_durable_before_a_cleaning_is_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = CleanedNode({"log.cleaner.backoff.ms": "30000"})
+    node.topic()
+    node.fill("t")
+    node.settle(1_000)
+    node.put("t", "key-0", "in the page cache alone")
+    apart, order = node.world.apart, node.world.apart.run
+    safe: list[bool] = []
+
+    def ordering(*arguments: Any) -> Any:
+        content = node.world.disks["data"]._names[node.log().active.file.path]
+        safe.append(content.durable == content.data)
+        return order(*arguments)
+
+    monkeypatch.setattr(apart, "run", ordering)
+    node.simulation.run_until(lambda: bool(safe))
+    assert safe == [True]
+
+
 def test_progress_tells_what_is_cleaned_and_how_far_it_is() -> None:
     node = dirty_node()
     node.simulation.run_until(lambda: bool(node.cleaning.runs))
@@ -244,7 +282,7 @@ def test_a_log_that_cannot_be_cleaned_is_said_once_and_the_others_go_on(
     assert len(said) == 1
     assert "bad-0" in said[0]
     assert node.cleaning.statistics.uncleanable == 1
-    assert node.cleaning.uncleanable_in(node.partition("bad").directory) == 1
+    assert list(node.cleaning.uncleanable) == [node.partition("bad")]
     assert node.read("good") == LATEST
     assert not [name for name in node.files() if name.endswith(".cleaned")]
 
@@ -378,6 +416,52 @@ def test_a_checkpoint_below_the_start_is_moved_to_it(caplog: pytest.LogCaptureFi
     assert node.read() == LATEST
 
 
+def test_a_log_that_was_truncated_below_what_is_cleaned_is_cleaned_anew() -> None:
+    node = dirty_node()
+    node.tick()
+    log, partition = node.log(), node.partition()
+    cleaned_to = node.cleaning.offsets.get(partition)
+    assert cleaned_to
+    truncated: list[object] = []
+    now_ms = node.world.clock.wall_ms()
+    node.cleaning.pause(partition, lambda: log.truncate_to(1, now_ms, truncated.append))
+    node.simulation.run_until(lambda: bool(truncated))
+    assert log.end_offset < cleaned_to
+    node.cleaning.resume(partition)
+    assert node.cleaning.offsets.get(partition) is None
+
+
+def test_a_record_without_a_key_is_dropped_told_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = CleanedNode({"log.cleaner.backoff.ms": "5000"})
+    node.topic(cleanup_policy="delete")
+    for _ in range(3):
+        node.put("t", None, "no key")
+    node.fill("t")
+    node.alter("t", cleanup_policy="compact")
+    with caplog.at_level(logging.WARNING, "penstock.cleaning"):
+        node.tick(10)
+    assert node.cleaning.statistics.keyless_dropped == 3
+    assert [each for each in caplog.messages if "t-0 had 3 records without a key" in each]
+
+
+def test_a_time_to_look_again_is_kept_once_and_goes_with_its_partition() -> None:
+    looks = LaterLooks()
+    node = CleanedNode()
+    for name in ("a", "b"):
+        node.topic(name)
+    a, b = node.partition("a"), node.partition("b")
+    for at_ms in range(1_000):
+        looks.put(a, at_ms)
+        looks.put(b, 2_000)
+    assert len(looks) < 200
+    looks.forget(b)
+    assert list(looks.take_due(998)) == []
+    assert list(looks.take_due(5_000)) == [a]
+    assert len(looks) == 0
+
+
 def test_a_paused_log_is_not_cleaned_until_it_is_resumed() -> None:
     node = CleanedNode({"log.cleaner.backoff.ms": "30000"})
     node.topic()
@@ -405,7 +489,7 @@ def test_retention_that_comes_between_makes_the_cleaner_begin_again() -> None:
             node.simulation.step()
         log = node.log()
         node.partition().delete_before(log.closed[0].end_offset)
-        log.delete_old_segments(node.world.clock.wall_ms(), log.end_offset)
+        log.delete_old_segments(node.world.clock.wall_ms(), log.end_offset, lambda _paths: None)
         node.tick(120)
         assert node.read() == LATEST
         assert node.broker.hosting.directories[0].failed is None

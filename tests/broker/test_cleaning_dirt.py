@@ -1,12 +1,21 @@
 """How dirty a log is: what may be cleaned of it, and when that is worth it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.broker.cleaning.dirt import Budget, Dirt, assess, make_order, segments_of
+from penstock.broker.cleaning.dirt import (
+    TIMES_AT_ONCE_MAX,
+    Budget,
+    Dirt,
+    assess,
+    make_order,
+    segments_of,
+)
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
-from penstock.testing.sim.disk import SimDisk
+from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.wire.batch import ABORT_MARKER, Record, build_batch, check_produced
+from penstock.world import Cold
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=10_000, retention_ms=-1, compact=True, delete=False)
@@ -151,3 +160,84 @@ def test_an_order_names_what_reaches_from_later_segments_into_the_cleaned_ones()
     assert order.last_offsets == {7: marker - 1}
     bases = [each.base_offset for each in order.segments]
     assert bases == [each.base_offset for each in segments_of(log, dirt)]
+
+
+# -- what a look costs
+
+LAGS = replace(CONFIG, min_compaction_lag_ms=1, max_compaction_lag_ms=60_000)
+
+
+class CountedDisk(SimDisk):
+    """Counts what is opened."""
+
+    opened = 0
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.opened += 1
+        return super().open(path, create=create)
+
+
+def restarted(segments: int) -> tuple[Log, CountedDisk]:
+    """A log of so many closed segments that was just opened; nothing of it is in memory."""
+    before = log_with(segments, LAGS)
+    before.close()
+    disk = CountedDisk(cold=True)
+    assert isinstance(before.disk, SimDisk)
+    for path, data in before.disk.files().items():
+        disk.put(path, data)
+    log = Log.open(disk, "t-0", LAGS, now_ms=NOW_MS, clean=True)
+    disk.opened = 0
+    return log, disk
+
+
+def looks_until(disk: CountedDisk, look: Callable[[], object]) -> list[int]:
+    """How many files each look opened, until one had all that it reads in memory."""
+    costs: list[int] = []
+    while True:
+        before = disk.opened
+        try:
+            look()
+        except Cold as cold:
+            cold.file.warm(cold.position, cold.size, lambda _failure: None)
+            disk.run_callbacks()
+        else:
+            return [*costs, disk.opened - before]
+        costs.append(disk.opened - before)
+        assert len(costs) < 10_000
+
+
+def test_a_look_at_a_cold_log_opens_some_files_at_a_time_and_begins_anew_seldom() -> None:
+    log, disk = restarted(300)
+    costs = looks_until(disk, lambda: looked_at(log, later_ms=500_000))
+    assert max(costs) <= TIMES_AT_ONCE_MAX + 1
+    assert len(costs) < 30
+    assert sum(costs) < 3 * 2 * 300
+    assert looked_at(log, later_ms=500_000) == looked_at(log_with(300, LAGS), later_ms=500_000)
+
+
+def test_a_second_look_opens_nothing() -> None:
+    log, disk = restarted(20)
+    looks_until(disk, lambda: looked_at(log, later_ms=90_000))
+    log.files.drop_within("t-0")
+    assert looks_until(disk, lambda: looked_at(log, later_ms=91_000)) == [0]
+
+
+def test_what_was_written_by_this_process_is_known_without_a_look_into_files() -> None:
+    log = log_with(20, LAGS)
+    log.files.drop_within("t-0")
+    log.disk.open = _nothing_is_opened  # type: ignore[method-assign]
+    assert looked_at(log, later_ms=61_000).overdue_ms == 1_000
+
+
+def _nothing_is_opened(path: str, *, create: bool = False) -> SimFile:
+    raise AssertionError(f"{path} was opened, {create}")
+
+
+def test_an_order_for_a_cold_log_begins_anew_seldom() -> None:
+    log, disk = restarted(300)
+    log.config = CONFIG
+    dirt = looked_at(log)
+    budget = Budget(1_000, 0.9, float("inf"))
+    costs = looks_until(disk, lambda: make_order(log, dirt, budget, NOW_MS, 5))
+    assert max(costs) <= TIMES_AT_ONCE_MAX + 1
+    assert len(costs) < 20

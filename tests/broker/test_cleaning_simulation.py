@@ -15,6 +15,7 @@ RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "20"))
 FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
 KEYS = 6
+RESERVE = 50_000_000
 
 
 class CleanedLife:
@@ -29,6 +30,7 @@ class CleanedLife:
             "log.cleaner.threads": str(self.dice.choice((1, 2))),
             "log.segment.delete.delay.ms": str(self.dice.choice((0, 200))),
             "log.retention.check.interval.ms": "300",
+            "log.disk.reserve.bytes": str(RESERVE),
             "log.flush.offset.checkpoint.interval.ms": str(self.dice.choice((100, 60_000))),
         }
         self.node = self.start(None)
@@ -59,7 +61,19 @@ class CleanedLife:
             if self.dice.random() < 0.03:
                 policy = self.dice.choice(("compact", "compact", "delete", "compact,delete"))
                 self.node.alter("t", cleanup_policy=policy)
+            if self.dice.random() < 0.03:
+                self.fill_up()
         self.judge()
+
+    def fill_up(self) -> None:
+        """Somebody else takes the room of the disk, and gives it back."""
+        disk = self.node.world.disks["data"]
+        plenty = disk.free
+        for _ in range(3):
+            disk.free = self.dice.choice((RESERVE - 1, RESERVE + 300, RESERVE + 3_000))
+            self.node.settle(self.dice.uniform(1.0, 1_500.0))
+        disk.free = plenty
+        self.node.simulation.run_until(lambda: disk_is_used(self.node))
 
     def die(self) -> None:
         """With a record on its way, at any moment."""
@@ -108,6 +122,10 @@ class CleanedLife:
         self.runs += self.node.cleaning.statistics.runs
         leftover = [name for name in self.node.files() if name.endswith((".cleaned", ".swap"))]
         assert not leftover or self.node.cleaning.runs
+
+
+def disk_is_used(node: CleanedNode) -> bool:
+    return not node.broker.hosting.directories[0].refuses_writes
 
 
 @pytest.mark.parametrize("seed", SEEDS)

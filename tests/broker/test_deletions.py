@@ -1,5 +1,6 @@
 """Files that wait for their removal: seen while they wait, gone when it is time."""
 
+import pytest
 from simulated_node import PRODUCE, Bench, produce
 
 from penstock.broker.progress import Progress
@@ -33,8 +34,9 @@ def test_what_comes_later_joins_those_that_wait() -> None:
     bench = Bench()
     hosting = bench.broker.hosting
     directory = hosting.directories[0]
-    hosting.remove_later(directory, "gone-0.deleted", 100)
-    hosting.remove_later(directory, "gone-1.deleted", 5_000)
+    for name, delay_ms in (("gone-0.deleted", 100), ("gone-1.deleted", 5_000)):
+        directory.disk.make_directory(name)
+        hosting.remove_later(directory, name, delay_ms)
     bench.simulation.run_until(lambda: hosting.deletions.removed == 1)
     (told,) = duties(bench)
     assert (told.done, told.total) == (1, 2)
@@ -48,6 +50,29 @@ def test_a_directory_that_fails_leaves_nothing_waiting() -> None:
     bench.settle(1_000)
     assert hosting.deletions.waiting == 0
     assert hosting.deletions.removed == 0
+
+
+def test_what_is_not_there_is_said_and_does_not_count_as_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    hosting = bench.broker.hosting
+    hosting.remove_later(hosting.directories[0], "a-0.deleted", 100)
+    bench.settle(1_000)
+    assert hosting.deletions.waiting == 0
+    assert hosting.deletions.removed == 0
+    assert "data/a-0.deleted was to be removed and is not there" in caplog.text
+
+
+def test_nothing_is_said_of_files_that_went_with_their_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    hosting = bench.broker.hosting
+    hosting.remove_later(hosting.directories[0], f"gone-0/{0:020d}.log.deleted", 100)
+    bench.settle(1_000)
+    assert hosting.deletions.waiting == 0
+    assert "was to be removed" not in caplog.text
 
 
 def test_an_idle_node_has_no_duty() -> None:

@@ -4,6 +4,7 @@ import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.broker.directory import Directory
+from penstock.world import TooManyFiles
 
 STORAGE_ERROR = 56
 RESERVE = 1_000_000
@@ -93,3 +94,19 @@ def test_the_reserve_can_be_changed_while_it_runs(bench: Bench) -> None:
     bench.broker.settings = smaller
     bench.settle(3_000)
     assert send(bench) == 0
+
+
+def test_a_look_that_fails_without_harm_is_followed_by_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = bench.world.disks[directory(bench).disk.root]
+    plenty = disk.free_bytes
+
+    def fail() -> int:
+        monkeypatch.setattr(disk, "free_bytes", plenty)
+        raise TooManyFiles("injected")
+
+    monkeypatch.setattr(disk, "free_bytes", fail)
+    bench.settle(3_000)
+    leave(bench, RESERVE - 1)
+    assert send(bench) == STORAGE_ERROR

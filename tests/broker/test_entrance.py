@@ -151,6 +151,16 @@ def test_however_low_the_rate_somebody_comes_in_every_second() -> None:
         assert 0 < pace.wait_ms(now_ms) <= WAIT_MS_MAX
 
 
+def test_however_long_nobody_came_no_more_come_at_once_than_in_a_second() -> None:
+    pace = Pace()
+    pace.use(3, 0.0)
+    for now_ms in (60_000.0, 3_600_000.0):
+        for _ in range(3):
+            assert pace.wait_ms(now_ms) == 0
+            pace.take(now_ms)
+        assert pace.wait_ms(now_ms) > 0
+
+
 def _accepted(bench: Bench, *hosts: str) -> list[bool]:
     taken: list[Connection] = []
     peers = [FakePeer((host, port)) for port, host in enumerate(hosts)]

@@ -55,7 +55,7 @@ class Cleaned(logging.Handler):
         end = log_of(cluster, topic).active.base_offset
         awaited = re.compile(rf"cleaned {re.escape(topic)}-0 up to offset (\d+):")
         for _ in range(HOURS_MAX):
-            cluster.pass_time(BACKOFF_SECONDS + 1)
+            cluster.advance(seconds=BACKOFF_SECONDS + 1)
             try:
                 while not _reaches(awaited.match(self._said.get(timeout=CLEANED_SECONDS_MAX)), end):
                     pass
@@ -193,7 +193,7 @@ def test_old_records_leave_a_topic_that_is_compacted_and_deleted(
     latest = fill(client, topic)
     cleaned.wait(cluster, topic)
     assert {each.key: each.value for each in read_all(client, cluster, topic)} == latest
-    cluster.pass_time(32 * 24 * 3_600)
+    cluster.advance(seconds=32 * 24 * 3_600)
     assert client.watermarks(topic) == (KEYS * ROUNDS, KEYS * ROUNDS)
 
 

@@ -131,12 +131,12 @@ def test_records_leave_by_their_age_when_the_clock_goes_on() -> None:
             cluster.create_topic("t", config={"retention.ms": HOUR_MS}),
         )
         client.produce(topic, [Sent(b"old")])
-        cluster.pass_time(HOUR - 60)
+        cluster.advance(seconds=HOUR - 60)
         wait_for(lambda: client.watermarks(topic) == (0, 1))
-        cluster.pass_time(120)
+        cluster.advance(seconds=120)
         wait_for(lambda: client.watermarks(topic) == (1, 1))
         wait_for(lambda: any(name.endswith(".deleted") for name in segments(cluster, topic)))
-        cluster.pass_time(61)
+        cluster.advance(seconds=61)
         wait_for(lambda: segments(cluster, topic) == ["00000000000000000001.log"])
         assert client.produce(topic, [Sent(b"new")]) == [1]
 
@@ -148,9 +148,9 @@ def test_a_time_from_the_far_future_does_not_stay_for_ever() -> None:
         ahead = int(time.time() * 1000) + 1_000 * 24 * HOUR_MS
         client.produce(topic, [Sent(b"broken", timestamp=ahead)])
         client.produce(topic, [Sent(b"sound")])
-        cluster.pass_time(HOUR + 60)
+        cluster.advance(seconds=HOUR + 60)
         wait_for(lambda: client.watermarks(topic) == (0, 2))
-        cluster.pass_time(HOUR + 60)
+        cluster.advance(seconds=HOUR + 60)
         wait_for(lambda: client.watermarks(topic) == (2, 2))
 
 
@@ -162,7 +162,7 @@ def test_records_leave_by_size_and_a_new_size_holds_at_the_next_look() -> None:
             client.produce(topic, [Sent(bytes(8_000))])
         assert client.watermarks(topic) == (0, 10)
         set_config(cluster, topic, retention_bytes="30000")
-        cluster.pass_time(2)
+        cluster.advance(seconds=2)
         wait_for(lambda: client.watermarks(topic) == (6, 10))
 
 
@@ -177,7 +177,7 @@ def test_records_leave_on_request_and_their_files_after_them() -> None:
                 TopicPartition(topic, 0): 3
             }
         assert client.watermarks(topic) == (3, 5)
-        cluster.pass_time(2)
+        cluster.advance(seconds=2)
         wait_for(lambda: "00000000000000000000.log" not in segments(cluster, topic))
         cluster.kill()
         cluster.start()
@@ -192,7 +192,7 @@ def test_segments_are_closed_by_age_with_the_next_record() -> None:
     with aged() as cluster:
         client, topic = Confluent(cluster), cluster.create_topic("t", config=config)
         client.produce(topic, [Sent(b"1")])
-        cluster.pass_time(61)
+        cluster.advance(seconds=61)
         assert len(segments(cluster, topic)) == 1, "an idle partition keeps its segment"
         client.produce(topic, [Sent(b"2")])
         assert len(segments(cluster, topic)) == 2
@@ -222,7 +222,7 @@ def test_a_partition_is_flushed_when_its_time_comes() -> None:
         client.produce(topic, [Sent(b"x")])
         partition = cluster.broker.find(topic, 0)
         assert partition.log.synced_offset == 0
-        cluster.pass_time(61)
+        cluster.advance(seconds=61)
         wait_for(lambda: partition.log.synced_offset == 1)
 
 
@@ -291,7 +291,7 @@ def test_offsets_by_time_are_exact_under_append_time() -> None:
         client, topic = Confluent(cluster), cluster.create_topic("t", config=config)
         for _ in range(3):
             client.produce(topic, [Sent(b"a", timestamp=5), Sent(b"b", timestamp=7)])
-            cluster.pass_time(HOUR)
+            cluster.advance(seconds=HOUR)
         got = client.consume(topic, 6)
         assert all(each.appended for each in got)
         for place, stamp in enumerate(stamps(got)):
@@ -323,7 +323,7 @@ def test_offsets_by_time_are_exact_after_compaction() -> None:
         size = log.size
 
         def is_compacted() -> bool:
-            cluster.pass_time(15)
+            cluster.advance(seconds=15)
             return log.size < size / 2
 
         wait_for(is_compacted)

@@ -1,7 +1,6 @@
 """Clients whose connections are cut: an idempotent producer writes each record once, in order."""
 
 from contextlib import closing
-from threading import Event
 from typing import Any
 
 import pytest
@@ -26,22 +25,14 @@ class Scissors:
         self.cuts = 0
 
     def __call__(self) -> None:
-        world, node = self._cluster._world, self._cluster._node
-        assert world is not None
-        assert node is not None
-        broker = node.broker
-        assert broker is not None
-
-        done = Event()
+        broker = self._cluster.broker
 
         def cut() -> None:
             for listener in broker.listeners:
                 for connection in list(listener.connections):
                     connection.close()
-            done.set()
 
-        world.loop.call_from_thread(cut)
-        assert done.wait(WAIT_SECONDS_MAX)
+        self._cluster.call(cut)
         self.cuts += 1
 
 

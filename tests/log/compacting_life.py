@@ -18,7 +18,14 @@ from penstock.log.checkpoints import (
 )
 from penstock.log.compaction.order import Report
 from penstock.log.config import LogConfig
-from penstock.log.directory import EPOCHS_FILE
+from penstock.log.directory import (
+    EPOCHS_FILE,
+    INDEX,
+    LOG,
+    TIME_INDEX,
+    TXN_INDEX,
+    parse_segment_file,
+)
 from penstock.log.log import Log
 from penstock.log.producers import LAST_SEQUENCE
 from penstock.model import TopicPartition
@@ -259,10 +266,11 @@ class Life:
         self.now_ms += self.dice.choice((100, 400, 1_500))
 
     def forget_old(self) -> None:
-        removals = self._warm(
-            lambda: self.log.delete_old_segments(self.now_ms, self.high_watermark)
-        )
-        self.removable += [path for each in removals for path in each.paths]
+        def renamed(paths: list[str]) -> None:
+            self.removable += paths
+
+        mark = self.high_watermark
+        self._warm(lambda: self.log.delete_old_segments(self.now_ms, mark, renamed))
         self._note_start()
 
     def delete_records(self) -> None:
@@ -302,6 +310,7 @@ class Life:
         """A clean stop and a clean start."""
         self.break_off()
         self.disk.run_callbacks()
+        self.judge_names()
         self.log.close()
         self.checkpoint()
         self.disk.sync_everything_now()
@@ -436,6 +445,14 @@ class Life:
         self.start_max = min(self.start_max, end_offset)
 
     # -- judging
+
+    def judge_names(self) -> None:
+        """Nothing is under way: what is called a file of a segment is one."""
+        bases = self.log.sizes()
+        for name in self.disk.list(DIRECTORY):
+            parsed = parse_segment_file(name)
+            if parsed and parsed[1] in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
+                assert parsed[0] in bases, f"{name} belongs to no segment"
 
     def judge(self) -> None:
         found = self._read_all()

@@ -121,6 +121,19 @@ def settle(log: Log) -> None:
     disk_of(log).run_callbacks()
 
 
+def forget_old(
+    log: Log,
+    now_ms: int = NOW_MS,
+    *,
+    upper_offset: int | None = None,
+    renamed: list[str] | None = None,
+) -> int:
+    """How many segments retention takes now; `renamed` is told of their files in time."""
+    upper = log.end_offset if upper_offset is None else upper_offset
+    told: list[str] = [] if renamed is None else renamed
+    return log.delete_old_segments(now_ms, upper, told.extend)
+
+
 def sync(log: Log) -> None:
     """One sync round."""
     files, offset = log.begin_sync()

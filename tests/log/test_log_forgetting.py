@@ -8,6 +8,7 @@ from log_making import (
     append,
     batch,
     disk_of,
+    forget_old,
     ignore,
     new_log,
     reopen,
@@ -104,18 +105,18 @@ def aged(count: int = 60, config: LogConfig = SMALL) -> Log:
 def test_old_segments_go_and_their_files_are_renamed_first() -> None:
     log = aged(config=LogConfig(segment_bytes=2_000, retention_ms=30_000))
     bases = [*log._bases, log.active.base_offset]
-    removals = log.delete_old_segments(NOW_MS + 59_000, log.end_offset)
-    assert removals
-    assert log.start_offset == bases[len(removals)]
+    renamed: list[str] = []
+    count = forget_old(log, NOW_MS + 59_000, renamed=renamed)
+    assert count > 0
+    assert log.start_offset == bases[count]
     # The newest record of the first segment that stays is young enough, that of the last gone not.
     assert NOW_MS + 59_000 - log.closed[0].largest(log.files)[0] <= 30_000
     settle(log)
     files = disk_of(log).files()
     assert segment_file(DIRECTORY, 0, LOG) not in files
     assert segment_file(DIRECTORY, 0, LOG) + ".deleted" in files
-    for removal in removals:
-        for path in removal.paths:
-            disk_of(log).remove_now(path)
+    for path in renamed:
+        disk_of(log).remove_now(path)
     assert not any(name.endswith(".deleted") for name in disk_of(log).files())
     assert stored(log) == b"".join(each[2] for each in split(stored(log)))
     log.close()
@@ -124,7 +125,7 @@ def test_old_segments_go_and_their_files_are_renamed_first() -> None:
 
 def test_nothing_above_the_high_watermark_is_deleted() -> None:
     log = aged(config=LogConfig(segment_bytes=2_000, retention_ms=1))
-    log.delete_old_segments(NOW_MS + 10**9, upper_offset=log._bases[2])
+    forget_old(log, NOW_MS + 10**9, upper_offset=log._bases[2])
     assert log.start_offset == log._bases[0]
     assert log._bases[0] > 0
 
@@ -132,7 +133,7 @@ def test_nothing_above_the_high_watermark_is_deleted() -> None:
 def test_when_everything_is_too_old_an_empty_segment_remains() -> None:
     log = aged(config=LogConfig(segment_bytes=2_000, retention_ms=1))
     end = log.end_offset
-    log.delete_old_segments(NOW_MS + 10**9, end)
+    forget_old(log, NOW_MS + 10**9)
     assert (log.start_offset, log.end_offset, log.closed) == (end, end, [])
     settle(log)
     assert append(log, batch(b"next")) == [end]
@@ -140,28 +141,28 @@ def test_when_everything_is_too_old_an_empty_segment_remains() -> None:
 
 def test_retention_by_size_keeps_at_least_that_much() -> None:
     log = aged(config=LogConfig(segment_bytes=2_000, retention_ms=-1, retention_bytes=5_000))
-    log.delete_old_segments(NOW_MS, log.end_offset)
+    forget_old(log)
     assert 5_000 <= log.size < 7_000
 
 
 def test_compacted_topics_are_not_deleted_by_age() -> None:
     config = LogConfig(segment_bytes=2_000, retention_ms=1, delete=False, compact=True)
     log = aged(config=config)
-    assert log.delete_old_segments(NOW_MS + 10**9, log.end_offset) == []
+    assert forget_old(log, NOW_MS + 10**9) == 0
 
 
 def test_delete_records_moves_the_start_and_then_drops_whole_segments() -> None:
     log = aged()
     target = log._bases[2] + 1
     log.advance_start_offset(target)
-    assert len(log.delete_old_segments(NOW_MS, log.end_offset)) == 2
+    assert forget_old(log) == 2
     assert log.start_offset == target
     with pytest.raises(OffsetOutOfRange):
         log.read(target - 1, 100, upper_offset=log.end_offset, min_one_batch=True)
     with pytest.raises(OffsetOutOfRange):
         log.advance_start_offset(log.end_offset + 1)
     log.advance_start_offset(log.end_offset)
-    log.delete_old_segments(NOW_MS, log.end_offset)
+    forget_old(log)
     assert log.start_offset == log.end_offset
     assert log.closed == []
 
@@ -302,7 +303,7 @@ def test_on_a_full_disk_old_segments_can_still_go_and_the_log_recovers_by_itself
     log.roll(NOW_MS)
     settle(log)
     assert log.chores.stalled
-    assert log.delete_old_segments(NOW_MS, log.end_offset)
+    assert forget_old(log)
     settle(log)
     assert segment_file(DIRECTORY, 0, LOG) + ".deleted" in disk_of(log).files()
     assert not log.chores.stalled

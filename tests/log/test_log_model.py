@@ -10,6 +10,7 @@ from log_making import (
     append,
     batch,
     disk_of,
+    forget_old,
     ignore,
     new_log,
     offsets,
@@ -117,7 +118,7 @@ def step(log: Log, model: Model, dice: random.Random, epoch: int) -> None:
     elif roll < 0.84:
         offset = dice.randrange(model.start, model.end + 1)
         log.advance_start_offset(offset)
-        log.delete_old_segments(NOW_MS, log.end_offset)
+        forget_old(log)
         model.start = max(model.start, offset)
     else:
         settle(log)

@@ -1,13 +1,26 @@
 """What leaves a log by its age, by times that can be believed or not; and room in reserve."""
 
+import random
 from dataclasses import replace
 
 import pytest
-from log_making import DIRECTORY, NOW_MS, SMALL, append, batch, disk_of, new_log, reopen, settle
+from log_making import (
+    DIRECTORY,
+    NOW_MS,
+    SMALL,
+    append,
+    batch,
+    disk_of,
+    forget_old,
+    new_log,
+    reopen,
+    settle,
+)
 
 from penstock.log.config import UNBOUNDED, LogConfig
 from penstock.log.log import Log
-from penstock.testing.sim.disk import SimDisk
+from penstock.testing.sim.disk import SimDisk, SimFile
+from penstock.world import DiskFull
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -37,7 +50,7 @@ def with_segments(times: list[int], config: LogConfig = WEEK) -> tuple[Log, Cloc
 def left_after(log: Log, clock: Clock, duration_ms: int) -> int:
     """How many segments with records are left when so much time has passed."""
     clock.now_ms = NOW_MS + duration_ms
-    log.delete_old_segments(clock.now_ms, log.end_offset)
+    forget_old(log, clock.now_ms)
     return len(log.closed)
 
 
@@ -84,7 +97,7 @@ def test_a_restart_does_not_make_records_without_times_younger() -> None:
     log.close()
     again = reopen(disk_of(log), WEEK)
     clock.now_ms += 7 * DAY_MS + 1
-    again.delete_old_segments(clock.now_ms, again.end_offset)
+    forget_old(again, clock.now_ms)
     assert again.start_offset == 1
 
 
@@ -104,12 +117,139 @@ def test_the_active_segment_goes_too_when_it_is_old_enough() -> None:
 
 def test_files_are_renamed_first_and_a_restart_removes_what_was() -> None:
     log, clock = with_segments([NOW_MS - 8 * DAY_MS])
-    removals = log.delete_old_segments(clock.now_ms, log.end_offset)
+    renamed: list[str] = []
+    assert forget_old(log, clock.now_ms, renamed=renamed) == 1
+    assert renamed == []
     settle(log)
-    assert all(path.endswith(".deleted") for removal in removals for path in removal.paths)
+    assert sorted(renamed) == [path for path in disk_of(log).files() if path.endswith(".deleted")]
     assert any(path.endswith(".log.deleted") for path in disk_of(log).files())
     reopen(disk_of(log), WEEK, clean=False)
     assert not any(path.endswith(".deleted") for path in disk_of(log).files())
+
+
+def left_of_segments(log: Log) -> list[str]:
+    """Names of the files of segments, in their order."""
+    return [name for name in disk_of(log).list(DIRECTORY) if name[0] == "0"]
+
+
+def names_of(log: Log) -> list[str]:
+    """The file of an empty active segment, and the producers that it begins with."""
+    return [f"{log.end_offset:020d}{suffix}" for suffix in (".log", ".snapshot")]
+
+
+@pytest.mark.parametrize("segments", [0, 1, 3])
+@pytest.mark.parametrize("steps", range(9))
+def test_when_all_goes_only_the_files_of_the_new_segment_are_left(
+    segments: int, steps: int
+) -> None:
+    log, _ = with_segments([NOW_MS] * segments)
+    append(log, batch(b"x", timestamp=NOW_MS))
+    log.roll(NOW_MS)  # its files are being written down when retention comes
+    for _ in range(steps):
+        disk_of(log).run_one()
+    append(log, batch(b"x", timestamp=NOW_MS))
+    renamed: list[str] = []
+    assert forget_old(log, NOW_MS + 8 * DAY_MS, renamed=renamed) == segments + 2
+    settle(log)
+    for path in renamed:
+        disk_of(log).remove_now(path)
+    assert left_of_segments(log) == names_of(log)
+
+
+@pytest.mark.parametrize("stalled_before", [False, True])
+def test_on_a_full_disk_a_segment_that_cannot_be_written_down_goes_as_it_is(
+    stalled_before: bool,
+) -> None:
+    log, _ = with_segments([])
+    append(log, batch(b"x", timestamp=NOW_MS, producer=(5, 0, 0)))
+    disk, renamed = disk_of(log), list[str]()
+    disk.replace_now = full  # type: ignore[method-assign, assignment]
+    if stalled_before:
+        log.roll(NOW_MS)
+        settle(log)
+        assert log.chores.stalled
+    assert forget_old(log, NOW_MS + 8 * DAY_MS, renamed=renamed) == 1
+    settle(log)
+    assert [path for path in renamed if path.endswith(".log.deleted")]
+    del disk.replace_now
+    for path in renamed:
+        disk.remove_now(path)
+    forget_old(log)
+    settle(log)
+    assert left_of_segments(log) == names_of(log)
+    assert list(reopen(disk, WEEK, clean=False).producers.states) == [5]
+
+
+def full(path: str, _data: bytes) -> None:
+    raise DiskFull(path)
+
+
+def test_on_a_disk_without_room_for_a_new_segment_all_but_the_active_one_go() -> None:
+    log, _ = with_segments([NOW_MS] * 3)
+    append(log, batch(b"x", timestamp=NOW_MS))
+    disk = disk_of(log)
+    opened = disk.open
+
+    def no_new_file(path: str, *, create: bool = False) -> SimFile:
+        if create and not disk.exists(path):
+            raise DiskFull(path)
+        return opened(path, create=create)
+
+    disk.open = no_new_file  # type: ignore[method-assign]
+    assert forget_old(log, NOW_MS + 8 * DAY_MS) == 3
+    assert (log.start_offset, log.end_offset) == (3, 4)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_crash_while_segments_go_leaves_a_log_that_begins_later_or_where_it_did(
+    seed: int,
+) -> None:
+    dice = random.Random(seed)
+    log, _ = with_segments([NOW_MS] * 4)
+    for number in range(2):
+        append(log, batch(b"x" * 50, timestamp=NOW_MS, producer=(5, 0, number)))
+        log.roll(NOW_MS)
+    append(log, batch(b"last", timestamp=NOW_MS))
+    forget_old(log, NOW_MS + 8 * DAY_MS)
+    for _ in range(dice.randrange(30)):
+        disk_of(log).run_one()
+    power = dice.random() < 0.5
+    disk = disk_of(log).crash() if power else disk_of(log)
+    if not power:
+        disk.kill()
+    again = reopen(disk, WEEK, clean=False)
+    assert again.end_offset == log.end_offset or power
+    bases = list(again.sizes())
+    assert bases == list(range(bases[0], bases[-1] + 1)), "the oldest go first"
+    if not power:
+        assert list(again.producers.states) == [5]
+
+
+def test_what_a_segment_is_too_much_is_counted_to_the_byte() -> None:
+    config = replace(SMALL, retention_bytes=0)
+    for spare, left in ((0, 2), (1, 3)):
+        log, clock = with_segments([NOW_MS] * 3, config)
+        size = log.closed[0].size
+        log.config = replace(config, retention_bytes=2 * size + spare)
+        assert left_after(log, clock, 0) == left
+
+
+def test_a_segment_goes_when_the_start_is_where_it_ends_and_not_before() -> None:
+    log, clock = with_segments([NOW_MS] * 3)
+    append(log, batch(b"a", b"b", timestamp=NOW_MS))
+    log.roll(NOW_MS)
+    log.advance_start_offset(4)
+    assert left_after(log, clock, 0) == 1
+    log.advance_start_offset(5)
+    assert left_after(log, clock, 0) == 0
+
+
+def test_nothing_is_forgotten_while_a_log_is_moved() -> None:
+    log, clock = with_segments([NOW_MS] * 3)
+    log.moving = True
+    assert left_after(log, clock, 8 * DAY_MS) == 3
+    log.moving = False
+    assert left_after(log, clock, 8 * DAY_MS) == 0
 
 
 # -- room that is reserved

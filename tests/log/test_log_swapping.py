@@ -9,6 +9,7 @@ from log_making import (
     NOW_MS,
     SMALL,
     append,
+    forget_old,
     new_log,
     reopen,
     settle,
@@ -221,7 +222,7 @@ def test_segments_that_retention_took_are_not_current_any_more() -> None:
     old = [segments[base] for base in groups[0].old]
     assert is_current(log, old)
     log.advance_start_offset(log.closed[0].end_offset)
-    log.delete_old_segments(NOW_MS, log.end_offset)
+    forget_old(log)
     assert not is_current(log, old)
 
 
@@ -230,9 +231,9 @@ def test_nothing_is_forgotten_while_a_swap_is_under_way() -> None:
     groups, segments = cleaned(log)
     swap(log, groups[0], [segments[base] for base in groups[0].old], lambda *_: None)
     log.advance_start_offset(log.end_offset)
-    assert log.delete_old_segments(NOW_MS, log.end_offset) == []
+    assert forget_old(log) == 0
     settle(log)
-    assert log.delete_old_segments(NOW_MS, log.end_offset)
+    assert forget_old(log)
 
 
 def test_a_disk_that_fails_in_a_swap_ends_it_and_the_log() -> None:
@@ -366,7 +367,7 @@ def test_an_emptied_segment_is_passed_over_by_readers_and_taken_by_retention() -
     assert values(log) == EXPECTED
     assert log.search_time(NOW_MS).run() is not None
     log.advance_start_offset(log.active.base_offset)
-    log.delete_old_segments(NOW_MS, log.end_offset)
+    forget_old(log)
     assert log.closed == []
 
 
@@ -407,3 +408,30 @@ def test_a_swap_that_could_not_be_finished_leaves_the_old_segments_and_the_way_f
     take_over(log)
     assert values(log) == EXPECTED
     assert not [name for name in log.disk.list(DIRECTORY) if name.endswith(".swap")]
+
+
+def test_files_change_their_names_in_the_order_that_a_restart_relies_on() -> None:
+    config = LogConfig(
+        segment_bytes=100_000, retention_ms=-1, timestamp_after_ms_max=2**62, index_bytes_max=40_000
+    )
+    log = dirty_log(config=config)
+    renames: list[tuple[str, str]] = []
+    rename = log.disk.rename
+
+    def noting(source: str, target: str, done: Callable[[DiskFailed | None], None]) -> None:
+        renames.append((source.rpartition("/")[2], target.rpartition("/")[2]))
+        rename(source, target, done)
+
+    log.disk.rename = noting  # type: ignore[method-assign]
+    take_over(log)
+    becoming_swap = [source for source, target in renames if target.endswith(".swap")]
+    retired = [source for source, target in renames if target.endswith(".deleted")]
+    arriving = [target for source, target in renames if source.endswith(".swap")]
+    assert [*becoming_swap, *retired, *arriving] == [
+        target if source.endswith(".swap") else source for source, target in renames
+    ]
+    assert becoming_swap[-1].endswith(".log.cleaned"), "from here on a restart finishes it"
+    bases = [int(name[:20]) for name in retired]
+    assert len(set(bases)) == 6
+    assert bases == sorted(bases), "the oldest segment first"
+    assert arriving[0].endswith(".log"), "an index without its log would be dropped"

@@ -152,3 +152,35 @@ def test_the_memory_disk_runs_its_callbacks_soon() -> None:
     assert not disk.lock(".lock")
     disk.unlock()
     assert disk.lock(".lock")
+
+
+def test_of_many_names_a_crash_changes_the_first_ones() -> None:
+    counts = set()
+    names = [f"d/{number}" for number in range(6)]
+    for seed in range(200):
+        disk = SimDisk(seed)
+        for name in names:
+            disk.put(name, b"x")
+        pairs = [(name, f"{name}.new") for name in names]
+        disk.offload_all([lambda disk=disk, pairs=pairs: disk.rename_all_now(pairs)], _ignore)  # type: ignore[misc]
+        after = disk.crash()
+        changed = [f"{name}.new" in after.files() for name in names]
+        assert changed == sorted(changed, reverse=True)
+        assert len(after.files()) == len(names)
+        counts.add(sum(changed))
+    assert counts == set(range(7))
+
+
+def _ignore(_failure: DiskFailed | None) -> None:
+    """Nobody is there any more to hear of it."""
+
+
+def test_a_sync_that_ends_late_takes_nothing_back_that_a_newer_one_made_durable() -> None:
+    disk = SimDisk(1)
+    file = disk.open("file", create=True)
+    file.append([b"old"])
+    early = file.size
+    file.append([b" and new"])
+    file.sync_now()
+    file.sync_to(early)
+    assert disk.crash().files() == {"file": b"old and new"}

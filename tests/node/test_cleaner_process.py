@@ -60,7 +60,6 @@ def dirty_topic(cluster: Cluster) -> Log:
         configs = {"cleanup.policy": "compact", "internal.segment.bytes": "20000"}
         admin.create_topics([NewTopic("t", partitions=1, configs=configs)])
     broker = cluster.broker
-    written: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def write() -> None:
         now_ms = broker.world.clock.wall_ms()
@@ -68,11 +67,8 @@ def dirty_topic(cluster: Cluster) -> Log:
             batch = build_batch([Record(0, now_ms, b"key", b"%d" % number + b"x" * 1_000)])
             header = check_produced(memoryview(batch))
             broker.find("t", 0).append_own(batch, header, now_ms)
-        written.put(True)
 
-    assert cluster._world is not None
-    cluster._world.loop.call_from_thread(write)
-    written.get(timeout=WAIT_SECONDS_MAX)
+    cluster.call(write)
     return broker.find("t", 0).log
 
 

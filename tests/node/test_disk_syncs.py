@@ -101,3 +101,15 @@ def test_a_renamed_directory_keeps_its_new_name(
     disk.make_directory("t-0")
     disk.rename_now("t-0", "t-0.x-delete")
     assert directories(synced, tmp_path) == {"."}
+
+
+def test_many_files_that_are_renamed_share_one_sync(
+    disk: RealDisk, tmp_path: Path, synced: list[tuple[str, str]]
+) -> None:
+    disk.make_directory("t-0")
+    names = [f"t-0/{number}.log" for number in range(20)]
+    for name in names:
+        disk.put_now(name, b"x")
+    disk.rename_all_now([(name, f"{name}.deleted") for name in names])
+    assert synced == [("fsync", str(tmp_path / "t-0"))]
+    assert disk.list("t-0") == sorted(f"{number}.log.deleted" for number in range(20))

@@ -31,11 +31,15 @@ def address(node: NodeProcess) -> tuple[str, int]:
 
 def test_connections_do_not_take_the_descriptors_of_files(node: NodeProcess) -> None:
     with contextlib.ExitStack() as held:
-        for _ in range(2 * FILES_MAX):
-            held.enter_context(contextlib.closing(socket.create_connection(address(node))))
+        crowd = [
+            held.enter_context(socket.create_connection(address(node), timeout=30))
+            for _ in range(2 * FILES_MAX)
+        ]
         # A client that came in before the crowd would still be served; so is the disk.
         files = Path(f"/proc/{node.process.pid}/fd")
         assert len(os.listdir(files)) < FILES_MAX - 50
+        for each in crowd:
+            leave(each)
     with Admin(node.bootstrap) as admin:
         assert not isinstance(admin.create_topics([NewTopic("t", partitions=1)])["t"], Exception)
     assert produce_all(node.bootstrap, "t", [b"a"]) == [None]
@@ -63,6 +67,13 @@ def test_more_partitions_than_files_take_records_and_keep_them(tmp_path: Path) -
     with NodeProcess(tmp_path / "data", before=FEW_FILES) as node:
         values = read_all(node.bootstrap, "many", partitions)
         assert sorted(values) == [b"0"] * partitions + [b"1"] * partitions
+
+
+def leave(connection: socket.socket) -> None:
+    """Say goodbye, and wait until the node has seen it; it may have closed before."""
+    with contextlib.suppress(ConnectionError, OSError):
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
 
 
 def write_everywhere(bootstrap: str, topic: str, partitions: int, value: bytes) -> int:

@@ -58,6 +58,15 @@ def test_other_methods_are_refused_and_told_which_are_served(method: bytes) -> N
     assert b"Allow: GET, HEAD\r\n" in asker.got
 
 
+def test_another_method_is_told_which_are_served_whatever_it_brings() -> None:
+    bench = ServerBench()
+    head = ASK.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n")
+    asker = bench.ask(head + b"hello")
+    bench.until(lambda: bool(asker.statuses))
+    assert asker.statuses == [405]
+    assert b"Allow: GET, HEAD\r\n" in asker.got
+
+
 def test_an_unknown_path_is_told_what_there_is() -> None:
     bench = ServerBench()
     asker = bench.ask(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")

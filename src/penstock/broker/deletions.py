@@ -1,6 +1,7 @@
 """Files that have left their log, or their node, and wait until nobody can be reading them.
 
 They were renamed before: what a killed process leaves behind is found by its name, and goes then.
+Whoever hands a name over has renamed it; that nothing is there is said, and does not count.
 """
 
 import logging
@@ -54,10 +55,16 @@ class Deletions:
             self._ended(directory, going)
 
         def remove() -> None:
+            disk = directory.disk
             if directory.failed:
                 self._ended(directory, going)
+            elif disk.exists(name):
+                disk.remove(name, removed)
             else:
-                directory.disk.remove(name, removed)
+                parent = name.rpartition("/")[0]
+                if disk.exists(parent):  # else it went with its partition
+                    log.warning("%s/%s was to be removed and is not there", disk.root, name)
+                self._ended(directory, going)
 
         self._world.timers.at(self._world.clock.mono_ms() + delay_ms, remove)
 

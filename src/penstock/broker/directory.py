@@ -35,12 +35,14 @@ class Directory:
         holds_metadata: bool,
         on_failed: Callable[["Directory"], None],
         touch: Callable[[], None],
+        failed: DiskFailed | None = None,
     ) -> None:
+        """`failed` says why it cannot be used from the beginning."""
         self.disk = disk
         self.directory_id = directory_id
         self.waits_for_sync = waits_for_sync
         self.holds_metadata = holds_metadata
-        self.failed: DiskFailed | None = None
+        self.failed = failed
         self.files = FileCache(disk)
         # files being written, and what is to follow
         self.storing: dict[str, bytes | Callable[[], bytes] | None] = {}
@@ -56,6 +58,9 @@ class Directory:
         self.now_ms: Callable[[], float] = float  # its node's clock, when there is a node
         self.full = False
         self.refuses_writes = False  # too little is left: see disk_room.py
+        self.spare_bytes: int | None = None  # free above the reserve, when it was last looked at
+        self.strays: tuple[str, ...] = ()  # directories of no partition of this node
+        self.strays_known = False  # False has them looked for again
         self._said_lost: set[str] = set()
         self.flushing: Flushing  # set when the broker takes the directory over
 

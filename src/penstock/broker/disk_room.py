@@ -3,10 +3,15 @@
 Producers get the retriable KAFKA_STORAGE_ERROR while reads and deletions go on, and are served
 again when there is room. How soon to look again depends on how much is left: a disk with plenty is
 asked once a second, a nearly full one a hundred times. No write is ever counted for it.
+
+What is free above the reserve (`Directory.spare_bytes`) is all that compaction and moves between
+directories may take. The first look also finds directories that belong to no partition of this
+node, and so does the one after somebody has asked for them.
 """
 
 from typing import TYPE_CHECKING
 
+from penstock.log.directory import Kind, parse_directory
 from penstock.world import DiskFailed, DiskFull, Timer
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ class _Look:
         self._directory = directory
         self._free_bytes = 0
         self._total_bytes = 0
+        self._strays: tuple[str, ...] | None = None
         self.timer: Timer | None = None
         self.stopped = False
 
@@ -38,6 +44,8 @@ class _Look:
     def _ask(self) -> None:
         disk = self._directory.disk
         self._free_bytes, self._total_bytes = disk.free_bytes(), disk.total_bytes()
+        if not self._directory.strays_known:
+            self._strays = tuple(filter(_is_stray, disk.list()))
 
     def _asked(self, failure: DiskFailed | None) -> None:
         directory = self._directory
@@ -45,8 +53,14 @@ class _Look:
             return
         if failure is not None:
             directory.heard(failure)
+            if not directory.failed:
+                self._look_later(LOOK_MS_MAX)
             return
         reserve = min(self._broker.settings.disk_reserve_bytes, self._total_bytes // SHARE_MAX)
+        directory.spare_bytes = self._free_bytes - reserve
+        if self._strays is not None:
+            directory.strays, directory.strays_known = self._strays, True
+            self._strays = None
         if self._free_bytes < reserve:
             if not directory.refuses_writes:
                 directory.refuses_writes = True
@@ -56,13 +70,21 @@ class _Look:
                         " (log.disk.reserve.bytes)"
                     )
                 )
+                self._broker.cleaning.directory_filled(directory)
         elif directory.refuses_writes and self._free_bytes >= BACK_RATIO * reserve:
             directory.refuses_writes = False
             directory.has_room()
         left = abs(self._free_bytes - reserve)
-        wait_ms = min(LOOK_MS_MAX, max(LOOK_MS_MIN, left / FILLED_PER_MS))
+        self._look_later(min(LOOK_MS_MAX, max(LOOK_MS_MIN, left / FILLED_PER_MS)))
+
+    def _look_later(self, wait_ms: float) -> None:
         world = self._broker.world
         self.timer = world.timers.at(world.clock.mono_ms() + wait_ms, self.look)
+
+
+def _is_stray(name: str) -> bool:
+    parsed = parse_directory(name)
+    return parsed is not None and parsed.kind is Kind.STRAY
 
 
 class DiskRoom:

@@ -104,17 +104,17 @@ class Duties:
         self._in_slices(lambda partition: self._forget_old(partition, now_ms))
 
     def _forget_old(self, partition: "Partition", now_ms: int) -> None:
-        broker = self._broker
+        broker, directory = self._broker, partition.directory
 
-        def removable(paths: list[str]) -> None:
+        def renamed(paths: list[str]) -> None:
             delay_ms = partition.settings.log.file_delete_delay_ms
             for path in paths:
-                broker.hosting.remove_later(partition.directory, path, delay_ms)
+                broker.hosting.remove_later(directory, path, delay_ms)
 
         def refused(error: KafkaError) -> None:
             log.error("retention of %s: %s", partition, error)
 
-        broker.when_warm(lambda: partition.forget_old(now_ms), removable, refused)
+        broker.when_warm(lambda: partition.forget_old(now_ms, renamed), lambda _: None, refused)
 
     def _expire_producers(self) -> None:
         now_ms = self._broker.world.clock.wall_ms()

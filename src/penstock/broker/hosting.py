@@ -4,7 +4,7 @@ making.py makes the files of new partitions off the loop.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,11 +77,13 @@ class Hosting:
         self._settings: dict[str, TopicSettings] = {}
         self._making = Making(
             broker.world,
+            announce=self._announce,
             choose=self._emptiest,
             still_wanted=self._still_wanted,
             made=self._made,
             refused=self._made_before,
             unwanted=lambda wanted, directory: self.take_away(wanted.name, wanted, directory),
+            dropped=lambda wanted: self.placements.arrived((wanted.topic_id, wanted.index)),
             settled=self._settled,
         )
         self._refused: dict[tuple[bytes, int], Refused] = {}
@@ -165,7 +167,7 @@ class Hosting:
         partition.directory.partitions[partition] = None
         partition.directory.moved.add(partition)
         self._placed_at = self._broker.image.offset
-        self.placements.changed()
+        self.placements.arrived((partition.topic_id, partition.index))
         self._broker.hosted(partition)
 
     def make_partition(
@@ -216,7 +218,7 @@ class Hosting:
     def refuse(self, topic: Topic, index: int, refused: "Refused") -> None:
         """A log that cannot be opened without losing something: its partition stays offline."""
         self._refused[topic.topic_id, index] = refused
-        self.placements.changed()
+        self.placements.arrived((topic.topic_id, index))
 
     def _refused_in(self, directory: Directory) -> Iterator["Refused"]:
         """Their checkpoints stay as they were: without a recovery point, damage in what was
@@ -395,6 +397,10 @@ class Hosting:
 
     # -- making
 
+    def _announce(self, wanted: Sequence[Wanted], done: Callable[[], None]) -> None:
+        coming = {(each.topic_id, each.index): each.topic for each in wanted}
+        self.placements.announce(coming, self._broker.image.offset, done)
+
     def _still_wanted(self, wanted: Wanted) -> bool:
         """Not if it was deleted meanwhile, nor if it is here: it may have changed twice before its
         turn came, and a second log would hide the first."""
@@ -423,6 +429,8 @@ class Hosting:
             partition = TopicPartition(wanted.topic, wanted.index)
             refused = Refused(str(error), directory.directory_id, partition)
             self.refuse(topic, wanted.index, refused)
+        else:
+            self.placements.arrived((wanted.topic_id, wanted.index))
 
     def _emptiest(self) -> Directory | None:
         """The working directory with the fewest partitions; the first named one of equals. One that
@@ -432,6 +440,11 @@ class Hosting:
         return min(working, key=lambda each: len(each.partitions) + each.making, default=None)
 
     # -- forgetting
+
+    def still_leaving(self, place: Place, topic: str, placed: Placed) -> None:
+        """A deleted partition in a directory that is away: it goes when that is back."""
+        self._leaving[place] = topic, placed
+        self._placed_at = self._broker.image.offset
 
     def _forget_topic(self, name: str, topic_id: bytes) -> None:
         self._settings.pop(name, None)
@@ -479,7 +492,7 @@ class Hosting:
                 directory.fail(failure)
             else:
                 self._leaving.pop((partition.topic_id, partition.index), None)
-                self.placements.changed()
+                self.placements.arrived((partition.topic_id, partition.index))
                 self.remove_later(directory, new)
             self._making.let_go(name)
 

@@ -1,6 +1,7 @@
 """One listening address: takes connections in, knows which APIs it serves, drops the idle."""
 
 import logging
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ class Listener:
         self.frame_bytes_max = settings.socket_request_bytes_max
         self.now_ms = broker.world.clock.mono_ms
         self.connections: dict[Connection, None] = {}
+        # Who makes the connections; a cluster for tests puts another one in.
+        self.connect: Callable[[Listener, Peer, float], Connection] = Connection
         # Since the start, for the metrics.
         self.opened = 0
         self.received_bytes = 0
@@ -63,7 +66,7 @@ class Listener:
         self._schedule_reaping()
 
     def accept(self, peer: Peer) -> Connection:
-        connection = Connection(self, peer, self.now_ms())
+        connection = self.connect(self, peer, self.now_ms())
         self.opened += 1
         self.connections[connection] = None
         if not self._serving:

@@ -113,6 +113,8 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
     entries: dict[Directory, list[PartitionDirectory]] = {}
     checkpoints: dict[Directory, _Found] = {}
     for directory in hosting.directories:
+        if directory.failed:
+            continue
         with _failing(directory):
             checkpoints[directory] = _checkpoints(directory.disk)
             entries[directory] = partition_directories(directory.disk)
@@ -125,12 +127,15 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
             directory.sync_recovered_now()
     refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
     broker.recovering.end()
+    _keep_leaving(broker)
     hosting.note_refused_now()
     for directory in hosting.directories:
         if not directory.failed:
             with _failing(directory):
                 # From here on a kill is a kill: the marker must not outlive what it speaks of.
                 directory.disk.remove_now(CLEAN_MARKER)
+    if not any(each.failed for each in hosting.directories):
+        hosting.placements.all_seen()
     hosting.make_missing()
     begin_anew(broker, wishes)
 
@@ -327,6 +332,16 @@ def _was_deleted(broker: "Broker", topic_id: bytes, index: int) -> bool:
     if broker.image.topic(topic_id) is not None:
         return False
     return broker.hosting.placements.outlived((topic_id, index), broker.image.offset)
+
+
+def _keep_leaving(broker: "Broker") -> None:
+    """What was deleted and lies in a directory that cannot be looked at is still known for that
+    when it can be."""
+    hosting = broker.hosting
+    seen = {each.directory_id for each in hosting.directories if not each.failed}
+    for place, placed in hosting.placements.before.items():
+        if placed.directory_id not in seen and _was_deleted(broker, *place):
+            hosting.still_leaving(place, hosting.placements.names.get(place[0], ""), placed)
 
 
 def _belongs_here(

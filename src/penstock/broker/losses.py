@@ -38,6 +38,10 @@ def refuse_lost(
     `recovery_points` are those of the directories that could be looked at."""
     hosting = broker.hosting
     directories = {each.directory_id: each for each in hosting.directories}
+    for directory_id, path in hosting.placements.paths.items():
+        named = hosting.directory_at(path)
+        if named is not None and named.failed:
+            directories[directory_id] = named  # it could not be asked for its id
     lost: dict[str, list[str]] = {}
     for topic, state in hosting.missing():
         partition = TopicPartition(topic.name, state.partition_id)

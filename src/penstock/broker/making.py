@@ -1,13 +1,14 @@
 """Makes the logs of new partitions, and takes those of deleted ones away.
 
-Directories and files are made off the loop, a few partitions at a time, so that a topic of ten
-thousand stalls nobody. A name is used for one thing at a time: while a directory under it is on
-its way out, or being made, a topic made anew under the same name waits.
+What is to be made is announced first: whenever the node dies, the next start knows whose the
+directories are that it finds. They and their files are made off the loop, a few partitions at a
+time, so that a topic of ten thousand stalls nobody. A name is used for one thing at a time: while
+a directory under it is on its way out, or being made, a topic made anew under the same name waits.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,28 +55,35 @@ class _Work:
 
 
 class Making:
-    """`choose` says where the next log goes. How it went is heard by `made`; by `unwanted` when
-    the partition was deleted meanwhile; by `refused` when there is a log already. `settled` is
-    called when nothing is left to make."""
+    """`announce` writes down what will be made, and calls back when that is durable; `choose` says
+    where the next log goes. How it went is heard by `made`; by `unwanted` when the partition was
+    deleted meanwhile, or by `dropped` when nothing of it was made; by `refused` when there is a log
+    already. `settled` is called when nothing is left to make."""
 
     def __init__(
         self,
         world: World,
         *,
+        announce: Callable[[Sequence[Wanted], Callable[[], None]], None],
         choose: Callable[[], "Directory | None"],
         still_wanted: Callable[[Wanted], bool],
         made: Callable[[Wanted, "Directory", File], None],
         refused: Callable[[Wanted, "Directory", LogExists], None],
         unwanted: Callable[[Wanted, "Directory"], None],
+        dropped: Callable[[Wanted], None],
         settled: Callable[[], None],
     ) -> None:
         self._world = world
+        self._announce = announce
         self._choose = choose
         self._still_wanted = still_wanted
         self._made = made
         self._refused = refused
         self._unwanted = unwanted
+        self._dropped = dropped
         self._settled = settled
+        self._new: list[Wanted] = []  # to be announced
+        self._announcing = False
         self._waiting: deque[Wanted] = deque()
         self._under_way = 0
         self._names: set[str] = set()  # of directories that are being made or taken away
@@ -83,10 +91,10 @@ class Making:
 
     @property
     def busy(self) -> bool:
-        return bool(self._waiting or self._under_way)
+        return bool(self._new or self._waiting or self._under_way)
 
     def want(self, wanted: Wanted) -> None:
-        self._waiting.append(wanted)
+        self._new.append(wanted)
 
     def hold(self, name: str) -> None:
         """A directory of this name is on its way to another one."""
@@ -100,12 +108,29 @@ class Making:
         """On a later turn, so that whoever asks for much is not the one who waits for it."""
         if not self.busy:
             self._settled()
-        elif self._waiting and self._under_way < AT_ONCE_MAX and not self._due:
+            return
+        can_announce = self._new and not self._announcing
+        can_make = self._waiting and self._under_way < AT_ONCE_MAX
+        if (can_announce or can_make) and not self._due:
             self._due = True
             self._world.timers.soon(self._begin)
 
+    def _announce_new(self) -> None:
+        count = len(self._new)
+
+        def announced() -> None:
+            self._announcing = False
+            self._waiting.extend(self._new[:count])
+            del self._new[:count]
+            self.go_on()
+
+        self._announcing = True
+        self._announce(self._new[:count], announced)
+
     def _begin(self) -> None:
         self._due = False
+        if self._new and not self._announcing:
+            self._announce_new()
         works: dict[Directory, list[_Work]] = {}
         for _ in range(len(self._waiting)):
             if self._under_way == AT_ONCE_MAX:
@@ -117,11 +142,14 @@ class Making:
                 directory = self._choose()
                 if directory is None:
                     log.error("%s cannot be made: no log directory works", wanted.name)
+                    self._dropped(wanted)
                     continue
                 directory.making += 1
                 self._under_way += 1
                 self._names.add(wanted.name)
                 works.setdefault(directory, []).append(_Work(directory.disk, wanted))
+            else:
+                self._dropped(wanted)
         for directory, listed in works.items():
             self._run(directory, listed)
         if not self.busy:

@@ -4,6 +4,10 @@ One move at a time into a directory; the others wait. The copying runs off the l
 replica.alter.log.dirs.io.max.bytes.per.second. For its last moment producers of the partition wait,
 and readers notice nothing. A directory ending in -future stands for the wish: a node that is
 stopped or killed begins the copy anew at its next start.
+
+A move takes nothing of the target's reserve. One that does not fit is refused; one that meets the
+reserve on its way, as others fill the disk, gives back what it has taken and waits: the partitions
+that live there come first.
 """
 
 import logging
@@ -12,10 +16,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.progress import Progress
+from penstock.errors import KafkaStorageError
 from penstock.log.directory import Kind, marked_name
 from penstock.log.moving import Copy, OriginalStays, Piece, rehome
 from penstock.model import TopicPartition, id_to_text
-from penstock.world import DiskFailed, DiskFull, File, FileLost
+from penstock.world import DiskFailed, DiskFull, File, FileLost, Timer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -26,7 +31,8 @@ log = logging.getLogger("penstock.moves")
 
 HELD_BYTES_MAX = 512 * 1024  # with so little missing, the producers are asked to wait
 QUIET_RETRY_MS = 2
-FULL_RETRY_MS = 1_000
+ROOM_LOOK_MS = 1_000  # how often those that wait for room look for it
+ROOM_REST_MS = 10_000  # at least, after what was copied had to be given back
 
 
 class Move:
@@ -48,11 +54,16 @@ class Move:
         self._retired = marked_name(place, Kind.DELETED, unique)
         self.copy = Copy(partition.log, target.disk, name)
         self._began = False
+        self._over = False
+        self._made = False  # something of it lies in the target
+        self.not_before_ms = 0.0  # monotonic
+        self.waits_for_room = False
         self.working = False
         self.finishing = False  # the files take their new names: nobody else may rename them
 
     def begin(self) -> None:
-        self._began = True
+        self._began = self._made = True
+        self.waits_for_room = False
         self.partition.log.moving = True
         # Nothing but appends may change the log meanwhile.
         self._broker.cleaning.pause(
@@ -62,13 +73,19 @@ class Move:
     def cancel(self, why: str) -> None:
         if self.cancelled is None:
             self.cancelled = why
-            if not self._began:
-                self._moves.ended(self)
-            elif not self.working:
+            if self.working:
+                return  # who waits for it sees that it is cancelled
+            if self._began:
                 self._give_up()
+            else:
+                self._over = True
+                self._discard()
+                self._moves.ended(self)
 
     def _work(self, work: Callable[[], None], then: Callable[[], None]) -> None:
-        """Off the loop, on the thread pool of the disk that is written to."""
+        """Off the loop, on the threads of the disk that is written to."""
+        if self._over:
+            return
         if self.cancelled is not None:
             self._give_up()
             return
@@ -78,7 +95,7 @@ class Move:
             self.working = False
             if isinstance(failure, DiskFull):
                 self.target.heard(failure)
-                self._later(FULL_RETRY_MS, self._go_on)
+                self._step_back()
             elif failure is not None:
                 self._failed(failure)
             elif self.cancelled is not None:
@@ -93,6 +110,8 @@ class Move:
         world.timers.at(world.clock.mono_ms() + wait_ms, call)
 
     def _go_on(self) -> None:
+        if self._over:
+            return
         if self.cancelled is not None:
             self._give_up()
             return
@@ -100,7 +119,9 @@ class Move:
             self.cancel("its log takes no more records")
             return
         piece = self.copy.next_piece()
-        if piece is None or self.copy.missing_bytes <= HELD_BYTES_MAX:
+        if piece is not None and self._lacks_room(piece.size):
+            self._step_back()
+        elif piece is None or self.copy.missing_bytes <= HELD_BYTES_MAX:
             self.partition.held = True
             self._hold()
         else:
@@ -125,11 +146,16 @@ class Move:
 
     def _hold(self) -> None:
         """Producers wait. What the log still does off the loop comes first."""
+        if self._over:
+            return
         if self.cancelled is not None:
             self._give_up()
         elif self.partition.log.busy:
             self._later(QUIET_RETRY_MS, self._hold)
         elif (piece := self.copy.next_piece()) is not None:
+            if self._lacks_room(piece.size):
+                self._step_back()
+                return
             self._work(lambda: self.copy.copy(piece), lambda: self._held_copied(piece))
         else:
             self._finish()
@@ -153,6 +179,11 @@ class Move:
 
         def done(failure: DiskFailed | None) -> None:
             self.working = False
+            if isinstance(failure, DiskFull):
+                self.finishing = False
+                self.target.heard(failure)
+                self._step_back()
+                return
             if failure is not None:
                 self._failed(failure)
                 return
@@ -161,6 +192,51 @@ class Move:
                 self.source.heard(error.failure)
 
         self.target.disk.offload_all([finish], done)
+
+    # -- too little room
+
+    def _lacks_room(self, size: int) -> bool:
+        spare_bytes = self.target.spare_bytes
+        return self.target.refuses_writes or (spare_bytes is not None and spare_bytes < size)
+
+    def _step_back(self) -> None:
+        """What was copied is given back, and the log may change again until there is room."""
+        self.partition.release_held(self._broker.touch_partition)
+        if self.cancelled is not None:
+            self._give_up()
+            return
+        self.copy.reset()
+        self.working = True
+
+        def done(failure: DiskFailed | None) -> None:
+            self.working = False
+            if failure is not None:
+                self._failed(failure)
+            elif self.cancelled is not None:
+                self._give_up()
+            else:
+                self._began = False
+                self.partition.log.moving = False
+                self._broker.cleaning.resume(self.partition)
+                self.not_before_ms = self._broker.world.clock.mono_ms() + ROOM_REST_MS
+                self.say_that_it_waits()
+                self._moves.wait_again(self)
+
+        self.target.disk.offload_all([self.copy.start_over], done)
+
+    def say_that_it_waits(self) -> None:
+        if not self.waits_for_room:
+            self.waits_for_room = True
+            log.warning(
+                "%s stays in %s until there is room for its %d bytes in %s, above what is kept"
+                " there (log.disk.reserve.bytes)",
+                self.partition,
+                self.source.disk.root,
+                self.partition.log.size,
+                self.target.disk.root,
+            )
+
+    # -- ends
 
     def _arrive(self, active: File) -> None:
         """The copy counts, also if the move was cancelled too late."""
@@ -179,11 +255,15 @@ class Move:
         self._give_up()
 
     def _give_up(self) -> None:
-        if not self.target.failed and not self._moves.stopped:
-            self.target.disk.offload_all([self.copy.discard], self.target.heard)
+        self._discard()
         self._end()
 
+    def _discard(self) -> None:
+        if self._made and not self.target.failed and not self._moves.stopped:
+            self.target.disk.offload_all([self.copy.discard], self.target.heard)
+
     def _end(self) -> None:
+        self._over = True
         partition = self.partition
         partition.log.moving = False
         self._moves.ended(self)
@@ -195,7 +275,12 @@ class Move:
 
     def progress(self) -> Progress:
         partition = self.partition
-        note = "waits for another move" if not self._began else f"to {self.target.disk.root}"
+        where = self.target.disk.root
+        note = f"to {where}"
+        if self.waits_for_room:
+            note = f"waits for room in {where} above log.disk.reserve.bytes"
+        elif not self._began:
+            note = "waits for another move"
         done, total = self.copy.copied_bytes, partition.log.size
         return Progress("move", str(partition), done, total, "bytes", self.since_ms, note)
 
@@ -208,6 +293,7 @@ class Moves:
         self._moves: dict[Partition, Move] = {}
         self._waiting: dict[Directory, deque[Move]] = {}
         self._running: dict[Directory, Move] = {}
+        self._looks: dict[Directory, Timer] = {}  # for room
         self.stopped = False
 
     @property
@@ -217,8 +303,29 @@ class Moves:
     def stop(self) -> None:
         """The node stops. Copies stay, as signs of what is wished."""
         self.stopped = True
+        for timer in self._looks.values():
+            timer.cancel()
         for move in list(self._moves.values()):
             move.cancel("the node stops")
+
+    def check_room(self, partition: "Partition", target: "Directory") -> None:
+        """KafkaStorageError if what it has does not fit there, beside the others on their way."""
+        if target.spare_bytes is None or target is partition.directory:
+            return
+        others = (each for each in self.into(target) if each.partition is not partition)
+        promised = sum(each.copy.missing_bytes for each in others)
+        promised += self._broker.cleaning.claimed_bytes(target)
+        size, spare = partition.log.size, max(0, target.spare_bytes - promised)
+        if target.refuses_writes or size > spare:
+            raise KafkaStorageError(
+                f"{partition} has {size} bytes, and {spare} are free in {target.disk.root} above"
+                " what is kept (log.disk.reserve.bytes) and what others were promised"
+            )
+
+    def claimed_bytes(self, directory: "Directory") -> int:
+        """What the move that is under way will still write there."""
+        move = self._running.get(directory)
+        return 0 if move is None else max(0, move.copy.missing_bytes)
 
     def ask(self, partition: "Partition", target: "Directory") -> None:
         """Move it there; if it is there, it stays, and a move that is under way ends."""
@@ -242,12 +349,45 @@ class Moves:
 
     def _next(self, target: "Directory") -> None:
         waiting = self._waiting.get(target)
-        if target not in self._running and waiting and not self.stopped:
-            move = self._running[target] = waiting.popleft()
-            log.info(
-                "%s moves from %s to %s", move.partition, move.source.disk.root, target.disk.root
-            )
-            move.begin()
+        if target in self._running or not waiting or self.stopped:
+            return
+        move = next((each for each in waiting if self._may_begin(each)), None)
+        if move is None:
+            self._look_again(target)
+            return
+        waiting.remove(move)
+        self._running[target] = move
+        log.info("%s moves from %s to %s", move.partition, move.source.disk.root, target.disk.root)
+        move.begin()
+
+    def _may_begin(self, move: Move) -> bool:
+        target = move.target
+        if self._broker.world.clock.mono_ms() < move.not_before_ms:
+            return False
+        if target.spare_bytes is None:  # not known yet: it looks for room as it goes
+            return True
+        spare = target.spare_bytes - self._broker.cleaning.claimed_bytes(target)
+        if not target.refuses_writes and move.partition.log.size <= spare:
+            return True
+        move.say_that_it_waits()
+        return False
+
+    def _look_again(self, target: "Directory") -> None:
+        def look() -> None:
+            del self._looks[target]
+            if not target.failed:
+                self._next(target)
+
+        if target not in self._looks:
+            world = self._broker.world
+            self._looks[target] = world.timers.at(world.clock.mono_ms() + ROOM_LOOK_MS, look)
+
+    def wait_again(self, move: Move) -> None:
+        """It had begun, and waits for room in the target."""
+        if self._running.get(move.target) is move:
+            del self._running[move.target]
+        self._waiting[move.target].append(move)
+        self._next(move.target)
 
     def ended(self, move: Move) -> None:
         self._moves.pop(move.partition, None)

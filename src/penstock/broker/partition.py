@@ -14,6 +14,7 @@ from penstock.errors import KafkaError, KafkaStorageError, NotEnoughReplicas, No
 from penstock.log.config import UNBOUNDED
 from penstock.log.log import Log
 from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
+from penstock.log.retention import Renamed
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import Leader
 from penstock.wire.batch import LAST_OFFSET_DELTA, Header
@@ -368,12 +369,11 @@ class Partition:
         self.log.advance_start_offset(offset)
         self.poke()
 
-    def forget_old(self, now_ms: int) -> list[str]:
-        """Drop segments by retention; the files to remove after file.delete.delay.ms."""
-        removals = self.log.delete_old_segments(now_ms, self.leader.high_watermark)
-        if removals:
+    def forget_old(self, now_ms: int, renamed: Renamed) -> None:
+        """Drop segments by retention; `renamed` hears of the files to remove, after
+        file.delete.delay.ms. May raise Cold."""
+        if self.log.delete_old_segments(now_ms, self.leader.high_watermark, renamed):
             self.poke()
-        return [path for removal in removals for path in removal.paths]
 
     def synced(self) -> None:
         """The log's synced offset has moved."""

@@ -3,6 +3,10 @@
 A partition that the image puts here and no directory holds was either never made, or is lost: on a
 disk that is not mounted, or removed. Only this file can tell, since the checkpoints of a directory
 are lost with it (docs/decisions/0004). It is read at the start and written when something changed.
+
+That is a while after a partition was made, since each would write the whole file. A second, small
+one names those that are about to be made, before they are: a directory of a topic that is no more
+is known for what it is, however short its life was.
 """
 
 import logging
@@ -11,12 +15,14 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from penstock.log.checkpoints import read_whole
-from penstock.model import id_from_text, id_to_text
-from penstock.world import Clock, Disk, DiskFailed, Timers
+from penstock.log.files import Chores
+from penstock.model import ZERO_ID, id_from_text, id_to_text
+from penstock.world import Clock, Disk, DiskFailed, Done, Timers
 
 log = logging.getLogger("penstock.placements")
 
 PLACEMENTS = "penstock-placements"
+COMING = "penstock-placements-coming"
 WRITE_DELAY_MS = 500  # thousands of partitions are made at once, and each would write the file
 _VERSION = "0"
 _DIRECTORY, _SIZES, _METADATA, _NAME = "directory", "sizes", "metadata", "name"
@@ -72,18 +78,37 @@ class Placements:
         self._due = False
         self._writing = False
         self._stored = b""
+        self._small = Chores(disk)  # what happens to the second file, in order
+        self._coming: dict[Place, str] = {}  # announced, and not yet in the file itself
+        self._arrived: set[Place] = set()  # what the next writing of the file makes superfluous
         self.known = False  # there was a file; else nothing follows from what it does not name
-        self._said = NOTHING
+        self._said = self._said_coming = NOTHING
 
     def load(self) -> None:
-        data = read_whole(self._disk, PLACEMENTS)
-        if data is None:
-            return
-        try:
-            self._said = parse_placements(data)
+        said = self._read(PLACEMENTS)
+        if said is not None:
+            self._said = said
             self.known = True
+        coming = self._read(COMING)
+        if coming is not None:
+            self._said_coming = coming
+            # Until every directory was looked through: one may be away, and come back later.
+            self._coming = {place: coming.names.get(place[0], "") for place in coming.placed}
+
+    def _read(self, name: str) -> Said | None:
+        data = read_whole(self._disk, name)
+        if data is None:
+            return None
+        try:
+            return parse_placements(data)
         except ValueError as error:
-            log.warning("%s/%s is not used: %s", self._disk.root, PLACEMENTS, error)
+            log.warning("%s/%s is not used: %s", self._disk.root, name, error)
+            return None
+
+    def all_seen(self) -> None:
+        """The start has looked through every directory: what was announced before it is settled."""
+        for place in self._said_coming.placed:
+            self.arrived(place)
 
     @property
     def before(self) -> Mapping[Place, Placed]:
@@ -94,19 +119,69 @@ class Placements:
         return self._said.paths
 
     @property
+    def names(self) -> Mapping[bytes, str]:
+        return self._said.names
+
+    @property
     def sizes(self) -> Mapping[Place, Sizes]:
         return self._said.sizes
 
     def ids_of(self, topic: str, index: int) -> list[bytes]:
         """The topics of this name of which the partition was here, or was leaving."""
-        ids = [topic_id for topic_id, name in self._said.names.items() if name == topic]
-        return [each for each in ids if (each, index) in self._said.placed]
+        return [
+            topic_id
+            for said in (self._said, self._said_coming)
+            for topic_id, name in said.names.items()
+            if name == topic and (topic_id, index) in said.placed
+        ]
 
     def outlived(self, place: Place, metadata_offset: int) -> bool:
         """Whether a partition that no image knows was here, and its topic was deleted since: the
         metadata is not older than when it was noted, so that it cannot just be unknown yet."""
-        noted_at = self._said.metadata_offset
-        return place in self.before and noted_at is not None and metadata_offset >= noted_at
+        for said in (self._said, self._said_coming):
+            noted_at = said.metadata_offset
+            if place in said.placed and noted_at is not None and metadata_offset >= noted_at:
+                return True
+        return False
+
+    def announce(
+        self, coming: Mapping[Place, str], metadata_offset: int, done: Callable[[], None]
+    ) -> None:
+        """These partitions, of the topics so named, are about to be made; `done` when that is
+        written down. If it cannot be, they are made all the same: another start would take for a
+        stranger's what was deleted at once, and keep it."""
+        self._coming.update(coming)
+        self._arrived -= coming.keys()
+        where = Placed(ZERO_ID, State.MADE)  # it is not chosen yet
+        placed = [(place, where) for place in self._coming]
+        names = {topic_id: name for (topic_id, _), name in self._coming.items()}
+        data = format_placements(placed, {}, {}, names, metadata_offset)
+
+        def step(over: Done) -> None:
+            def replaced(failure: DiskFailed | None) -> None:
+                if failure is not None:
+                    log.error("new partitions could not be announced: %s", failure)
+                over(None)
+
+            self._disk.replace(COMING, data, replaced)
+
+        self._small.add(step)
+        self._small.then(done)
+
+    def arrived(self, place: Place) -> None:
+        """What was announced is there, or is gone, or will not come: the file says what is so."""
+        if place in self._coming:
+            self._arrived.add(place)
+        self.changed()
+
+    def _settle(self, arrived: set[Place]) -> None:
+        """The file has been written since these arrived."""
+        if arrived:
+            self._arrived -= arrived
+            for place in arrived:
+                del self._coming[place]
+            if not self._coming:
+                self._small.add(lambda done: self._disk.remove(COMING, lambda _failure: done(None)))
 
     def changed(self) -> None:
         """Write the file soon, off the loop."""
@@ -116,14 +191,21 @@ class Placements:
 
     def _write(self) -> None:
         self._due = False
-        data = self._content()
-        if data == self._stored:
-            return
         if self._writing:
             self.changed()
             return
+        data, arrived = self._content(), set(self._arrived)
+        if data == self._stored:
+            self._settle(arrived)
+            return
         self._writing = True
-        self._disk.replace(PLACEMENTS, data, lambda failure: self._written(data, failure))
+
+        def written(failure: DiskFailed | None) -> None:
+            self._written(data, failure)
+            if failure is None:
+                self._settle(arrived & self._arrived)
+
+        self._disk.replace(PLACEMENTS, data, written)
 
     def _written(self, data: bytes, failure: DiskFailed | None) -> None:
         self._writing = False

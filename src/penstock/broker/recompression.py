@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.broker.partition import Partition
     from penstock.world import Buffer
 
-RUNS_MAX = 4  # at a time; the workers have other things to do as well
+RUNS_MAX = 4  # at a time: what waits longer may still share a way with others
 # Small batches share the way to a worker and back.
 BYTES_PER_RUN_MAX = 256 * 1024
 BATCHES_PER_RUN_MAX = 64
@@ -92,7 +92,7 @@ class Recompression:
                 size += some[-1].size
             self._runs += 1
             jobs = [each.job for each in some]
-            self._broker.world.workers.run(_recompress, (jobs,), partial(self._ran, some))
+            self._broker.world.workers.compute(_recompress, (jobs,), partial(self._ran, some))
 
     def _ran(self, some: list[Waiting], results: Any, failure: BaseException | None) -> None:
         assert failure is None, f"each batch has its own result, but: {failure!r}"

@@ -7,6 +7,7 @@ from penstock.config.broker import BrokerConfig, Setting, Source, Synonym
 from penstock.config.check import (
     check_broker,
     check_dynamic,
+    validate_broker_changes,
     validate_broker_config,
     validate_dynamic_broker_config,
     validate_group_default,
@@ -58,6 +59,7 @@ __all__ = [
     "describe_topic",
     "load",
     "topic_config",
+    "validate_broker_changes",
     "validate_broker_config",
     "validate_dynamic_broker_config",
     "validate_group_default",

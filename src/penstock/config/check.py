@@ -4,12 +4,13 @@ Each check raises WrongSetting; `broker_problems` runs them all, so that a start
 that is wrong at once, and where it stands.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.config.broker import BrokerConfig
 from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode, Value
 from penstock.config.keys_group import LIMITS, SESSIONS, Limits
+from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
 from penstock.config.listeners import EVERY_INTERFACE, check_served
 from penstock.config.table import (
     BROKER_KEYS,
@@ -195,6 +196,20 @@ def _check_retention(config: BrokerConfig) -> None:
         raise WrongSetting(f"{name} is 0; it must be -1 (for ever) or at least 1", key)
 
 
+_CLEANER_SHARED = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
+
+
+def _check_cleaner(config: BrokerConfig) -> None:
+    size, threads = map(config.integer, _CLEANER_SHARED)
+    if size // threads < CLEANER_BYTES_PER_THREAD_MIN:
+        raise WrongSetting(
+            f"log.cleaner.dedupe.buffer.size ({size}) is less than {CLEANER_BYTES_PER_THREAD_MIN} "
+            f"bytes for each of log.cleaner.threads ({threads}); raise the first, or lower the "
+            "second",
+            *_CLEANER_SHARED,
+        )
+
+
 def _check_limits_of_requests(config: BrokerConfig) -> None:
     total, one = "queued.max.request.bytes", "socket.request.max.bytes"
     if 0 < config.integer(total) < config.integer(one):
@@ -230,6 +245,7 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_bootstrap,
     _check_directories,
     _check_retention,
+    _check_cleaner,
     _check_limits_of_requests,
     _check_not_served,
 )
@@ -249,6 +265,12 @@ def validate_dynamic_broker_config(name: str, value: str, *, cluster_wide: bool)
     """As above, for a change while the cluster runs: of one broker, or of all."""
     validate_broker_config(name, value)
     check_dynamic(name, cluster_wide=cluster_wide)
+
+
+def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:
+    """What was changed beside what else holds then."""
+    if any(name in changed for name in _CLEANER_SHARED):
+        _check_cleaner(after)
 
 
 def check_dynamic(name: str, *, cluster_wide: bool) -> None:

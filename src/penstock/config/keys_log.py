@@ -21,6 +21,8 @@ from penstock.config.key import (
 
 # Decided by measurement: fsync if it costs at most a tenth of the throughput, else page-cache.
 DURABILITY_DEFAULT = "page-cache"
+# With less, compaction would need a pass for every few thousand keys.
+CLEANER_BYTES_PER_THREAD_MIN = 1024 * 1024
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -84,10 +86,11 @@ KEYS: tuple[Key, ...] = (
         "log.cleaner.dedupe.buffer.size",
         LONG,
         134_217_728,
-        None,
+        at_least(CLEANER_BYTES_PER_THREAD_MIN),
         CLUSTER_WIDE,
         NOW,
-        "Memory for the keys of one round of compaction.",
+        "Memory for the keys of one round of compaction, shared by log.cleaner.threads; at least "
+        "1 MiB for each of them.",
     ),
     Key(
         "log.cleaner.delete.retention.ms",
@@ -112,7 +115,7 @@ KEYS: tuple[Key, ...] = (
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         0.9,
-        None,
+        between(0.01, 1),
         CLUSTER_WIDE,
         NOW,
         "How full the table of keys may become.",
@@ -130,7 +133,7 @@ KEYS: tuple[Key, ...] = (
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         DOUBLE_MAX,
-        None,
+        at_least(1),
         CLUSTER_WIDE,
         NOW,
         "The rate at which compaction may read and write.",
@@ -166,7 +169,7 @@ KEYS: tuple[Key, ...] = (
         "log.cleaner.threads",
         INT,
         1,
-        at_least(0),
+        at_least(1),
         CLUSTER_WIDE,
         NOW,
         "How many partitions are compacted at a time.",

@@ -34,8 +34,9 @@ KEYS: tuple[Key, ...] = (
         at_least(1),
         CLUSTER_WIDE,
         NOW,
-        "Threads for work beside the loop, such as syncing, deleting, recompressing and cold "
-        "reads. If it is not set, two more than there are processors, 8 at most.",
+        "Threads for work beside the loop, such as syncing, deleting and cold reads: so many for "
+        "each log directory, and for what waits for none. If it is not set, two more than there "
+        "are processors, 8 at most. Recompressing has threads of its own, one for two processors.",
     ),
     Key(
         "connections.max.idle.ms",

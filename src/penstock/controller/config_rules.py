@@ -11,6 +11,7 @@ from penstock.config import (
     Key,
     ValueType,
     topic_config,
+    validate_broker_changes,
     validate_dynamic_broker_config,
     validate_group_default,
     validate_group_overrides,
@@ -47,6 +48,8 @@ class TableRules:
                 cluster_wide = resource == EVERY_BROKER
                 validate_dynamic_broker_config(name, value, cluster_wide=cluster_wide)
                 validate_group_default(name, value, self._broker)
+            own, every = ({}, after) if resource == EVERY_BROKER else (after, {})
+            validate_broker_changes(changes.keys(), self._broker.with_dynamic(own, every))
         elif resource.kind == GROUP:
             known = {name: value for name, value in after.items() if name in GROUP_KEYS}
             validate_group_overrides({**known, **new}, self._broker)

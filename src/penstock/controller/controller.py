@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.controller.asked_elections import AskedElections
 from penstock.controller.brokers import BrokerWork
 from penstock.controller.chance import Chance
 from penstock.controller.configs import ConfigWork
@@ -15,6 +16,7 @@ from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
 from penstock.controller.features import FeatureWork
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
 from penstock.controller.producer_ids import allocate
+from penstock.controller.reassignments import ReassignmentWork
 from penstock.controller.records import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
@@ -28,7 +30,11 @@ from penstock.wire.messages.k19_create_topics import CreateTopicsRequest
 from penstock.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from penstock.wire.messages.k33_alter_configs import AlterConfigsRequest
 from penstock.wire.messages.k37_create_partitions import CreatePartitionsRequest
+from penstock.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
+from penstock.wire.messages.k45_alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from penstock.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
@@ -180,7 +186,12 @@ class Controller:
             case CreatePartitionsRequest():
                 return self._topics(event).create_partitions(message)
             case ListPartitionReassignmentsRequest():
-                return self._topics(event).list_reassignments(message)
+                return ReassignmentWork(self.image, self._settings).list_all(message)
+            case AlterPartitionReassignmentsRequest():
+                return ReassignmentWork(self.image, self._settings).alter(message)
+            case ElectLeadersRequest():
+                elections = AskedElections(self.image, self._settings)
+                return _or_code(ElectLeadersResponse, elections.elect, message)
             case IncrementalAlterConfigsRequest():
                 return ConfigWork(self.image, self._rules).incremental(message)
             case AlterConfigsRequest():

@@ -1,4 +1,4 @@
-"""Who leads a partition when brokers come, go, or come back from a crash.
+"""Who leads a partition when brokers come, go, or come back from a crash, or when somebody asks.
 
 The in-sync replicas lead; when none is left, the eligible leader replicas do: those that were in
 sync when the set fell below min.insync.replicas, and so have everything that was committed. The
@@ -6,7 +6,8 @@ last leader may return when both are empty. Anyone else only where unclean elect
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from penstock.controller.image import (
@@ -15,15 +16,27 @@ from penstock.controller.image import (
     NO_LEADER,
     RECOVERING,
     TOPIC,
+    UNASSIGNED_DIRECTORY,
     ConfigResource,
     Image,
     Partition,
     Topic,
 )
+from penstock.controller.records import DIRECTORIES_SINCE
 from penstock.controller.settings import MIN_ISR, ControllerSettings
 from penstock.wire.records.metadata import PartitionChangeRecord
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+LEADER_UNCHANGED = -2
+
+
+class Election(Enum):
+    """ONLINE: whoever may, if nobody leads. PREFERRED: the first replica, if it may. UNCLEAN: any
+    that is up, if nobody else may."""
+
+    ONLINE = "online"
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,7 @@ class Electorate:
     removed: int = NO_LEADER  # leaves: neither in sync nor leader any more
     added: int = NO_LEADER  # returns: may lead although the image shows it fenced
     crashed: int = NO_LEADER  # came back without a clean stop: its log may have lost its end
+    election: Election = Election.ONLINE
     _configs: dict[str, Any] = field(default_factory=dict)
 
     def may_lead(self, broker_id: int) -> bool:
@@ -59,22 +73,34 @@ class Electorate:
         return min(int(value), len(partition.replicas))
 
     def unclean_allowed(self, topic: str) -> bool:
+        if self.election is not Election.ONLINE:
+            return self.election is Election.UNCLEAN
+        return self.unclean_configured(topic)
+
+    def unclean_configured(self, topic: str) -> bool:
         static = str(self.settings.unclean_leader_election_enable).lower()
         return self.setting(topic, UNCLEAN_ELECTION, static) == "true"
 
 
 def change_partition(
-    electorate: Electorate, topic: Topic, partition: Partition
+    electorate: Electorate, topic: Topic, partition: Partition, wanted: Partition | None = None
 ) -> PartitionChangeRecord | None:
-    """The record that takes the partition to where it should be; None if it is there already."""
+    """The record that takes the partition to where it should be; None if it is there already.
+
+    `wanted` has the replicas and the in-sync set that it shall have, if not those it has.
+    """
     with_eligible = electorate.image.eligible_leaders_enabled
     gone = (electorate.removed, electorate.crashed)
-    isr = [each for each in partition.isr if each not in gone]
+    wanted = wanted or partition
+    isr = [each for each in wanted.isr if each not in gone]
+    if wanted.adding or wanted.removing:
+        wanted, isr = complete_reassignment(wanted, isr)
     eligible = _eligible_leaders(electorate, topic, partition, isr) if with_eligible else []
+    eligible = [each for each in eligible if each in wanted.replicas]
     last_known = list(partition.last_known_leaders)
     record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
 
-    leader, unclean = _elect(electorate, topic, partition, isr, eligible)
+    leader, unclean = _elect(electorate, topic, wanted, isr, eligible)
     if leader != partition.leader:
         record.leader = leader
         if unclean:
@@ -84,6 +110,8 @@ def change_partition(
         elif leader in eligible:
             isr = [leader]
             eligible = [each for each in eligible if each != leader]
+    elif any(each not in wanted.replicas for each in partition.replicas):
+        record.leader = leader  # a new epoch: those that go must not be taken for followers
     if not with_eligible and not isr:
         isr = list(partition.isr)  # the last one in sync stays named: only it may lead again
     if with_eligible and not isr and partition.isr:
@@ -91,16 +119,44 @@ def change_partition(
     elif leader != NO_LEADER:
         last_known = []
 
-    changed = record.leader != -2 or record.leader_recovery_state >= 0
+    changed = record.leader != LEADER_UNCHANGED or record.leader_recovery_state >= 0
     for name, value, before in (
         ("isr", isr, partition.isr),
         ("eligible_leader_replicas", eligible, partition.eligible_leaders),
         ("last_known_elr", last_known, partition.last_known_leaders),
+        ("replicas", list(wanted.replicas), partition.replicas),
+        ("adding_replicas", list(wanted.adding), partition.adding),
+        ("removing_replicas", list(wanted.removing), partition.removing),
+        ("directories", _directories(electorate.image, partition, wanted), partition.directories),
     ):
         if value != list(before):
             setattr(record, name, value)
             changed = True
     return record if changed else None
+
+
+def complete_reassignment(wanted: Partition, isr: list[int]) -> tuple[Partition, list[int]]:
+    """Done as soon as all that stay are in sync: those that go leave the set then."""
+    staying = tuple(each for each in wanted.replicas if each not in wanted.removing)
+    in_sync = [each for each in isr if each not in wanted.removing]
+    if not staying or not in_sync or any(each not in in_sync for each in staying):
+        return wanted, isr
+    return replace(wanted, replicas=staying, adding=(), removing=()), in_sync
+
+
+def _directories(image: Image, partition: Partition, wanted: Partition) -> list[bytes]:
+    """Where each replica is: as before, and for a new one where its broker will put it."""
+    if wanted.replicas == partition.replicas or image.metadata_version < DIRECTORIES_SINCE:
+        return list(partition.directories)
+    known = dict(zip(partition.replicas, partition.directories, strict=False))
+    return [known.get(each) or default_directory(image, each) for each in wanted.replicas]
+
+
+def default_directory(image: Image, broker_id: int) -> bytes:
+    """Where a broker with one directory will put a new replica; with more, it chooses and tells."""
+    broker = image.brokers.get(broker_id)
+    directories = () if broker is None else broker.directories
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _eligible_leaders(
@@ -122,6 +178,10 @@ def _elect(
     """The leader, and whether records may be lost by the choice."""
     entitled = isr or eligible
     may_lead: Callable[[int], bool] = electorate.may_lead
+    if electorate.election is Election.PREFERRED:
+        first = partition.replicas[0]
+        if first in entitled and may_lead(first):
+            return first, False
     if partition.leader in entitled and may_lead(partition.leader):
         return partition.leader, False
     for each in partition.replicas:

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, ListPartitionReassignments."""
+"""CreateTopics, DeleteTopics, CreatePartitions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,11 +6,11 @@ from typing import Any
 
 from penstock.controller.chance import Chance
 from penstock.controller.configs import check_values
+from penstock.controller.elections import default_directory
 from penstock.controller.image import (
     BROKER,
     EVERY_BROKER,
     TOPIC,
-    UNASSIGNED_DIRECTORY,
     ConfigResource,
     Image,
     Topic,
@@ -41,7 +41,6 @@ from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
-from penstock.wire.messages import k46_list_partition_reassignments as k46
 from penstock.wire.records.metadata import (
     ConfigRecord,
     PartitionRecord,
@@ -242,7 +241,7 @@ class TopicWork:
         for index, wanted in enumerate(assignments):
             same = known.get(tuple(wanted))
             if same is None:
-                directories = [self._default_directory(each) for each in wanted]
+                directories = [default_directory(self._image, each) for each in wanted]
                 same = known[tuple(wanted)] = (list(wanted), self._active(wanted), directories)
             replicas, isr, directories = same
             records.append(
@@ -258,11 +257,6 @@ class TopicWork:
                 )
             )
         return records
-
-    def _default_directory(self, broker_id: int) -> bytes:
-        """Where a broker with one directory will put it; with more, it chooses and tells."""
-        directories = self._image.brokers[broker_id].directories
-        return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
     # DeleteTopics
 
@@ -362,35 +356,6 @@ class TopicWork:
             for index, replicas in enumerate(placed):
                 self._check_manual(have + index, replicas, factor)
         return self._partition_records(topic.topic_id, have, placed)
-
-    # ListPartitionReassignments
-
-    def list_reassignments(self, request: k46.ListPartitionReassignmentsRequest) -> Outcome:
-        """Those under way: partitions that have replicas to add or to remove."""
-        wanted: Mapping[str, Sequence[int]]
-        if request.topics is None:
-            wanted = {name: tuple(topic.partitions) for name, topic in self._image.topics.items()}
-        else:
-            wanted = {topic.name: topic.partition_indexes for topic in request.topics}
-        topics = []
-        for name, indexes in wanted.items():
-            topic = self._image.topics.get(name)
-            moving = [
-                k46.OngoingPartitionReassignment(
-                    partition_index=partition.partition_id,
-                    replicas=list(partition.replicas),
-                    adding_replicas=list(partition.adding),
-                    removing_replicas=list(partition.removing),
-                )
-                for index in indexes
-                if topic is not None
-                and (partition := topic.partitions.get(index)) is not None
-                and (partition.adding or partition.removing)
-            ]
-            if moving:
-                topics.append(k46.OngoingTopicReassignment(name=name, partitions=moving))
-        reply = k46.ListPartitionReassignmentsResponse(error_message=None, topics=topics)
-        return Outcome(reply=reply)
 
 
 def _can_collide(name: str) -> bool:

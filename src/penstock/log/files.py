@@ -122,15 +122,6 @@ class Chores:
     def replace(self, path: str, data: bytes) -> None:
         self.add(lambda done: self._disk.replace(path, data, done))
 
-    def rename(self, source: str, target: str) -> None:
-        def step(done: Callable[[DiskFailed | None], None]) -> None:
-            if self._disk.exists(source):
-                self._disk.rename(source, target, done)
-            else:
-                done(None)
-
-        self.add(step)
-
     def remove(self, path: str) -> None:
         self.add(lambda done: self._disk.remove(path, done))
 

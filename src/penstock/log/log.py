@@ -17,6 +17,7 @@ from penstock.errors import KafkaError, OffsetOutOfRange
 from penstock.log import reading, retention, truncation
 from penstock.log.appending import Stage, stage_produced, stage_stored
 from penstock.log.checkpoints import format_epochs
+from penstock.log.closing import persist
 from penstock.log.config import LogConfig
 from penstock.log.damage import Damaged
 from penstock.log.directory import (
@@ -35,12 +36,12 @@ from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import Chores, FileCache
 from penstock.log.producers import Producers, check_marker
 from penstock.log.reading import Read, TimeSearch
-from penstock.log.retention import Removal
+from penstock.log.retention import Renamed
 from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
-from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File, FileLost
+from penstock.world import Buffer, Disk, DiskFailed, Done, File, FileLost
 
 # Turns up to this size are joined: one copy costs less than many parts.
 _JOIN_BYTES_MAX = 64 * 1024
@@ -444,36 +445,10 @@ class Log:
         self.files.put(closed.path(LOG), old.file)
         self.closed.append(closed)
         self._bases.append(closed.base_offset)
-        self._persist_closed(closed, old)
-
-    def _persist_closed(self, closed: ClosedSegment, old: ActiveSegment) -> None:
-        """Off the loop, in this order: the log itself first, and the snapshot of its end last. That
-        one stands for the rest: where it is, recovery takes the log for durable and the indexes
-        for those of the whole segment. An index alone may be left from a clean stop or from
-        before a truncation; where it is missing, recovery rebuilds the segment."""
-        chores = self.chores
-        if old.file in self._reserved or self.config.preallocate:  # by an earlier life, perhaps
-            self._reserved.pop(old.file, None)
-            chores.add(lambda done: old.file.truncate(old.size, done))  # what was not used
-        chores.add(lambda done: old.file.sync(lambda failure: done(_final(failure))))
-        if old.aborted:
-            chores.replace(closed.path(TXN_INDEX), bytes(old.aborted))
-        else:  # one may be left from before a truncation
-            chores.remove(closed.path(TXN_INDEX))
-        chores.replace(closed.path(TIME_INDEX), bytes(old.times.data))
-        self.write_epochs()
-        chores.replace(closed.path(INDEX), old.index.to_bytes())
-        snapshot = segment_file(self.directory, closed.end_offset, SNAPSHOT)
-        chores.replace(snapshot, self.producers.to_snapshot())
-        self.snapshots.append(closed.end_offset)
-
-        def forget() -> None:
-            for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
-                self.files.drop(closed.path(suffix))  # it may be a file that was replaced
-            closed.memory = None
-            self.segment_closed()
-
-        chores.then(forget)
+        # Room may be reserved by an earlier life as well.
+        cut = old.file in self._reserved or self.config.preallocate
+        self._reserved.pop(old.file, None)
+        persist(self, closed, old, cut=cut)
 
     # ---- reading
 
@@ -570,15 +545,16 @@ class Log:
         """DeleteRecords: forget what is below `offset`. OffsetOutOfRange beyond the end."""
         retention.advance_start(self, offset)
 
-    def delete_old_segments(self, now_ms: int, upper_offset: int) -> list[Removal]:
+    def delete_old_segments(self, now_ms: int, upper_offset: int, renamed: Renamed) -> int:
         """Drop the segments that retention or the start offset doom, but none that reach beyond
-        `upper_offset`, the high watermark. The files are renamed off the loop; the caller
-        removes them after file.delete.delay.ms. May raise Cold."""
+        `upper_offset`, the high watermark; how many. Their files are renamed off the loop;
+        `renamed` hears of those that were, and has them removed after file.delete.delay.ms.
+        May raise Cold."""
         self.chores.retry()
         self.removals.retry()
         if self.swapping or self.moving:
-            return []  # what is doomed still is when that is done
-        return retention.delete_old_segments(self, now_ms, upper_offset)
+            return 0  # what is doomed still is when that is done
+        return retention.delete_old_segments(self, now_ms, upper_offset, renamed)
 
     def remove_expired_producers(self, now_ms: int) -> int:
         return self.producers.remove_expired(now_ms, self.config.producer_expiration_ms)
@@ -658,9 +634,3 @@ class Log:
 
 def _nobody() -> None:
     """Nobody waits for closed segments."""
-
-
-def _final(failure: DiskFailed | None) -> DiskFailed | None:
-    """A failed sync is never tried again, not even on a disk that was full: the second one may
-    succeed although the bytes are gone."""
-    return DiskFailed(str(failure)) if isinstance(failure, DiskFull) else failure

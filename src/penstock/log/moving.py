@@ -8,6 +8,7 @@ where it came from, and so which of them counts.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.log.checkpoints import read_whole
@@ -26,10 +27,11 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.files import Chores, FileCache
-from penstock.world import Disk, DiskFailed, File, FileLost
+from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
+    from penstock.log.segment import ClosedSegment
 
 PIECE_BYTES = 4 * 1024 * 1024
 _SMALL_FILES = (EPOCHS_FILE, WINDOW_FILE, DAMAGE_FILE, METADATA_FILE)
@@ -53,19 +55,31 @@ class Copy:
         self._source = log.disk
         self._target = target
         self.name = name
-        self.end_offset = log.start_offset  # what the copy reaches
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is copied; what was is dropped by `start_over`."""
+        self.end_offset = self._log.start_offset  # what the copy reaches
         self.copied_bytes = 0
         self._sizes: dict[int, int] = {}  # of the segments' logs in the copy
-        self._done: set[int] = set()  # closed segments that are copied with all their files
         self._files: dict[int, File] = {}  # of the copy: the one or two that are being written
+        # Meanwhile the log loses no segment and only gains some: none is gone through twice.
+        self._done = 0  # of the closed segments, from the oldest on, those that are copied
+        self._counted = 0  # of them, those in `_counted_bytes`
+        self._counted_bytes = 0
 
     # -- on the loop
 
     def next_piece(self) -> Piece | None:
         """What to copy next; None when the copy has all that the log has now."""
         log = self._log
-        for segment in log.closed:
-            if segment.base_offset in self._done or segment.memory is not None:
+        closed = log.closed
+        while self._done < len(closed) and self._is_copied(closed[self._done]):
+            self._files.pop(closed[self._done].base_offset, None)
+            self._done += 1
+        for place in range(self._done, len(closed)):
+            segment = closed[place]
+            if segment.memory is not None or self._is_copied(segment):
                 continue
             have = self._sizes.get(segment.base_offset, 0)
             size = min(PIECE_BYTES, segment.size - have)
@@ -78,20 +92,22 @@ class Copy:
         reached = log.end_offset if have + size == log.active.size else self.end_offset
         return Piece(base, have, size, reached)
 
+    def _is_copied(self, segment: "ClosedSegment") -> bool:
+        return segment.memory is None and self._sizes.get(segment.base_offset) == segment.size
+
     @property
     def missing_bytes(self) -> int:
-        return self._log.size - sum(self._sizes.values())
+        closed = self._log.closed
+        while self._counted < len(closed):
+            self._counted_bytes += closed[self._counted].size
+            self._counted += 1
+        return self._counted_bytes + self._log.active.size - self.copied_bytes
 
     def copied(self, piece: Piece) -> None:
         """`copy` has done its work."""
-        base = piece.base_offset
-        self._sizes[base] = piece.position + piece.size
+        self._sizes[piece.base_offset] = piece.position + piece.size
         self.copied_bytes += piece.size
         self.end_offset = max(self.end_offset, piece.end_offset)
-        closed = next((each for each in self._log.closed if each.base_offset == base), None)
-        if closed is not None and closed.memory is None and self._sizes[base] == closed.size:
-            self._done.add(base)
-            self._files.pop(base, None)
 
     # -- on a worker, one call at a time
 
@@ -100,6 +116,12 @@ class Copy:
         metadata = read_whole(self._source, f"{self._log.directory}/{METADATA_FILE}")
         if metadata is not None:
             self._target.put_now(f"{self.name}/{METADATA_FILE}", metadata)
+
+    def start_over(self) -> None:
+        """Give back what the copy has taken; its directory stays, as the sign of a wish."""
+        self._target.remove_now(self.name)
+        with suppress(DiskFull):
+            self.begin()
 
     def copy(self, piece: Piece) -> None:
         base = piece.base_offset
@@ -125,11 +147,12 @@ class Copy:
         still what counts. OriginalStays: the copy counts, and the original kept its name."""
         live = self._log.directory
         self._copy_small_files()
+        self._target.open(segment_file(self.name, self._log.active.base_offset, LOG), create=True)
         self._target.put_now(f"{self.name}/{MOVED_FROM_FILE}", source_id.encode())
         self._target.sync_everything_now()
         self._target.rename_now(self.name, live)
         newest = segment_file(live, self._log.active.base_offset, LOG)
-        active = self._target.open(newest, create=True)
+        active = self._target.open(newest)
         try:
             self._source.rename_now(live, retired)
         except DiskFailed as failure:

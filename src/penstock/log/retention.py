@@ -1,24 +1,28 @@
 """Forgetting from the front: by age, by size, and by DeleteRecords.
 
-A segment leaves the log at once; its files are renamed to .deleted, oldest first, and removed by
-the caller when no reader can be on them any more (file.delete.delay.ms).
+A segment leaves the log at once. Its files follow off the loop: when nothing of it is being
+written any more they are renamed to .deleted, oldest first. Only then the caller hears of them, to
+remove them when no reader can be on them any more (file.delete.delay.ms): what is removed before it
+has its new name stays for ever.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import OffsetOutOfRange
 from penstock.log.directory import DELETED, LOG, SEGMENT_SUFFIXES, segment_file
 from penstock.log.segment import ActiveSegment, ClosedSegment
+from penstock.world import DiskFailed, DiskFull, Done
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
 
+SEGMENTS_AT_ONCE_MAX = 64  # whose files get their new names with one sync of the directory
 
-class Removal(NamedTuple):
-    """Files that are no longer part of a log: for `Disk.remove`, after the delay."""
-
-    paths: list[str]
-    log_bytes: int
+# Hears of files that are no longer part of a log and have their new names, in one part or several:
+# for `Disk.remove`, after the delay.
+Renamed: TypeAlias = Callable[[list[str]], None]
 
 
 def advance_start(log: "Log", offset: int) -> None:
@@ -32,9 +36,10 @@ def advance_start(log: "Log", offset: int) -> None:
         log.write_epochs()
 
 
-def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Removal]:
+def delete_old_segments(log: "Log", now_ms: int, upper_offset: int, renamed: Renamed) -> int:
     """Drop segments that are too old, too many or below the start; none with records at or
-    after `upper_offset` (the high watermark). May raise Cold, then nothing has changed."""
+    after `upper_offset` (the high watermark). How many went. May raise Cold, then nothing has
+    changed."""
     doomed = 0
     everything: list[ActiveSegment | ClosedSegment] = [*log.closed, log.active]
     sizes = [segment.size for segment in everything]
@@ -54,8 +59,11 @@ def delete_old_segments(log: "Log", now_ms: int, upper_offset: int) -> list[Remo
         excess -= sizes[place]
         doomed += 1
     if doomed == len(everything):
-        log.roll(now_ms)
-    return _drop_front(log, doomed)
+        try:
+            log.roll(now_ms)
+        except DiskFull:
+            doomed -= 1  # the others make the room that a new segment needs
+    return _drop_front(log, doomed, renamed)
 
 
 def _excess_bytes(log: "Log", total: int) -> int:
@@ -89,27 +97,48 @@ def _latest(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int) -> 
     return min(timestamp, written + min(config.timestamp_after_ms_max, config.retention_ms))
 
 
-def _drop_front(log: "Log", count: int) -> list[Removal]:
-    removals: list[Removal] = []
-    for segment in log.closed[:count]:
-        size = segment.size
-        removals.append(Removal(_mark_deleted(log, segment), size))
-    if not removals:
-        return removals
+def _drop_front(log: "Log", count: int, renamed: Renamed) -> int:
+    dropped = log.closed[:count]
+    if not dropped:
+        return 0
     log.adopt(log.closed[count:])
     first = log.closed[0].base_offset if log.closed else log.active.base_offset
     log.snapshots = [offset for offset in log.snapshots if offset >= first]
     log.start_offset = max(log.start_offset, first)
-    if log.epochs.cut_start(log.start_offset):
+    for segment in dropped:
+        for suffix in SEGMENT_SUFFIXES:
+            log.files.drop(segment.path(suffix))
+    # Segments are written down in their order: those that are not yet come last here too.
+    written = [segment for segment in dropped if segment.memory is None]
+    _rename(log, written, renamed)
+    for segment in dropped[len(written) :]:
+        segment.when_written = partial(_rename, log, [segment], renamed)
+    if log.epochs.cut_start(log.start_offset) or len(written) < len(dropped):
         log.write_epochs()
-    return removals
+    return len(dropped)
 
 
-def _mark_deleted(log: "Log", segment: ClosedSegment) -> list[str]:
-    paths: list[str] = []
-    for suffix in SEGMENT_SUFFIXES:
-        path = segment_file(log.directory, segment.base_offset, suffix)
-        log.files.drop(path)
-        log.removals.rename(path, path + DELETED)
-        paths.append(path + DELETED)
-    return paths
+def _rename(log: "Log", segments: Sequence[ClosedSegment], renamed: Renamed) -> None:
+    for first in range(0, len(segments), SEGMENTS_AT_ONCE_MAX):
+        some = segments[first : first + SEGMENTS_AT_ONCE_MAX]
+        log.removals.add(partial(_rename_some, log, some, renamed))
+
+
+def _rename_some(
+    log: "Log", segments: Sequence[ClosedSegment], renamed: Renamed, done: Done
+) -> None:
+    """Done twice, after a disk that was full, it finishes what it had begun."""
+    disk = log.disk
+    files = [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
+    there: list[str] = []
+
+    def work() -> None:
+        disk.rename_all_now([(path, path + DELETED) for path in files if disk.exists(path)])
+        there.extend(path + DELETED for path in files if disk.exists(path + DELETED))
+
+    def worked(failure: DiskFailed | None) -> None:
+        if failure is None:
+            renamed(there)
+        done(failure)
+
+    disk.offload_all([work], worked)

@@ -6,6 +6,7 @@ raise Cold.
 """
 
 import struct
+from collections.abc import Callable
 
 from penstock.errors import CorruptMessage
 from penstock.log.compaction.order import Group
@@ -19,7 +20,13 @@ from penstock.log.index import (
     floor_in_file,
     last_in_file,
 )
-from penstock.wire.batch import HEADER_BYTES, LENGTH_MIN, LENGTH_OVERHEAD
+from penstock.wire.batch import (
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    LENGTH_OVERHEAD,
+    MAX_TIMESTAMP,
+)
 from penstock.world import File, FileLost
 
 NEVER = 2**63 - 1
@@ -135,6 +142,7 @@ class ClosedSegment:
     """A segment that changes no more: `end_offset` is where the next one begins."""
 
     __slots__ = (
+        "_first_timestamp",
         "_largest",
         "base_offset",
         "directory",
@@ -142,6 +150,7 @@ class ClosedSegment:
         "has_aborted",
         "memory",
         "size",
+        "when_written",
     )
 
     def __init__(
@@ -152,14 +161,19 @@ class ClosedSegment:
         self.end_offset = end_offset
         self.has_aborted = has_aborted
         self.size = size
+        # Known once they were asked for: who looks again reads nothing.
         self._largest: tuple[int, int] | None = None
+        self._first_timestamp: int | None = None
         # The indexes of its active days, until they are durable.
         self.memory: ActiveSegment | None = None
+        # If it has left the log before that: what then becomes of its files.
+        self.when_written: Callable[[], None] | None = None
 
     @classmethod
     def after_roll(cls, directory: str, active: ActiveSegment, end_offset: int) -> "ClosedSegment":
         closed = cls(directory, active.base_offset, end_offset, bool(active.aborted), active.size)
         closed._largest = (active.largest_timestamp, active.largest_offset)
+        closed._first_timestamp = active.first_timestamp
         closed.memory = active
         return closed
 
@@ -222,6 +236,24 @@ class ClosedSegment:
             timestamp, offset = found or (-1, 0)
             self._largest = (timestamp, self.base_offset + offset)
         return self._largest
+
+    @property
+    def knows_largest(self) -> bool:
+        return self._largest is not None
+
+    def first_timestamp(self, files: FileCache) -> int:
+        """That of its first batch; -1 if it has none."""
+        if self._first_timestamp is None:
+            timestamp = -1
+            if self.size >= HEADER_BYTES:
+                header = HEADER.unpack(self.log_file(files).read(0, HEADER_BYTES))
+                timestamp = header[MAX_TIMESTAMP]
+            self._first_timestamp = timestamp
+        return self._first_timestamp
+
+    @property
+    def knows_first_timestamp(self) -> bool:
+        return self._first_timestamp is not None
 
     def aborted_bytes(self, files: FileCache) -> bytes | bytearray:
         if self.memory is not None:

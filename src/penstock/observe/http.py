@@ -13,6 +13,7 @@ HEAD_BYTES_MAX = 8 * 1024
 HEADERS_MAX = 64
 TARGET_BYTES_MAX = 4 * 1024
 PARAMETERS_MAX = 16
+METHODS = ("GET", "HEAD")
 
 PLAIN_TYPE = "text/plain; charset=utf-8"
 REASONS = {
@@ -106,11 +107,17 @@ def parse_head(head: bytes) -> Request:
     if minor and "host" not in headers:
         raise BadRequest(400, "A request has a Host header.")
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        if method not in METHODS:
+            raise BadRequest(405, not_served(method))
         raise BadRequest(413, "A request here has no body.")
     path, parameters = _target(target)
     words = [word.strip() for word in headers.get("connection", "").lower().split(",")]
     keep_alive = "close" not in words if minor else "keep-alive" in words
     return Request(method, path, parameters, headers, keep_alive)
+
+
+def not_served(method: str) -> str:
+    return f"{method} is not served here; {' and '.join(METHODS)} are."
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
@@ -141,7 +148,7 @@ def _target(target: str) -> tuple[str, dict[str, str]]:
     return parts.path or "/", {name: values[-1] for name, values in found.items()}
 
 
-def response_bytes(response: Response, *, keep_alive: bool, allow: str = "") -> tuple[bytes, bytes]:
+def response_bytes(response: Response, *, keep_alive: bool) -> tuple[bytes, bytes]:
     """Head and body; HEAD gets the first alone."""
     lines = [
         f"HTTP/1.1 {response.status} {REASONS[response.status]}",
@@ -151,6 +158,6 @@ def response_bytes(response: Response, *, keep_alive: bool, allow: str = "") -> 
         "X-Content-Type-Options: nosniff",
         f"Connection: {'keep-alive' if keep_alive else 'close'}",
     ]
-    if allow:
-        lines.append(f"Allow: {allow}")
+    if response.status == 405:
+        lines.append(f"Allow: {', '.join(METHODS)}")
     return "\r\n".join([*lines, "", ""]).encode("ascii"), response.body

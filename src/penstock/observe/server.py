@@ -9,7 +9,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from penstock.observe.http import BadRequest, HeadReader, Request, Response, response_bytes
+from penstock.observe.http import (
+    METHODS,
+    BadRequest,
+    HeadReader,
+    Request,
+    Response,
+    not_served,
+    response_bytes,
+)
 from penstock.world import Clock, Listening, Network, Peer, Timer, Timers
 
 log = logging.getLogger("penstock.http")
@@ -19,7 +27,6 @@ HEAD_MS_MAX = 10_000  # from the first byte of a request to its last
 IDLE_MS_MAX = 120_000  # between requests: scrapers come once a minute or so
 ANSWER_MS_MAX = 60_000  # to make an answer, and for its reader to take it
 LINGER_MS_MAX = 1_000  # after the last answer: a close at once could take it away again
-METHODS = ("GET", "HEAD")
 
 Reply: TypeAlias = Callable[[Response], None]
 Route: TypeAlias = Callable[[Request, Reply], None]
@@ -129,8 +136,7 @@ class HttpConnection:
 
         route = self._server.routes.get(request.path)
         if request.method not in METHODS:
-            text = f"{request.method} is not served here; GET and HEAD are.\n"
-            reply(Response(405, text.encode()))
+            reply(Response(405, f"{not_served(request.method)}\n".encode()))
         elif route is None:
             paths = " ".join(self._server.routes)
             reply(Response(404, f"Nothing is served at this path. There are: {paths}\n".encode()))
@@ -148,8 +154,7 @@ class HttpConnection:
 
     def _answer(self, request: Request, response: Response) -> None:
         keep_alive = request.keep_alive and not self._ending
-        allow = ", ".join(METHODS) if response.status == 405 else ""
-        head, body = response_bytes(response, keep_alive=keep_alive, allow=allow)
+        head, body = response_bytes(response, keep_alive=keep_alive)
         self._ending = not keep_alive
         self._peer.send((head,) if request.method == "HEAD" or not body else (head, body))
         if not self._peer.unsent_bytes:

@@ -127,12 +127,13 @@ class StoredLog:
         log.roll(now_ms)
         advance_start(log, min(offset, log.end_offset))
         try:
-            removals = delete_old_segments(log, now_ms, offset)
+            delete_old_segments(log, now_ms, offset, self._remove)
         except Cold:
             return  # tried again after the next snapshot
-        for removal in removals:
-            for path in removal.paths:
-                log.chores.remove(path)
+
+    def _remove(self, paths: list[str]) -> None:
+        for path in paths:
+            self._log.removals.remove(path)
 
     def close(self) -> None:
         if self._log.chores.failure is None and not self._log.busy:

@@ -310,9 +310,6 @@ class _NoWorkers:
         else:
             done(result, None)
 
-    def use(self, threads: int | None) -> None:
-        """There is no thread here."""
-
 
 class _Forwarding(logging.Handler):
     """What is logged in the child is logged by the parent."""

@@ -12,10 +12,11 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any, Protocol
 
 from penstock.real.descriptors import Descriptors
 from penstock.real.file import FLAGS, RealFile, complaint, complaints
-from penstock.world import DiskFailed, Done, File, FileLost, Workers
+from penstock.world import DiskFailed, Done, File, FileLost
 
 SHARING_THREADS = 4
 # One call for a whole file system; Python has none of its own.
@@ -63,17 +64,26 @@ def _each(works: Sequence[Callable[[], None]]) -> None:
         raise lost
 
 
+class Runner(Protocol):
+    """Where the work of a disk runs: world.Workers, or a pool of threads for this disk alone."""
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        done: Callable[[Any, BaseException | None], None],
+    ) -> None: ...
+
+
 class RealDisk:
     """A directory tree of the operating system."""
 
-    def __init__(self, root: str, workers: Workers, descriptors: Descriptors | None = None) -> None:
+    def __init__(self, root: str, workers: Runner, descriptors: Descriptors | None = None) -> None:
         self.root = os.path.abspath(root)
         self.descriptors = descriptors if descriptors is not None else Descriptors()
         self._workers = workers
         self._locks: list[tuple[str, int]] = []
         self._synced_directories: set[str] = set()
-        with complaints(f"cannot make the directory {self.root}"):
-            os.makedirs(self.root, exist_ok=True)
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
@@ -236,6 +246,16 @@ class RealDisk:
             self._sync_directory(os.path.dirname(self._at(target)))
             self._synced_directories.discard(self._at(source))
 
+    def rename_all_now(self, pairs: Sequence[tuple[str, str]]) -> None:
+        if not pairs:
+            return
+        directory = os.path.dirname(self._at(pairs[0][1]))
+        with complaints(f"cannot rename files in {directory}"):
+            for source, target in pairs:
+                assert os.path.dirname(self._at(target)) == directory, "one sync is for one place"
+                os.replace(self._at(source), self._at(target))
+            self._sync_directory(directory)
+
     def remove(self, path: str, done: Done) -> None:
         self.offload(lambda: self.remove_now(path), done)
 
@@ -253,6 +273,8 @@ class RealDisk:
     # -- the lock
 
     def lock(self, path: str) -> bool:
+        with complaints(f"cannot make the directory {self.root}"):
+            os.makedirs(self.root, exist_ok=True)
         target = os.path.realpath(self._at(path))
         if target in _locked_here:
             return False

@@ -1,5 +1,11 @@
-"""A few threads for work without state of its own: fsync, cold reads, unlinks, recompression."""
+"""Threads for work without state of its own, in pools, so that one kind does not hold up another.
 
+Each disk has a pool: one that hangs keeps its own threads, and the others sync, read and remove on.
+What keeps a processor busy has another one, smaller than the machine, and the rest a third. A
+thread is started when there is work for it, so that a pool that nobody uses costs nothing.
+"""
+
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -7,35 +13,42 @@ from typing import Any
 
 from penstock.real.loop import Loop
 
-Task = tuple[Callable[..., Any], tuple[Any, ...], Callable[[Any, BaseException | None], None]]
+Done = Callable[[Any, BaseException | None], None]
+Task = tuple[Callable[..., Any], tuple[Any, ...], Done]
+
+THREADS_MAX_DEFAULT = 8
+COMPUTING_SHARE = 2  # one thread for so many processors: the loop needs one too
 
 
-class ThreadWorkers:
-    """Runs functions on daemon threads and brings their results back to the loop."""
+def _processors() -> int:
+    return os.cpu_count() or 1
 
-    def __init__(self, loop: Loop, threads: int = 4) -> None:
+
+class Pool:
+    """Some threads of one kind."""
+
+    def __init__(self, loop: Loop, limit: int) -> None:
         self._loop = loop
+        self._limit = limit
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._limit = self._limit_default = threads
         self._threads: list[threading.Thread] = []
-        self._busy = 0
+        self.tasks = 0  # that run, or wait for a thread
 
-    def run(
-        self,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        done: Callable[[Any, BaseException | None], None],
-    ) -> None:
-        self._busy += 1
-        if self._busy > len(self._threads) < self._limit:
+    @property
+    def threads(self) -> int:
+        return len(self._threads)
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...], done: Done) -> None:
+        self.tasks += 1
+        if self.tasks > len(self._threads) < self._limit:
             thread = threading.Thread(target=self._work, name="penstock-worker", daemon=True)
             self._threads.append(thread)
             thread.start()
         self._tasks.put((function, arguments, done))
 
-    def use(self, threads: int | None) -> None:
-        self._limit = threads or self._limit_default
-        while len(self._threads) > self._limit:
+    def use(self, limit: int) -> None:
+        self._limit = limit
+        while len(self._threads) > limit:
             self._threads.pop()  # whichever takes the word ends; they are all alike
             self._tasks.put(None)
 
@@ -50,27 +63,9 @@ class ThreadWorkers:
                 failure = error
             self._loop.call_from_thread(lambda d=done, r=result, f=failure: self._finish(d, r, f))  # type: ignore[misc]
 
-    def _finish(
-        self,
-        done: Callable[[Any, BaseException | None], None],
-        result: Any,
-        failure: BaseException | None,
-    ) -> None:
-        self._busy -= 1
+    def _finish(self, done: Done, result: Any, failure: BaseException | None) -> None:
+        self.tasks -= 1
         done(result, failure)
-
-    @property
-    def tasks(self) -> int:
-        """That run, or wait for a thread."""
-        return self._busy
-
-    @property
-    def threads(self) -> int:
-        return len(self._threads)
-
-    @property
-    def idle(self) -> bool:
-        return self._busy == 0
 
     def close(self) -> None:
         for _ in self._threads:
@@ -78,3 +73,54 @@ class ThreadWorkers:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+
+class ThreadWorkers:
+    """All pools of a process; each brings its results back to the loop."""
+
+    def __init__(self, loop: Loop, threads: int | None = None) -> None:
+        """`threads` of a pool; None is two more than there are processors, 8 at most."""
+        self._loop = loop
+        default = min(THREADS_MAX_DEFAULT, 2 + _processors())
+        self._limit = self._limit_default = threads or default
+        self._general = Pool(loop, self._limit)
+        self._computing = Pool(loop, max(1, _processors() // COMPUTING_SHARE))
+        self._disks: dict[str, Pool] = {}
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...], done: Done) -> None:
+        self._general.run(function, arguments, done)
+
+    def compute(self, function: Callable[..., Any], arguments: tuple[Any, ...], done: Done) -> None:
+        self._computing.run(function, arguments, done)
+
+    def of_disk(self, root: str) -> Pool:
+        """The threads that wait for this disk alone."""
+        pool = self._disks.get(root)
+        if pool is None:
+            pool = self._disks[root] = Pool(self._loop, self._limit)
+        return pool
+
+    def use(self, threads: int | None) -> None:
+        self._limit = threads or self._limit_default
+        for pool in (self._general, *self._disks.values()):
+            pool.use(self._limit)
+
+    def _pools(self) -> list[Pool]:
+        return [self._general, self._computing, *self._disks.values()]
+
+    @property
+    def tasks(self) -> int:
+        """That run, or wait for a thread."""
+        return sum(pool.tasks for pool in self._pools())
+
+    @property
+    def threads(self) -> int:
+        return sum(pool.threads for pool in self._pools())
+
+    @property
+    def idle(self) -> bool:
+        return self.tasks == 0
+
+    def close(self) -> None:
+        for pool in self._pools():
+            pool.close()

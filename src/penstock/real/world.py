@@ -30,13 +30,13 @@ class RealWorld:
         self.clock = self.loop
         self.timers = self.loop
         self.network = SocketNetwork(self.loop)
-        self.workers = ThreadWorkers(self.loop, threads=min(8, 2 + (os.cpu_count() or 1)))
+        self.workers = ThreadWorkers(self.loop)
         self.apart: Apart = ProcessApart(self.loop, self.workers)
         self.entropy = SystemEntropy()
         self._descriptors = Descriptors()
 
     def disk(self, root: str) -> RealDisk:
-        return RealDisk(root, self.workers, self._descriptors)
+        return RealDisk(root, self.workers.of_disk(os.path.abspath(root)), self._descriptors)
 
     def vitals(self) -> Vitals:
         return vitals(self.loop, self.workers)

@@ -1,11 +1,80 @@
-"""A real node inside a test's process: no Docker, no Java, ready in a fraction of a second.
+"""Real nodes for tests: no Docker, no Java, ready in a fraction of a second.
 
 from penstock.testing import Cluster
 
 with Cluster() as cluster:
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap})
+
+`Cluster` is one or more nodes, in this process or as processes of their own; `intercept` with its
+actions makes a broker fail, wait or be silent; the assertions work against any Kafka. Names are
+loaded when they are first asked for: every run of pytest imports this package, few use all of it.
 """
 
-from penstock.testing.cluster import Cluster, NodeFailed
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Cluster", "NodeFailed"]
+if TYPE_CHECKING:
+    from penstock.testing.assertions import assert_records, read_committed, wait_until_caught_up
+    from penstock.testing.cluster import Cluster
+    from penstock.testing.failures import NodeFailed, NotPossible
+    from penstock.testing.intercepting.actions import (
+        Action,
+        Delay,
+        Drop,
+        Fail,
+        InterceptedRequest,
+        Pass,
+        Silence,
+    )
+    from penstock.testing.intercepting.taps import Interception
+    from penstock.testing.outside import ClusterLike, OutsideCluster
+    from penstock.testing.unit_tests import ClusterTestCase
+
+__all__ = [
+    "Action",
+    "Cluster",
+    "ClusterLike",
+    "ClusterTestCase",
+    "Delay",
+    "Drop",
+    "Fail",
+    "InterceptedRequest",
+    "Interception",
+    "NodeFailed",
+    "NotPossible",
+    "OutsideCluster",
+    "Pass",
+    "Silence",
+    "assert_records",
+    "read_committed",
+    "wait_until_caught_up",
+]
+
+_MODULES = {
+    "assertions": ("assert_records", "read_committed", "wait_until_caught_up"),
+    "cluster": ("Cluster",),
+    "failures": ("NodeFailed", "NotPossible"),
+    "intercepting.actions": (
+        "Action",
+        "Delay",
+        "Drop",
+        "Fail",
+        "InterceptedRequest",
+        "Pass",
+        "Silence",
+    ),
+    "intercepting.taps": ("Interception",),
+    "outside": ("ClusterLike", "OutsideCluster"),
+    "unit_tests": ("ClusterTestCase",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,20 +1,31 @@
-"""An embedded node: the same code as `penstock start`, on a thread of the test's process."""
+"""A cluster for tests: real nodes in this process, or each in a process of its own.
 
+Nothing of it is left when it is closed, nor when the test's process ends in any other way.
+"""
+
+import atexit
 import os
-import shutil
-import tempfile
-import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overload
+
+from penstock.testing.failures import NodeFailed, NotPossible
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.node import Node
-    from penstock.real.world import RealWorld
+    from penstock.config.broker import BrokerConfig
+    from penstock.config.listeners import Listener
+    from penstock.testing.embedded import EmbeddedNode
+    from penstock.testing.intercepting.actions import Action, InterceptedRequest
+    from penstock.testing.intercepting.taps import Interception
+    from penstock.testing.ports import HeldPort
 
-START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 15.0
+__all__ = ["Cluster", "NodeFailed", "NotPossible", "SettingValue"]
+
+M = TypeVar("M")
+T = TypeVar("T")
+
 # Where a node for tests differs from `penstock start`: a free port, and no other unless it is asked
 # for (`metrics.listener`); files soon deleted.
 OVERRIDES = {
@@ -22,16 +33,32 @@ OVERRIDES = {
     "metrics.listener": "",
     "log.segment.delete.delay.ms": "1000",
 }
-
-
-class NodeFailed(Exception):
-    """The node gave up by itself; the text says why."""
-
+MEMORY_DIRECTORY = Path("/dev/shm")
+BROKERS_MAX = 1
 
 SettingValue: TypeAlias = str | int | float | bool
 
 
-def _texts(settings: Mapping[str, SettingValue]) -> dict[str, str]:
+class ClusterNode(Protocol):
+    """One node, whichever way it runs."""
+
+    @property
+    def running(self) -> bool: ...
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]: ...
+    @property
+    def metrics_address(self) -> str | None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def check(self) -> None: ...
+
+
+def texts_of(settings: Mapping[str, SettingValue]) -> dict[str, str]:
     """As Kafka's files have them: True is `true`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -39,12 +66,23 @@ def _texts(settings: Mapping[str, SettingValue]) -> dict[str, str]:
     }
 
 
-class Cluster:
-    """A cluster of one node on a free port of 127.0.0.1.
+def node_settings(settings: Mapping[str, SettingValue], data: str) -> dict[str, str]:
+    """What a node for tests is started with."""
+    from penstock.config.single_node import SINGLE_NODE_SETTINGS
 
-    Use it as a context manager, plain or async, or call `start` and `stop`. The data lives in
-    memory unless a directory is given (`data=`) or a temporary one is asked for (`memory=False`).
-    Settings are Kafka's broker keys: Cluster({"num.partitions": 3}).
+    return {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": data, **texts_of(settings)}
+
+
+class Cluster:
+    """A cluster of one node on a free port of 127.0.0.1, which it keeps through restarts.
+
+    Use it as a context manager, plain or async, or call `start` and `close`. Settings are Kafka's
+    broker keys: Cluster({"num.partitions": 3}). With `processes` each node is a process. The data
+    lives in memory unless a directory is given (`data=`) or a temporary one is asked for
+    (`memory=False`); that of processes lies in a temporary directory, unless `memory=True` says
+    that it is to be one in memory.
+
+    Nodes have numbers, from 1 on, or what `node.id` says; without one the only node is meant.
 
     A node that crashes breaks its connections, and the cause is raised by whatever is asked of the
     cluster next, at the latest when it is stopped or its `with` ends.
@@ -54,70 +92,80 @@ class Cluster:
         self,
         settings: Mapping[str, SettingValue] | None = None,
         *,
+        brokers: int = 1,
+        processes: bool = False,
         data: str | os.PathLike[str] | None = None,
         memory: bool | None = None,
     ) -> None:
-        self._settings = _texts(settings or {})
-        self._memory = data is None if memory is None else memory
+        if not 1 <= brokers <= BROKERS_MAX:
+            raise NotPossible(
+                f"brokers={brokers}: nodes of Penstock do not replicate yet, so a cluster has one"
+                " broker. A test that needs several can use an outside cluster"
+                " (--penstock-bootstrap, penstock.testing.OutsideCluster)"
+            )
+        if data is not None and memory:
+            raise ValueError("data= is a directory, memory=True is none: say one of them")
+        from penstock.testing.intercepting.taps import Taps
+
+        self._settings = texts_of(settings or {})
+        self._processes = processes
+        self._memory = (data is None and not processes) if memory is None else memory
         self._data = None if data is None else os.fspath(data)
         self._temporary: str | None = None
-        self._memory_disks: dict[str, Any] = {}
-        self._world: RealWorld | None = None
-        self._node: Node | None = None
-        self._thread: threading.Thread | None = None
-        self._ready = threading.Event()
-        self._cause: BaseException | None = None  # why the node ended by itself
+        self._ports: list[HeldPort] = []
+        self._taps = Taps()
+        self._nodes: dict[int, ClusterNode] = {}
 
     # -- life
 
     def start(self) -> Self:
-        """Start the node, or start it again on the same data; returns when it serves."""
-        assert self._thread is None, "this cluster is running"
-        self._ready.clear()
-        self._cause = None
-        self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
-        self._thread.start()
-        if not self._ready.wait(START_SECONDS_MAX):
-            raise TimeoutError(f"the node did not start within {START_SECONDS_MAX:.0f} seconds")
-        if self._cause is not None:
-            self._forget()
+        """Start the nodes that do not run, again on their data; returns when they serve."""
+        fresh = not self._nodes
+        try:
+            if fresh:
+                self._make_nodes()
+            waiting = [each for each in self._nodes.values() if not each.running]
+            assert waiting, "this cluster is running"
+            for node in waiting:
+                node.start()
+        except BaseException:
+            if fresh:
+                self._release()
+            raise
         return self
 
-    def stop(self) -> None:
-        """A clean stop, as by SIGTERM. A stopped cluster can be started again."""
-        self._end(lambda node: node.stop())
+    def stop(self, node: int | None = None) -> None:
+        """A clean stop, as by SIGTERM. What is stopped can be started again."""
+        if self._nodes:
+            self._node(node).stop()
 
-    def kill(self) -> None:
+    def kill(self, node: int | None = None) -> None:
         """Stop at once, as by SIGKILL: nothing is flushed, nobody is told."""
-        self._end(lambda node: node.kill())
+        if self._nodes:
+            self._node(node).kill()
 
-    def _end(self, how: Callable[["Node"], None]) -> None:
-        world, node = self._world, self._node
-        if self._thread is None:
-            return
-        if self._thread.is_alive() and world is not None and node is not None:
-            world.loop.call_from_thread(lambda: how(node))
-        self._forget()
+    def restart(self, node: int | None = None) -> None:
+        """Start again on the same data and port, after a clean stop if it still runs."""
+        found = self._node(node)
+        found.stop()
+        found.start()
 
-    def _forget(self) -> None:
-        """Wait for the end of the node; raises what ended it, if that was not asked for."""
-        assert self._thread is not None, "there is a node to wait for"
-        self._thread.join(STOP_SECONDS_MAX)
-        if self._thread.is_alive():
-            raise TimeoutError(f"the node did not stop within {STOP_SECONDS_MAX:.0f} seconds")
-        self._thread = self._world = self._node = None
-        if self._cause is not None:
-            raise self._cause
+    def pause(self, node: int | None = None) -> None:
+        """As by SIGSTOP: connections stay open, new ones are taken, and nobody is answered."""
+        self._running(node).pause()
+
+    def resume(self, node: int | None = None) -> None:
+        """Let a paused node go on."""
+        self._running(node).resume()
 
     def close(self) -> None:
         """Stop, and remove what is temporary."""
         try:
-            self.stop()
+            for node in self._nodes.values():
+                node.stop()
         finally:
-            self._memory_disks.clear()
-            if self._temporary is not None:
-                shutil.rmtree(self._temporary, ignore_errors=True)
-                self._temporary = None
+            self._release()
+        self._taps.end_all()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -160,22 +208,19 @@ class Cluster:
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
         """Where each listener can be reached, by its name."""
-        node = self._running()
-        return {each.name: node.advertised(each) for each in self.broker.listeners}
+        return self._running(None).addresses
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The numbers of the nodes, once they have been started."""
+        return tuple(self._nodes)
 
     @property
     def metrics_url(self) -> str:
         """Where metrics are served, if `metrics.listener` was set; port 0 picks a free one."""
-        address = self._running().metrics_address
+        address = self._running(None).metrics_address
         assert address is not None, "metrics.listener was not set"
         return f"http://{address}/metrics"
-
-    @property
-    def broker(self) -> "Broker":
-        """The node's inside, for tests of the node itself; its loop runs on another thread."""
-        broker = self._running().broker
-        assert broker is not None, "a node that is ready has a broker"
-        return broker
 
     @property
     def data(self) -> str:
@@ -189,107 +234,171 @@ class Cluster:
         config: Mapping[str, SettingValue] | None = None,
     ) -> str:
         """Create a topic and return its name."""
-        from penstock.client.admin import Admin
-        from penstock.client.values import NewTopic
+        from penstock.testing.outside import make_topic
 
-        with Admin(self.bootstrap) as admin:
-            topic = NewTopic(name, partitions=partitions, configs=_texts(config or {}))
-            result = admin.create_topics([topic])[name]
-        if isinstance(result, Exception):
-            raise result
+        make_topic(self.bootstrap, name, partitions, config)
         return name
 
-    def pass_time(self, seconds: float) -> None:
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> None:
         """Let the node believe that so much time has passed: what is due by then happens now. Its
         clients, and records stamped by them, stay where they are."""
-        from penstock.testing.hasty_loop import HastyLoop
+        passed_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + milliseconds / 1000
+        if passed_s < 0:
+            raise ValueError(f"advance by {passed_s:g} seconds: time does not run backwards")
+        self._embedded("advance").advance_ms(passed_s * 1000)
 
-        self._running()
-        assert self._world is not None, "a running node has a world"
-        loop = self._world.loop
-        assert isinstance(loop, HastyLoop), "an embedded node runs on such a loop"
-        passed = threading.Event()
+    @overload
+    def intercept(
+        self,
+        api: type[M],
+        answer: "Callable[[InterceptedRequest[M]], Action | None] | Action",
+        *,
+        times: int | None = None,
+    ) -> "Interception": ...
+    @overload
+    def intercept(
+        self,
+        api: str | int,
+        answer: "Callable[[InterceptedRequest[Any]], Action | None] | Action",
+        *,
+        times: int | None = None,
+    ) -> "Interception": ...
+    def intercept(
+        self,
+        api: "str | int | type[Any]",
+        answer: "Callable[[InterceptedRequest[Any]], Action | None] | Action",
+        *,
+        times: int | None = None,
+    ) -> "Interception":
+        """From now on `answer` decides about each request of an API, named by its name, its number
+        or its request class: one action for all, or a function that gets the request and gives one
+        (None is Pass). It runs on the node's loop: it must not wait, nor ask this cluster for
+        anything. It ends with its `with`, by `end()`, or after `times` requests that did not pass;
+        a restart of the node does not end it."""
+        from penstock.broker.handlers import HANDLERS
+        from penstock.testing.intercepting.taps import check_action, find_api
 
-        def turns_ended() -> None:
-            loop.soon(lambda: loop.soon(passed.set))
+        if self._processes:
+            raise NotPossible(
+                "intercept: only the requests of a node in this process can be intercepted; use"
+                " Cluster() without processes=True"
+            )
+        found = find_api(api)
+        if found.key not in HANDLERS:
+            raise NotPossible(f"intercept: {found.name} is not served, so no client asks for it")
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: at least one request, or None for all of them")
+        if not callable(answer):
+            check_action(answer)
+        return self._taps.add(found, answer, times)
 
-        def leap() -> None:
-            loop.leap_ms(seconds * 1000)
-            loop.soon(turns_ended)
+    # -- for tests of the node itself
 
-        loop.call_from_thread(leap)
-        if not passed.wait(START_SECONDS_MAX):
-            raise TimeoutError("the node does not turn")
+    @property
+    def broker(self) -> "Broker":
+        """The node's inside; its loop runs on another thread."""
+        return self._embedded("broker").broker
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call it on the node's loop, and give back what it returns or raises."""
+        return self._embedded("call").call(function)
 
     # -- inside
+
+    def _make_nodes(self) -> None:
+        from penstock.config.broker import BrokerConfig
+
+        settings = node_settings(self._settings, self._root())
+        config = BrokerConfig.of(settings)
+        settings["listeners"] = ",".join(str(self._with_port(config, x)) for x in config.listeners)
+        self._nodes[config.node_id] = self._make_node(config.node_id, settings)
+
+    def _make_node(self, number: int, settings: dict[str, str]) -> ClusterNode:
+        if self._processes:
+            from penstock.testing.process_node import ProcessNode
+
+            return ProcessNode(settings, Path(self._scratch()) / f"node-{number}.log")
+        from penstock.testing.embedded import EmbeddedNode
+
+        return EmbeddedNode(settings, self._taps, memory=self._memory)
+
+    def _with_port(self, config: "BrokerConfig", listener: "Listener") -> "Listener":
+        """A port that stays its own, where any free one was asked for."""
+        from penstock.testing.ports import HeldPort
+
+        if listener.port or listener.name in config.controller_listener_names:
+            return listener
+        held = HeldPort(listener.host)
+        self._ports.append(held)
+        return listener._replace(port=held.port)
+
+    def _release(self) -> None:
+        """Nothing of this cluster is left."""
+        self._nodes.clear()
+        self._remove_temporary()
+        for port in self._ports:
+            port.close()
+        self._ports.clear()
 
     def _root(self) -> str:
         if self._data is not None:
             return self._data
-        if self._memory:
+        if self._memory and not self._processes:
             return "memory"
+        return os.path.join(self._scratch(), "data")
+
+    def _scratch(self) -> str:
+        """A directory of this cluster's own, until it is closed."""
         if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="penstock-")
+            place = MEMORY_DIRECTORY if self._memory and self._processes else None
+            if place is not None and not os.access(place, os.W_OK):
+                raise NotPossible(
+                    f"memory=True with processes=True needs {place}, a directory in memory"
+                )
+            from tempfile import mkdtemp
+
+            self._temporary = mkdtemp(prefix="penstock-", dir=place)
+            atexit.register(self._remove_temporary)
         return self._temporary
 
-    def _running(self) -> "Node":
-        if self._cause is not None:
-            raise self._cause
-        assert self._node is not None, "this cluster is not running"
-        return self._node
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            from shutil import rmtree
 
-    def _run(self) -> None:
-        try:
-            world = self._make_world()
-            try:
-                self._run_in(world)
-            finally:
-                world.close()
-        except BaseException as error:
-            self._cause = error
-        finally:
-            self._ready.set()
+            rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+            atexit.unregister(self._remove_temporary)
 
-    def _run_in(self, world: "RealWorld") -> None:
-        from penstock.config.broker import BrokerConfig
-        from penstock.config.single_node import SINGLE_NODE_SETTINGS
-        from penstock.node import Node
+    def _node(self, number: int | None) -> ClusterNode:
+        assert self._nodes, "this cluster was not started"
+        if number is None:
+            assert len(self._nodes) == 1, "say which node: there are several"
+            number = next(iter(self._nodes))
+        if number not in self._nodes:
+            known = ", ".join(map(str, self._nodes))
+            raise ValueError(f"this cluster has no node {number}; there is {known}")
+        return self._nodes[number]
 
-        ours = {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": self._root()}
-        node = Node(world, BrokerConfig.of({**ours, **self._settings}))
-        node.start(self._ready.set, world.loop.stop)
-        self._world, self._node = world, node
-        try:
-            world.loop.run()
-        except BaseException:
-            node.kill()  # its locks go, as with a process
-            raise
-        if node.failure is not None:
-            raise NodeFailed(node.failure)
+    def _running(self, number: int | None) -> ClusterNode:
+        node = self._node(number)
+        node.check()
+        assert node.running, "this cluster is not running"
+        return node
 
-    def _make_world(self) -> "RealWorld":
-        from penstock.real.world import RealWorld
-        from penstock.testing.hasty_loop import HastyLoop
-        from penstock.testing.sim.apart import MemoryApart
+    def _embedded(self, what: str) -> "EmbeddedNode":
+        from penstock.testing.embedded import EmbeddedNode
 
-        if not self._memory:
-            return RealWorld(HastyLoop())
-        disks = self._memory_disks
-
-        class MemoryWorld(RealWorld):
-            """Real sockets and threads over disks in memory, which outlive a restart."""
-
-            def disk(self, root: str) -> Any:
-                from penstock.testing.sim.disk import MemoryDisk
-
-                if root not in disks:
-                    disks[root] = MemoryDisk(root=root, soon=self.loop.soon)
-                    disks[root].now_ms = self.loop.wall_ms
-                return disks[root]
-
-        world = MemoryWorld(HastyLoop())
-        world.apart = MemoryApart(world.disk, world.workers.run)
-        for disk in disks.values():
-            disk.use_loop(world.loop.soon)
-            disk.now_ms = world.loop.wall_ms
-        return world
+        node = self._running(None)
+        if not isinstance(node, EmbeddedNode):
+            raise NotPossible(
+                f"{what}: only for nodes in this process; use Cluster() without processes=True"
+            )
+        return node

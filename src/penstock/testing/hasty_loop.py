@@ -6,9 +6,9 @@ from penstock.real.loop import Loop
 class HastyLoop(Loop):
     """Both clocks run as they always do, and leap when they are told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_ms: float = 0.0) -> None:
         super().__init__()
-        self._ahead_ms = 0.0
+        self._ahead_ms = ahead_ms
 
     def leap_ms(self, duration_ms: float) -> None:
         """To be called on the loop; timers that are due by then run in the next turn."""

@@ -215,7 +215,8 @@ def test_a_cleaning_keeps_to_its_bytes_per_second(engine: Engine) -> None:
         engine=engine,
     )
     moved = report.bytes_read + report.bytes_written
-    assert moved / 1_000 == pytest.approx(report.seconds, abs=2)
+    assert report.bytes_written > 0
+    assert moved / 1_000 == pytest.approx(report.seconds), "what is written counts as what is read"
     assert max(pauses) <= 0.1, "it can be stopped in between"
 
 

@@ -2,18 +2,20 @@
 
 A log is looked at when something about it has changed: one of its segments was closed, its settings
 are others, a time has come that was waited for. Those that are worth it wait in line, the dirtiest
-first. So an idle partition costs nothing, however many there are.
+first. So an idle partition costs nothing, however many there are. One whose cleaning has failed
+rests for log.cleaner.backoff.ms; one that would not fit above the reserve of its disk (room.py)
+stays in line.
 """
 
-import heapq
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.broker.cleaning.dirt import Dirt, assess, make_order, segments_of
+from penstock.broker.cleaning.later import LaterLooks
 from penstock.broker.cleaning.offsets import CleanedOffsets
+from penstock.broker.cleaning.room import CleaningRoom, bytes_written_max
 from penstock.broker.cleaning.run import Run
 from penstock.broker.cleaning.settings import CleaningSettings
 from penstock.broker.cleaning.statistics import CleaningStatistics
@@ -31,6 +33,8 @@ log = logging.getLogger("penstock.cleaning")
 
 SLICE_MS_MAX = 5.0
 DEATHS_MAX = 3  # of processes in a row over one log
+FAILED_REST_MS_MIN = 1_000  # however short the backoff is
+UNKNOWN_ROOM_RETRY_MS = 50  # at the start, until the disks were asked
 
 
 class Cleaning:
@@ -46,10 +50,12 @@ class Cleaning:
         self.runs: dict[Partition, Run] = {}
         self._to_look: dict[Partition, None] = {}
         self._line: dict[Partition, Dirt] = {}
-        self._later: list[tuple[int, int, Partition]] = []
-        self._order = count()
+        self._later = LaterLooks()
+        self._room = CleaningRoom(broker)
+        self._resting: dict[Partition, Timer] = {}  # after a failure
         self._ratios: dict[Partition, float] = {}  # as last looked at
         self._deaths: dict[Partition, int] = {}
+        self._said_trouble: dict[Partition, None] = {}  # that passes; until it has
         self._paused: dict[Partition, int] = {}
         self._when_over: dict[Partition, list[Callable[[], None]]] = {}
         self._beginning: set[Partition] = set()
@@ -74,6 +80,8 @@ class Cleaning:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        for timer in self._resting.values():
+            timer.cancel()
         for run in list(self.runs.values()):
             run.break_off()
 
@@ -106,6 +114,7 @@ class Cleaning:
         """With other settings it may be possible to clean it."""
         if self.uncleanable.pop(partition, None) is not None:
             self.statistics.uncleanable = len(self.uncleanable)
+        self._rest_no_more(partition)
         self.hosted(partition)
 
     def unhosted(self, partition: "Partition") -> None:
@@ -117,12 +126,29 @@ class Cleaning:
         for partition in list(directory.partitions):
             self._forget(partition)
 
+    def directory_filled(self, directory: "Directory") -> None:
+        """Its reserve is reached: what is being written there stops, and gives its room back."""
+        for partition, run in list(self.runs.items()):
+            if partition.directory is directory:
+                log.warning(
+                    "the cleaning of %s stops, as the reserve of its disk is reached", partition
+                )
+                run.break_off()
+
+    def claimed_bytes(self, directory: "Directory") -> int:
+        """What cleanings that are under way may write there."""
+        return self._room.claimed_bytes(directory)
+
     def _forget(self, partition: "Partition") -> None:
         partition.log.segment_closed = _nobody
         self._to_look.pop(partition, None)
         self._line.pop(partition, None)
         self._ratios.pop(partition, None)
         self._deaths.pop(partition, None)
+        self._said_trouble.pop(partition, None)
+        self._later.forget(partition)
+        self._room.forget(partition)
+        self._rest_no_more(partition)
         if self.uncleanable.pop(partition, None) is not None:
             self.statistics.uncleanable = len(self.uncleanable)
         run = self.runs.get(partition)
@@ -146,13 +172,7 @@ class Cleaning:
         if left > 0:
             self._paused[partition] = left
         else:
-            self.hosted(partition)
-
-    def truncated(self, partition: "Partition") -> None:
-        """What was cleaned beyond the new end is not there any more."""
-        cleaned_to = self.offsets.get(partition)
-        if cleaned_to is not None and cleaned_to > partition.log.end_offset:
-            self.offsets.put(partition, partition.log.end_offset)
+            self.hosted(partition)  # which forgets a checkpoint beyond the end, after a truncation
 
     # -- looking
 
@@ -174,8 +194,8 @@ class Cleaning:
             return
         now_ms = self._world.clock.wall_ms()
         self.statistics.last_look_ms = now_ms
-        while self._later and self._later[0][0] <= now_ms:
-            self._look_at(heapq.heappop(self._later)[2])
+        for partition in self._later.take_due(now_ms):
+            self._look_at(partition)
         to_look, self._to_look = list(self._to_look), {}
         self._looking = True
         self._look_through(iter(to_look))
@@ -200,6 +220,7 @@ class Cleaning:
             or partition.directory.failed
             or partition in self.runs
             or partition in self._paused
+            or partition in self._resting
             or partition in self.uncleanable
             or not partition.log.config.compact
         )
@@ -214,8 +235,7 @@ class Cleaning:
         self._broker.when_warm(look, found, partial(self._refused, partition))
 
     def _refused(self, partition: "Partition", error: KafkaError) -> None:
-        self._beginning.discard(partition)
-        self._call_waiting(partition)
+        self._begin_no_more(partition)
         if not partition.gone and not partition.directory.failed:
             self._give_up(partition, str(error))
 
@@ -237,7 +257,7 @@ class Cleaning:
         if dirt.unstable:
             self._to_look[partition] = None
         if dirt.look_again_ms is not None:
-            heapq.heappush(self._later, (dirt.look_again_ms, next(self._order), partition))
+            self._later.put(partition, dirt.look_again_ms)
 
     # -- cleaning
 
@@ -248,11 +268,18 @@ class Cleaning:
         delays = (dirt.overdue_ms for dirt in line.values())
         statistics.compaction_delay_ms_max = max(delays, default=0)
         free = self.settings.threads - len(self.runs) - len(self._beginning)
-        while line and free > 0 and self.settings.enabled and not self._stopped:
-            dirtiest = max(line, key=lambda each: line[each].ratio)
-            del line[dirtiest]
-            self._beginning.add(dirtiest)
-            self._assess(dirtiest, partial(self._begin, dirtiest))
+        if free <= 0 or not self.settings.enabled or self._stopped:
+            return
+        if any(each.directory.spare_bytes is None for each in line):
+            self._schedule(UNKNOWN_ROOM_RETRY_MS)
+        for partition in sorted(line, key=lambda each: line[each].ratio, reverse=True):
+            if free <= 0:
+                return
+            if self._room.lacks(partition, line[partition]):
+                continue
+            self._room.claim(partition, line.pop(partition))
+            self._beginning.add(partition)
+            self._assess(partition, partial(self._begin, partition))
             free -= 1
 
     def _begin(self, partition: "Partition", dirt: Dirt) -> None:
@@ -264,14 +291,20 @@ class Cleaning:
             self._begin_no_more(partition)
             self._look_at(partition)
             return
+        if self._room.lacks(partition, dirt):
+            self._begin_no_more(partition)
+            self._line[partition] = dirt
+            return
+        self._room.claim(partition, dirt)
         now_ms, seed = self._world.clock.wall_ms(), int.from_bytes(self._world.entropy.uuid())
         budget = self.settings.budget()
 
         def ordered(order: Order) -> None:
-            self._beginning.discard(partition)
-            if not self._may_clean(partition):
-                self._call_waiting(partition)
+            if not self._may_clean(partition) or partition.directory.refuses_writes:
+                self._begin_no_more(partition)
+                self._look_at(partition)
                 return
+            self._beginning.discard(partition)
             held = segments_of(partition.log, dirt)
             run = Run(self._world, partition, dirt, held, self._remove_later, self._ended)
             self.runs[partition] = run
@@ -286,6 +319,7 @@ class Cleaning:
 
     def _begin_no_more(self, partition: "Partition") -> None:
         self._beginning.discard(partition)
+        self._room.give_back(partition)
         self._call_waiting(partition)
 
     def _remove_later(self, partition: "Partition", paths: list[str]) -> None:
@@ -296,9 +330,11 @@ class Cleaning:
     def _ended(self, run: Run, report: Report | None, failure: BaseException | None) -> None:
         partition = run.partition
         self.runs.pop(partition, None)
+        self._room.give_back(partition)
         gone = partition.gone or partition.directory.failed is not None
         if report is not None and not gone:
             self._deaths.pop(partition, None)
+            self._said_trouble.pop(partition, None)
             self.offsets.put(partition, report.cleaned_to)
             self.statistics.ran(report, run.seconds)
             _say(partition, report, run.seconds)
@@ -307,7 +343,10 @@ class Cleaning:
             if not gone and failure is not None:
                 self._judge(partition, failure)
         if not gone and partition.log.config.compact:
-            self._look_at(partition)
+            if failure is not None:
+                self._rest(partition)
+            else:
+                self._look_at(partition)
         self._call_waiting(partition)
         if not self._stopped and (report is not None or self._line):
             self._schedule(0)
@@ -317,6 +356,26 @@ class Cleaning:
             call()
 
     # -- trouble
+
+    def _rest(self, partition: "Partition") -> None:
+        """It has failed: not again at once, whoever else is in line."""
+        if self._stopped or partition in self.uncleanable:
+            return
+        wait_ms = max(FAILED_REST_MS_MIN, self.settings.backoff_ms)
+
+        def rested() -> None:
+            self._rest_no_more(partition)
+            self._look_at(partition)
+            self._schedule(0)
+
+        self._rest_no_more(partition)
+        timers, clock = self._world.timers, self._world.clock
+        self._resting[partition] = timers.at(clock.mono_ms() + wait_ms, rested)
+
+    def _rest_no_more(self, partition: "Partition") -> None:
+        timer = self._resting.pop(partition, None)
+        if timer is not None:
+            timer.cancel()
 
     def _judge(self, partition: "Partition", failure: BaseException) -> None:
         match failure:
@@ -330,7 +389,9 @@ class Cleaning:
                 elif not self._stopped:
                     log.warning("the cleaning of %s is tried again: %s", partition, failure)
             case DiskFull() | TooManyFiles():
-                log.warning("the cleaning of %s is tried again later: %s", partition, failure)
+                if partition not in self._said_trouble:
+                    self._said_trouble[partition] = None
+                    log.warning("the cleaning of %s is tried again later: %s", partition, failure)
             case FileLost():
                 self._give_up(partition, str(failure))
             case DiskFailed():
@@ -359,11 +420,10 @@ class Cleaning:
         now_ms = self._world.clock.wall_ms()
         for partition, dirt in self._line.items():
             note = f"waiting, {100 * dirt.ratio:.0f} % dirty"
-            total = dirt.clean_bytes + dirt.dirty_bytes
+            total = bytes_written_max(dirt)
+            if self._room.waits(partition):
+                note += ", too little room above log.disk.reserve.bytes"
             yield Progress("clean", str(partition), 0, total, "bytes", now_ms, note)
-
-    def uncleanable_in(self, directory: "Directory") -> int:
-        return sum(each.directory is directory for each in self.uncleanable)
 
 
 def _nobody() -> None:
@@ -381,3 +441,10 @@ def _say(partition: "Partition", report: Report, seconds: float) -> None:
         report.bytes_written / 1e6,
         seconds,
     )
+    if report.keyless_dropped:
+        log.warning(
+            "%s had %d records without a key, which have no place in a compacted log: they are"
+            " dropped",
+            partition,
+            report.keyless_dropped,
+        )

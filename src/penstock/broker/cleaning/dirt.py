@@ -4,9 +4,13 @@ Kafka's rules. Dirty is what lies behind the last cleaning; cleanable of it are 
 are closed, durable, below the last stable offset and older than min.compaction.lag.ms. It is worth
 it when the dirty bytes are more than min.cleanable.dirty.ratio of all, or when a record has waited
 for max.compaction.lag.ms. Everything here may raise Cold.
+
+A segment remembers its times. Where they have to be read first, a look asks some segments at a time
+and raises Cold, so that the loop has its turn: the next look goes on behind them.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from penstock.log.compaction.order import Order, Segment
@@ -15,7 +19,10 @@ from penstock.log.log import Log
 from penstock.log.producers import BATCHES, EPOCH
 from penstock.log.segment import ClosedSegment
 from penstock.log.transactions import Aborted, aborted_entries
-from penstock.wire.batch import HEADER, HEADER_BYTES, MAX_TIMESTAMP
+from penstock.wire.batch import HEADER_BYTES
+from penstock.world import Cold, DiskFailed
+
+TIMES_AT_ONCE_MAX = 64  # segments whose files are opened in one look
 
 
 class Dirt(NamedTuple):
@@ -46,10 +53,11 @@ def assess(log: Log, cleaned_to: int | None, high_watermark: int, now_ms: int) -
     closed_to = _closed_to(log)
     upper = _at_segment(log, min(stable_offset, closed_to))
     unstable = upper < closed_to
-    dirty = [each for each in log.closed if each.end_offset > first_dirty]
+    dirty = log.closed[bisect_right(log.closed, first_dirty, key=lambda each: each.end_offset) :]
     look_again_ms: int | None = None
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
+        _know_largest(log, (each for each in dirty if each.base_offset < upper))
         for segment in dirty:
             if segment.base_offset >= upper:
                 break
@@ -108,7 +116,8 @@ def _overdue(log: Log, dirty: list[ClosedSegment], now_ms: int) -> tuple[int, in
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= UNBOUNDED:
         return 0, None
-    times = (_first_timestamp(log, each) for each in dirty)
+    _know_first(log, dirty)
+    times = (each.first_timestamp(log.files) for each in dirty)
     earliest = min((each for each in times if each > 0), default=None)
     if earliest is None:
         return 0, None
@@ -116,12 +125,38 @@ def _overdue(log: Log, dirty: list[ClosedSegment], now_ms: int) -> tuple[int, in
     return (late_ms, None) if late_ms > 0 else (0, earliest + lag_ms + 1)
 
 
-def _first_timestamp(log: Log, segment: ClosedSegment) -> int:
-    if segment.size < HEADER_BYTES:
-        return -1
-    header = HEADER.unpack(segment.log_file(log.files).read(0, HEADER_BYTES))
-    timestamp: int = header[MAX_TIMESTAMP]
-    return timestamp
+def _know_largest(log: Log, segments: Iterable[ClosedSegment]) -> None:
+    unknown = (each for each in segments if not each.knows_largest)
+    _ask(log, unknown, lambda each: each.largest(log.files))
+
+
+def _know_first(log: Log, segments: Iterable[ClosedSegment]) -> None:
+    unknown = (each for each in segments if not each.knows_first_timestamp)
+    _ask(log, unknown, lambda each: each.first_timestamp(log.files))
+
+
+def _ask(
+    log: Log, segments: Iterable[ClosedSegment], ask: Callable[[ClosedSegment], object]
+) -> None:
+    """Each of these, some at a time. Of those that are cold the first is waited for, and the others
+    are read ahead: one look for each of them would be too many for a log of thousands."""
+    awaited: Cold | None = None
+    for count, segment in enumerate(segments):
+        if count == TIMES_AT_ONCE_MAX:
+            raise awaited or Cold(segment.log_file(log.files), 0, HEADER_BYTES)
+        try:
+            ask(segment)
+        except Cold as cold:
+            if awaited is None:
+                awaited = cold
+            else:
+                cold.file.warm(cold.position, cold.size, _read_ahead)
+    if awaited is not None:
+        raise awaited
+
+
+def _read_ahead(_failure: DiskFailed | None) -> None:
+    """Whoever asks next finds it, or meets the failure."""
 
 
 class Budget(NamedTuple):
@@ -136,6 +171,8 @@ def make_order(log: Log, dirt: Dirt, budget: Budget, now_ms: int, hash_seed: int
     """What another process needs to know to clean this log."""
     config, upper = log.config, dirt.upper_offset
     states = log.producers.states
+    segments = segments_of(log, dirt)
+    _know_largest(log, segments)
     return Order(
         directory=log.directory,
         segments=tuple(
@@ -146,7 +183,7 @@ def make_order(log: Log, dirt: Dirt, budget: Budget, now_ms: int, hash_seed: int
                 each.largest(log.files)[0],
                 each.has_aborted,
             )
-            for each in segments_of(log, dirt)
+            for each in segments
         ),
         start_offset=log.closed[0].base_offset,
         first_dirty_offset=dirt.first_dirty_offset,

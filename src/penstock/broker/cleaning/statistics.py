@@ -13,6 +13,7 @@ class CleaningStatistics:
         self.bytes_written = 0
         self.records_read = 0
         self.records_kept = 0
+        self.keyless_dropped = 0
         self.seconds = 0.0
         self.last: Report | None = None
         self.last_seconds = 0.0
@@ -28,6 +29,7 @@ class CleaningStatistics:
         self.bytes_written += report.bytes_written
         self.records_read += report.records_read
         self.records_kept += report.records_kept
+        self.keyless_dropped += report.keyless_dropped
         self.seconds += seconds
         self.last = report
         self.last_seconds = seconds

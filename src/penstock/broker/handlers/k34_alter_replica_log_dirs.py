@@ -1,8 +1,11 @@
 """AlterReplicaLogDirs, v1-v2: moves partitions of this node to other log directories.
 
 The answer comes when a move is taken on, not when it is done: DescribeLogDirs shows how far it is.
+Other than in Kafka, what does not fit into the target gets KAFKA_STORAGE_ERROR. The response has
+no place for words: the node's log says why.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
@@ -23,6 +26,8 @@ from penstock.wire.messages.k34_alter_replica_log_dirs import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.moves")
 
 
 def handle(
@@ -55,7 +60,10 @@ def _move(broker: "Broker", path: str, topic: str, index: int) -> int:
             raise ReplicaNotAvailable(f"this node does not host {topic}-{index}")
         if target.failed or partition.directory.failed:
             raise KafkaStorageError("a log directory is offline")
+        broker.moves.check_room(partition, target)
     except KafkaError as error:
+        if isinstance(error, KafkaStorageError):
+            log.warning("%s-%d does not move to %s: %s", topic, index, path, error.message)
         return error.code
     broker.moves.ask(partition, target)
     return 0

@@ -103,6 +103,12 @@ ROWS: tuple[Row[Seen], ...] = (
     _counter("read_records", "Records that the cleaner has read.", lambda it: it.records_read),
     _counter("kept_records", "Records that it has kept.", lambda it: it.records_kept),
     _counter(
+        "keyless_records",
+        "Records without a key that it has dropped: they were there before their topic was "
+        "compacted.",
+        lambda it: it.keyless_dropped,
+    ),
+    _counter(
         "process_deaths",
         "Processes for compaction that ended before their work did.",
         lambda it: it.process_deaths,

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 
-from penstock import __version__
 from penstock.broker.metrics.seen import DirectorySeen, Seen
 from penstock.broker.metrics.status import python_version
 from penstock.observe.metric import Kind, Number, Row, Sample, single
 from penstock.observe.times import Distribution
+from penstock.release import VERSION
 from penstock.world import LATE_BOUNDS_MS, Vitals
 
 STARTING, RUNNING, STOPPING = 1, 3, 6  # Kafka's numbers of a broker's states
@@ -137,7 +137,7 @@ ROWS: tuple[Row[Seen], ...] = (
         "penstock_build_info",
         Kind.GAUGE,
         "1; the labels say what runs here.",
-        lambda seen: (((__version__, python_version(), str(seen.broker.node_id)), 1),),
+        lambda seen: (((VERSION, python_version(), str(seen.broker.node_id)), 1),),
         ("version", "python", "node_id"),
     ),
     _process("penstock_turns_total", "Turns of the loop.", lambda it: it.turns),

@@ -1,16 +1,18 @@
-"""What /status says: the node, its directories, and where its long duties are. Values for JSON."""
+"""What /status says: the node, its directories, what is wrong with their partitions, and where its
+long duties are. Values for JSON."""
 
 import sys
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock import __version__
 from penstock.broker.metrics.seen import DirectorySeen
+from penstock.release import VERSION
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 DUTIES_MAX = 1_000  # told one by one
+TOLD_MAX = 1_000  # of what needs somebody's hand
 
 
 def python_version() -> str:
@@ -29,7 +31,7 @@ def status(broker: "Broker") -> dict[str, Json]:
             else:
                 left_out += 1
     return {
-        "version": __version__,
+        "version": VERSION,
         "python": python_version(),
         "node_id": broker.node_id,
         "cluster_id": broker.metadata.cluster_id,
@@ -37,9 +39,30 @@ def status(broker: "Broker") -> dict[str, Json]:
         "now_ms": now_ms,
         "stopping": broker.stopping,
         "directories": [_directory(DirectorySeen(each)) for each in broker.hosting.directories],
+        "uncleanable": _uncleanable(broker)[:TOLD_MAX],
+        "uncleanable_left_out": max(0, len(broker.cleaning.uncleanable) - TOLD_MAX),
+        "strays": _strays(broker)[:TOLD_MAX],
         "duties": duties,
         "duties_left_out": left_out,
     }
+
+
+def _uncleanable(broker: "Broker") -> list[Json]:
+    """Partitions that compaction has given up, and why."""
+    return [
+        {"partition": str(each), "directory": each.directory.disk.root, "reason": reason}
+        for each, reason in broker.cleaning.uncleanable.items()
+    ]
+
+
+def _strays(broker: "Broker") -> list[Json]:
+    """Directories of partitions that the cluster does not place here, as they were when somebody
+    last looked; the next look is soon."""
+    found: list[Json] = []
+    for directory in broker.hosting.directories:
+        directory.strays_known = False
+        found += (f"{directory.disk.root}/{name}" for name in directory.strays)
+    return found
 
 
 def _directory(seen: DirectorySeen) -> Json:

@@ -16,6 +16,10 @@ _PAGE_BYTES = 4096
 _FREE_BYTES = 1 << 40
 
 
+class _CutShort(Exception):
+    """The process died in the middle of this."""
+
+
 class _Node:
     """The content behind a name: as it is, and the part of it that would survive."""
 
@@ -31,6 +35,8 @@ class _Node:
         self.warm: set[int] = set()
 
     def survive(self, size: int) -> None:
+        """Syncs may end in another order than they began: what one has made durable stays so."""
+        size = max(size, min(self.cut, len(self.durable), len(self.data)))
         self.durable = bytes(self.data[:size])
         self.cut = min(size, len(self.data))
 
@@ -156,6 +162,7 @@ class SimDisk:
         self._write_failure: DiskFailed = DiskFailed("injected")
         self._syncs_left = -1
         self._locked: set[str] = set()
+        self._dying: random.Random | None = None  # says whether work of many steps is finished
         self.now_ms: Callable[[], int] = lambda: 0  # the wall clock; a world sets its own
 
     # ---- faults
@@ -221,13 +228,22 @@ class SimDisk:
     def _interrupt(self, dice: random.Random) -> None:
         while self._waiting:  # each may have happened, in order, or not
             work, _ = self._waiting.popleft()
-            if dice.random() < 0.5:
+            if dice.random() < 0.5 or not self.dies_with(work, dice):
                 self._waiting.clear()
                 return
-            try:
-                work()
-            except DiskFailed:
-                continue
+
+    def dies_with(self, work: Callable[[], None], dice: random.Random) -> bool:
+        """Work of a process that is gone; False if it was not finished."""
+        self._dying = dice
+        try:
+            work()
+        except _CutShort:
+            return False
+        except DiskFailed:
+            pass
+        finally:
+            self._dying = None
+        return True
 
     def _torn(self, node: _Node, dice: random.Random) -> bytes:
         agreed = min(node.cut, len(node.durable), len(node.data))
@@ -410,6 +426,12 @@ class SimDisk:
             del self._directories[path]
             self._directories[target + path[len(source) :]] = None
         self.directory_survives(target)
+
+    def rename_all_now(self, pairs: Sequence[tuple[str, str]]) -> None:
+        for source, target in pairs:
+            if self._dying is not None and self._dying.random() < 0.2:
+                raise _CutShort
+            self.rename_now(source, target)
 
     def remove(self, path: str, done: Done) -> None:
         self.later(lambda: self.remove_now(path), done)

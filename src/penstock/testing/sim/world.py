@@ -14,7 +14,7 @@ from typing import Any
 from penstock.testing.sim.apart import SimApart
 from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.testing.sim.network import HostNetwork, SimNetwork
-from penstock.world import DiskFailed, Done, Vitals
+from penstock.world import Done, Vitals
 
 WALL_START_MS = 1_750_000_000_000
 MONO_START_MS = 1_000.0
@@ -273,6 +273,8 @@ class SimWorkers:
         delay_ms = simulation.chance.uniform(0.0, WORKER_MS_MAX)
         simulation.schedule(delay_ms, self._world, finish, "worker")
 
+    compute = run
+
 
 class SimEntropy:
     def __init__(self, chance: random.Random) -> None:
@@ -324,10 +326,7 @@ class WorldDisk(SimDisk):
         self._waiting.clear()
         for work, _done in waiting:
             if self._random.random() < 0.5:
-                try:
-                    work()
-                except DiskFailed:
-                    pass
+                self.dies_with(work, self._random)
         self._soon = _nobody
         self.unlock()
 

@@ -1,0 +1,24 @@
+"""DeleteAcls, v1-v3: removes what filters find. Without an authorizer each of them is refused."""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.handlers.k30_create_acls import NO_AUTHORIZER
+from penstock.broker.request import Request
+from penstock.errors import SecurityDisabled
+from penstock.wire.messages.k31_delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(_broker: "Broker", _request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+            for _ in message.filters
+        ]
+    )

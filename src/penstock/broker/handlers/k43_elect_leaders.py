@@ -1,0 +1,39 @@
+"""ElectLeaders, v0-v2: has the preferred replicas lead, or any. Answered by the controller.
+
+v0: preferred ones only; without a place for an error of the whole.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.request import Request
+from penstock.errors import KafkaError
+from penstock.wire.messages.k43_elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+def handle(broker: "Broker", request: Request, message: ElectLeadersRequest) -> None:
+    def refused(error: KafkaError) -> ElectLeadersResponse:
+        return ElectLeadersResponse(
+            error_code=error.code,
+            replica_election_results=[
+                ReplicaElectionResult(
+                    topic=topic.topic,
+                    partition_result=[
+                        PartitionResult(
+                            partition_id=index, error_code=error.code, error_message=error.message
+                        )
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in message.topic_partitions or ()
+            ],
+        )
+
+    broker.ask_controller(request, message, refused, timeout_ms=message.timeout_ms)

@@ -1,0 +1,78 @@
+"""Makes data directories those of a cluster before a node is first started with them.
+
+A start does the same where it is safe (`controller/storage.py`); this is for those who want to say
+the cluster's id, or to see it done. Nothing that belongs to a cluster already is touched.
+"""
+
+from typing import NamedTuple
+
+from penstock.config.broker import BrokerConfig
+from penstock.controller.storage import (
+    StorageError,
+    check_cluster_id,
+    load_meta_properties,
+    open_directories_now,
+)
+from penstock.raft.voters import VoterEndpoint
+from penstock.real.disk import RealDisk
+from penstock.real.world import RealWorld
+from penstock.world import DiskFailed
+
+LOCK_FILE = ".lock"
+
+
+class FormatRefused(Exception):
+    """The directories are left as they are; the text says why."""
+
+
+class Formatted(NamedTuple):
+    """The directories that were made the cluster's; the metadata's is `metadata`."""
+
+    directories: tuple[str, ...]
+    metadata: str
+
+
+def format_directories(
+    config: BrokerConfig, cluster_id: str, *, skip_formatted: bool = False
+) -> Formatted:
+    """FormatRefused if one is formatted already, unless those are to be skipped."""
+    world = RealWorld()
+    disks: list[RealDisk] = []
+    try:
+        check_cluster_id(cluster_id)
+        for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
+            disk = world.disk(root)
+            if not disk.lock(LOCK_FILE):
+                raise FormatRefused(f"A node is using {root}. Stop it first.")
+            disks.append(disk)
+        found = {disk.root: load_meta_properties(disk) for disk in disks}
+        taken = [root for root, each in found.items() if each is not None]
+        if taken and not skip_formatted:
+            raise FormatRefused(
+                f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore "
+                "this directory and format the others."
+            )
+        open_directories_now(
+            disks,
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            sole_voter=config.sole_voter,
+            endpoint=_controller(config, world),
+            clock=world.clock,
+            entropy=world.entropy,
+        )
+        made = tuple(root for root, each in found.items() if each is None)
+        return Formatted(made, disks[0].root)
+    except (StorageError, DiskFailed) as problem:
+        raise FormatRefused(str(problem)) from problem
+    finally:
+        for disk in disks:
+            disk.unlock()
+        world.close()
+
+
+def _controller(config: BrokerConfig, world: RealWorld) -> VoterEndpoint:
+    for listener in config.controller_listeners:
+        host = listener.host or world.network.host_name()
+        return VoterEndpoint(listener.name, host, listener.port)
+    return VoterEndpoint("CONTROLLER", "localhost", 0)

@@ -1,0 +1,24 @@
+"""What a snapshot has made superfluous of the metadata log leaves the disk as a whole."""
+
+from penstock.log.config import LogConfig
+from penstock.raft.stored_log import StoredLog
+from penstock.testing.sim.disk import SimDisk
+from penstock.testing.sim.world import Simulation, SimWorld
+from penstock.wire.batch import Record, build_batch
+
+DIRECTORY = "__cluster_metadata-0"
+
+
+def test_nothing_of_a_segment_that_a_snapshot_covers_is_left() -> None:
+    disk = SimDisk()
+    disk.make_directory(DIRECTORY)
+    clock = SimWorld(Simulation(1)).clock
+    stored = StoredLog(disk, DIRECTORY, LogConfig(segment_bytes=500), clock, 0)
+    for offset in range(20):
+        record = Record(offset, 0, None, b"x" * 100)
+        stored.append(build_batch([record], base_offset=offset, leader_epoch=1))
+    stored.delete_before(20)
+    disk.run_callbacks()
+    segments = [name for name in disk.list(DIRECTORY) if name[0] == "0"]
+    assert segments == [f"{20:020d}.log", f"{20:020d}.snapshot"]
+    assert stored.start_offset == 20
