@@ -1,3 +1,81 @@
-"""Event streaming in Python that speaks Kafka's protocol."""
+"""Event streaming in Python that speaks Kafka's protocol.
 
-__version__ = "0.1.0"
+from penstock import Admin, Consumer, Producer
+
+Nothing is loaded before it is asked for: a node imports this package, too.
+"""
+
+from penstock.release import VERSION as __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from penstock.client.aio_admin import Admin
+    from penstock.client.consumer import Consumer
+    from penstock.client.failures import ClientError
+    from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
+    from penstock.client.producer import (
+        BatchDelivered,
+        BatchFailed,
+        Delivery,
+        Producer,
+        RecordsUndelivered,
+    )
+    from penstock.client.records import Delivered, OutRecord, Record, TimestampType
+    from penstock.errors import KafkaError
+    from penstock.model import TopicPartition
+
+_MODULES = {
+    "Admin": "penstock.client.aio_admin",
+    "BatchDelivered": "penstock.client.producer",
+    "BatchFailed": "penstock.client.producer",
+    "ClientError": "penstock.client.failures",
+    "Consumer": "penstock.client.consumer",
+    "ConsumerInterceptor": "penstock.client.interceptors",
+    "Delivered": "penstock.client.records",
+    "Delivery": "penstock.client.producer",
+    "KafkaError": "penstock.errors",
+    "OutRecord": "penstock.client.records",
+    "Outgoing": "penstock.client.interceptors",
+    "Producer": "penstock.client.producer",
+    "ProducerInterceptor": "penstock.client.interceptors",
+    "Record": "penstock.client.records",
+    "RecordsUndelivered": "penstock.client.producer",
+    "TimestampType": "penstock.client.records",
+    "TopicPartition": "penstock.model",
+}
+
+__all__ = [
+    "Admin",
+    "BatchDelivered",
+    "BatchFailed",
+    "ClientError",
+    "Consumer",
+    "ConsumerInterceptor",
+    "Delivered",
+    "Delivery",
+    "KafkaError",
+    "OutRecord",
+    "Outgoing",
+    "Producer",
+    "ProducerInterceptor",
+    "Record",
+    "RecordsUndelivered",
+    "TimestampType",
+    "TopicPartition",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(module), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

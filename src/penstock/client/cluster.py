@@ -1,7 +1,10 @@
 """Connections to the nodes of a cluster, and who is who among them."""
 
+from collections.abc import Callable
+
 from penstock.client.connection import CannotReach, Connection, NotAuthenticated
 from penstock.client.security import Security
+from penstock.client.sockets import wait_for_any
 from penstock.client.values import Broker
 from penstock.errors import BrokerNotAvailable
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -37,11 +40,15 @@ class Nodes:
         client_id: str = "penstock",
         timeout_ms: int = 30_000,
         security: Security | None = None,
+        connect: Callable[[str, int], Connection] | None = None,
     ) -> None:
+        """`connect` opens connections of another kind than the plain one."""
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._client_id = client_id
-        self._timeout_ms = timeout_ms
-        self._security = security
+        self._open_one = connect or (
+            lambda host, port: Connection(
+                host, port, client_id=client_id, timeout_ms=timeout_ms, security=security
+            )
+        )
         self._open: dict[tuple[str, int], Connection] = {}
         self._expired: list[Connection] = []
         self._brokers: dict[int, Broker] = {}
@@ -104,17 +111,12 @@ class Nodes:
 
     def _connect(self, address: tuple[str, int]) -> Connection:
         known = self._open.get(address)
-        if known is not None and not known.closed and not known.expired:
+        if known is not None and not known.closed and not known.expired and not _ended(known):
             return known
         if known is not None:
             self._retire(known)
             del self._open[address]
-        self._open[address] = Connection(
-            *address,
-            client_id=self._client_id,
-            timeout_ms=self._timeout_ms,
-            security=self._security,
-        )
+        self._open[address] = self._open_one(*address)
         return self._open[address]
 
     def _retire(self, connection: Connection) -> None:
@@ -124,3 +126,8 @@ class Nodes:
             if not each.under_way:
                 each.close()
         self._expired = [each for each in self._expired if not each.closed]
+
+
+def _ended(connection: Connection) -> bool:
+    """Whether the server has closed it while nobody asked: it was idle, or the server restarted."""
+    return not connection.under_way and bool(wait_for_any([connection.link], 0))

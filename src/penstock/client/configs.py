@@ -10,8 +10,15 @@ from penstock.client.values import (
     Resource,
     ResourceType,
 )
-from penstock.errors import KafkaError, from_code
-from penstock.wire.messages import k32_describe_configs, k44_incremental_alter_configs
+from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.wire.messages import (
+    k32_describe_configs,
+    k33_alter_configs,
+    k44_incremental_alter_configs,
+    k74_list_config_resources,
+)
+
+EVERY_TYPE_FROM = 1  # the version of ListConfigResources that lists more than client metrics
 
 
 def ask_configs(
@@ -85,3 +92,51 @@ def change_configs(
         else None
         for each in answer.responses
     }
+
+
+def replace_configs(
+    connection: Connection,
+    values: Mapping[Resource, Mapping[str, str]],
+    validate_only: bool,
+) -> dict[Resource, KafkaError | None]:
+    wire = k33_alter_configs
+    request = wire.AlterConfigsRequest(
+        resources=[
+            wire.AlterConfigsResource(
+                resource_type=int(resource.type),
+                resource_name=resource.name,
+                configs=[
+                    wire.AlterableConfig(name=name, value=value) for name, value in mine.items()
+                ],
+            )
+            for resource, mine in values.items()
+        ],
+        validate_only=validate_only,
+    )
+    answer = connection.request(request, wire.AlterConfigsResponse)
+    return {
+        Resource(ResourceType(each.resource_type), each.resource_name): from_code(
+            each.error_code, each.error_message
+        )
+        if each.error_code
+        else None
+        for each in answer.responses
+    }
+
+
+def ask_config_resources(connection: Connection, types: Sequence[ResourceType]) -> list[Resource]:
+    """Those of the types, or of every type; kinds that this client does not know are left out."""
+    wire = k74_list_config_resources
+    request = wire.ListConfigResourcesRequest(resource_types=[int(each) for each in types])
+    version = connection.version_for(request)
+    if version < EVERY_TYPE_FROM and set(types) != {ResourceType.CLIENT_METRICS}:
+        raise UnsupportedVersion(f"the server at {connection} lists client metrics only")
+    answer = connection.request(request, wire.ListConfigResourcesResponse)
+    if answer.error_code:
+        raise from_code(answer.error_code)
+    known = ResourceType.__members__.values()
+    return sorted(
+        Resource(ResourceType(each.resource_type), each.resource_name)
+        for each in answer.config_resources
+        if each.resource_type in known
+    )

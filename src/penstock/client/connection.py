@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from penstock import __version__
 from penstock.client.scram import AuthenticationFailed
 from penstock.client.security import Security
 from penstock.client.sockets import Link, NotSecure, reason, refuses_us
 from penstock.errors import UnsupportedVersion, from_code
+from penstock.release import VERSION
 from penstock.wire.apis import APIS
 from penstock.wire.codec import read
 from penstock.wire.frame import (
@@ -303,7 +303,7 @@ class Connection:
         """Ask with the newest version; a server that does not know it answers in the oldest."""
         version = APIS[API_VERSIONS].versions[1]
         message = ApiVersionsRequest(
-            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=__version__
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=VERSION
         )
         try:
             frame, position = self.finish_raw(self.begin(message, version))

@@ -18,21 +18,34 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
+    """`target` is what it is on its way to, `upgraded` whether it speaks the new protocol; both,
+    and its epoch, are told of new groups only."""
+
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     assigned: tuple[TopicPartition, ...]
+    subscribed: tuple[str, ...] = ()
+    rack: str | None = None
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] | None = None
+    upgraded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
+    """Epochs are told of new groups only: the group's, and that of what it is on its way to."""
+
     group_id: str
     type: str
     state: str
     assignor: str
     coordinator: int
     members: tuple[GroupMember, ...]
+    protocol_type: str = "consumer"
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class CommittedOffset(NamedTuple):
@@ -80,6 +93,13 @@ class ProducerState(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int
     transaction_start: int | None
+
+
+class FencedProducer(NamedTuple):
+    """The producer that a transactional id has now; the one before cannot go on."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 class AbortMarker(NamedTuple):

@@ -14,6 +14,7 @@ from penstock.model import TopicPartition
 from penstock.wire.messages import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 
 NAMED_TOPICS_LAST = 9  # OffsetCommit and OffsetFetch have topic ids instead from the next one on
+MANY_GROUPS_FROM = 8  # the version of OffsetFetch that takes many groups at once
 NO_GENERATION = -1  # a commit from outside the group
 NO_OFFSET = -1
 
@@ -30,11 +31,36 @@ def ask_committed(
     )
     version = min(connection.version_for(request), NAMED_TOPICS_LAST)
     answer = connection.request(request, wire.OffsetFetchResponse, version)
-    code = answer.groups[0].error_code if answer.groups else answer.error_code
+    if answer.groups:
+        return _committed(answer.groups[0].error_code, answer.groups[0].topics)
+    return _committed(answer.error_code, answer.topics)
+
+
+def ask_committed_of(
+    connection: Connection, names: Sequence[str], require_stable: bool
+) -> dict[str, dict[TopicPartition, CommittedOffset] | KafkaError]:
+    wire = k09_offset_fetch
+    request = wire.OffsetFetchRequest(
+        groups=[wire.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names],
+        require_stable=require_stable,
+    )
+    version = min(connection.version_for(request), NAMED_TOPICS_LAST)
+    if version < MANY_GROUPS_FROM:
+        return {name: ask_committed(connection, name, require_stable) for name in names}
+    answer = connection.request(request, wire.OffsetFetchResponse, version)
+    return {each.group_id: _committed(each.error_code, each.topics) for each in answer.groups}
+
+
+def _committed(
+    code: int,
+    topics: Sequence[
+        k09_offset_fetch.OffsetFetchResponseTopic | k09_offset_fetch.OffsetFetchResponseTopics
+    ],
+) -> dict[TopicPartition, CommittedOffset] | KafkaError:
     if code:
         return from_code(code)
     committed: dict[TopicPartition, CommittedOffset] = {}
-    for topic in answer.groups[0].topics if answer.groups else answer.topics:
+    for topic in topics:
         for each in topic.partitions:
             if each.error_code:
                 return from_code(each.error_code)
@@ -46,14 +72,20 @@ def ask_committed(
 
 
 def ask_commit(
-    connection: Connection, name: str, offsets: Mapping[TopicPartition, int]
+    connection: Connection, name: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
 ) -> dict[TopicPartition, KafkaError | None] | KafkaError:
     wire = k08_offset_commit
     topics: dict[str, k08_offset_commit.OffsetCommitRequestTopic] = {}
-    for (topic, partition), offset in offsets.items():
+    for (topic, partition), said in offsets.items():
         named = topics.setdefault(topic, wire.OffsetCommitRequestTopic(name=topic))
+        offset = said if isinstance(said, CommittedOffset) else CommittedOffset(said, -1, "")
         named.partitions.append(
-            wire.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+            wire.OffsetCommitRequestPartition(
+                partition_index=partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
         )
     request = wire.OffsetCommitRequest(
         group_id=name,

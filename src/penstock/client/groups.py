@@ -10,7 +10,15 @@ from penstock.client.coordinator_values import (
     GroupListing,
     GroupMember,
 )
-from penstock.client.group_offsets import ask_commit, ask_committed, ask_delete_offsets
+from penstock.client.group_leaving import ask_leave
+from penstock.client.group_offsets import (
+    ask_commit,
+    ask_committed,
+    ask_committed_of,
+    ask_delete_offsets,
+)
+from penstock.client.limits import CallLimit, limited
+from penstock.client.namespace import Namespace
 from penstock.client.routing import MOVING, KeyType, Routes
 from penstock.errors import (
     GroupIdNotFound,
@@ -30,6 +38,7 @@ from penstock.wire.messages import (
 from penstock.wire.primitives import Malformed
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     read_consumer_protocol,
 )
 
@@ -41,6 +50,7 @@ NOT_CONSUMER = (GroupIdNotFound, UnsupportedVersion, InvalidGroupId)
 STATES_FROM, TYPES_FROM = 4, 5  # versions of ListGroups
 CLASSIC, CONSUMER = "classic", "consumer"
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of a classic group of consumers
+NEW_MEMBER = {0: False, 1: True}  # the type of a member of a new group; -1 is not told
 
 
 class Groups:
@@ -49,6 +59,11 @@ class Groups:
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
 
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
     def list_all(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
@@ -69,10 +84,19 @@ class Groups:
         ]
         return sorted(listed, key=lambda each: each.group_id)
 
+    @limited
     def describe(self, names: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
         """Each group, whichever its type; GroupIdNotFound for one that is not there."""
-        return self._routes.of_coordinators(KeyType.GROUP, names, _ask_descriptions)
+        namespace = self._routes.namespace
+        return self._routes.of_coordinators(
+            KeyType.GROUP,
+            names,
+            lambda coordinator, connection, some: _ask_descriptions(
+                coordinator, connection, some, namespace
+            ),
+        )
 
+    @limited
     def offsets(
         self, name: str, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
@@ -87,16 +111,31 @@ class Groups:
             (*MOVING, UnstableOffsetCommit),
         )
 
+    @limited
+    def offsets_of(
+        self, names: Sequence[str], *, require_stable: bool = False
+    ) -> dict[str, dict[TopicPartition, CommittedOffset] | KafkaError]:
+        """The same of many groups, with one request per coordinator."""
+        return self._routes.of_coordinators(
+            KeyType.GROUP,
+            names,
+            lambda _, connection, some: ask_committed_of(connection, some, require_stable),
+            (*MOVING, UnstableOffsetCommit),
+        )
+
+    @limited
     def commit(
-        self, name: str, offsets: Mapping[TopicPartition, int]
+        self, name: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commit from outside the group, which must have no members."""
         return self._of_one(name, lambda connection: ask_commit(connection, name, offsets))
 
+    @limited
     def delete(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with all that they have committed."""
         return self._routes.of_coordinators(KeyType.GROUP, names, _ask_delete)
 
+    @limited
     def delete_offsets(
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
@@ -104,6 +143,26 @@ class Groups:
         return self._of_one(
             name, lambda connection: ask_delete_offsets(connection, name, partitions)
         )
+
+    @limited
+    def remove_members(
+        self,
+        name: str,
+        members: Sequence[GroupMember | str] | None = None,
+        *,
+        reason: str = "",
+    ) -> dict[str, KafkaError | None]:
+        """Have members leave: these, or every one.
+
+        A text is the group.instance.id of a static member. Results are by instance id, or by
+        member id for those that have none.
+        """
+        if members is None:
+            group = self.describe([name])[name]
+            if isinstance(group, KafkaError):
+                raise group
+            members = group.members
+        return self._of_one(name, lambda connection: ask_leave(connection, name, members, reason))
 
     def _of_one(
         self,
@@ -133,7 +192,7 @@ def _ask_listing(
 
 
 def _ask_descriptions(
-    coordinator: int, connection: Connection, names: Sequence[str]
+    coordinator: int, connection: Connection, names: Sequence[str], namespace: Namespace
 ) -> dict[str, GroupDescription | KafkaError]:
     """Ask for the new kind first; a group that is none, or a server without them, is classic."""
     found: dict[str, GroupDescription | KafkaError] = {}
@@ -142,7 +201,7 @@ def _ask_descriptions(
     missing = GroupIdNotFound()
     classic = [name for name in names if isinstance(found.get(name, missing), NOT_CONSUMER)]
     if classic:
-        found.update(_ask_classic_groups(coordinator, connection, classic))
+        found.update(_ask_classic_groups(coordinator, connection, classic, namespace))
     return found
 
 
@@ -162,28 +221,41 @@ def _ask_consumer_groups(
             each.assignor_name,
             coordinator,
             tuple(_consumer_member(member) for member in each.members),
+            CONSUMER_PROTOCOL,
+            each.group_epoch,
+            each.assignment_epoch,
         )
         for each in answer.groups
     }
 
 
 def _consumer_member(member: k69_consumer_group_describe.Member) -> GroupMember:
-    assigned = [
-        TopicPartition(topic.topic_name, partition)
-        for topic in member.assignment.topic_partitions
-        for partition in topic.partitions
-    ]
     return GroupMember(
         member.member_id,
         member.instance_id,
         member.client_id,
         _host(member.client_host),
-        tuple(sorted(assigned)),
+        _partitions(member.assignment),
+        tuple(sorted(member.subscribed_topic_names)),
+        member.rack_id,
+        member.member_epoch,
+        _partitions(member.target_assignment),
+        NEW_MEMBER.get(member.member_type),
+    )
+
+
+def _partitions(told: k69_consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, partition)
+            for topic in told.topic_partitions
+            for partition in topic.partitions
+        )
     )
 
 
 def _ask_classic_groups(
-    coordinator: int, connection: Connection, names: Sequence[str]
+    coordinator: int, connection: Connection, names: Sequence[str], namespace: Namespace
 ) -> dict[str, GroupDescription | KafkaError]:
     wire = k15_describe_groups
     request = wire.DescribeGroupsRequest(groups=list(names))
@@ -195,31 +267,36 @@ def _ask_classic_groups(
         elif each.group_state == "Dead":
             found[each.group_id] = GroupIdNotFound()  # so until version 6
         else:
-            consumers = each.protocol_type == CONSUMER_PROTOCOL
             found[each.group_id] = GroupDescription(
                 each.group_id,
                 CLASSIC,
                 each.group_state,
                 each.protocol_data,
                 coordinator,
-                tuple(_classic_member(member, consumers) for member in each.members),
+                tuple(
+                    _classic_member(member, each.protocol_type, namespace)
+                    for member in each.members
+                ),
+                each.protocol_type,
             )
     return found
 
 
 def _classic_member(
-    member: k15_describe_groups.DescribedGroupMember, consumers: bool
+    member: k15_describe_groups.DescribedGroupMember, protocol_type: str, namespace: Namespace
 ) -> GroupMember:
+    consumer = protocol_type == CONSUMER_PROTOCOL
     return GroupMember(
         member.member_id,
         member.group_instance_id,
         member.client_id,
         _host(member.client_host),
-        _assigned(member.member_assignment) if consumers else (),
+        _assigned(member.member_assignment, namespace) if consumer else (),
+        _subscribed(member.member_metadata, namespace) if consumer else (),
     )
 
 
-def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
+def _assigned(data: bytes, namespace: Namespace) -> tuple[TopicPartition, ...]:
     """What consumers agreed on among themselves; nothing while they have not."""
     if not data:
         return ()
@@ -229,11 +306,22 @@ def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
         return ()
     return tuple(
         sorted(
-            TopicPartition(each.topic, partition)
+            TopicPartition(topic, partition)
             for each in assignment.assigned_partitions
+            if (topic := namespace.strip(each.topic)) is not None
             for partition in each.partitions
         )
     )
+
+
+def _subscribed(data: bytes, namespace: Namespace) -> tuple[str, ...]:
+    if not data:
+        return ()
+    try:
+        subscription = read_consumer_protocol(ConsumerProtocolSubscription, data)
+    except Malformed:
+        return ()
+    return tuple(sorted(namespace.own(subscription.topics)))
 
 
 def _host(text: str) -> str:

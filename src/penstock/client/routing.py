@@ -12,12 +12,15 @@ from typing import TypeVar
 
 from penstock.client.cluster import Nodes
 from penstock.client.connection import Connection
+from penstock.client.limits import CallLimit
+from penstock.client.namespace import NO_NAMESPACE, Namespace
 from penstock.client.topics import ask_topics
 from penstock.client.values import TopicDescription
 from penstock.errors import (
     BrokerNotAvailable,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidGroupId,
     KafkaError,
     LeaderNotAvailable,
     NotController,
@@ -32,6 +35,7 @@ from penstock.wire.messages import k10_find_coordinator
 K = TypeVar("K")
 R = TypeVar("R")
 
+API_TIMEOUT_MS = 60_000
 RETRY_PAUSE_MS = 100
 RETRIES_MAX = 50
 
@@ -49,20 +53,34 @@ class KeyType(IntEnum):
 class Routes:
     """The ways to the nodes of one cluster."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        limit: CallLimit | None = None,
+        namespace: Namespace = NO_NAMESPACE,
+    ) -> None:
         self.nodes = nodes
+        self.limit = limit or CallLimit(API_TIMEOUT_MS)
+        self.namespace = namespace
 
     def of_controller(
-        self, names: Sequence[str], ask: Callable[[Connection], Mapping[str, R | KafkaError]]
-    ) -> dict[str, R | KafkaError]:
+        self, keys: Sequence[K], ask: Callable[[Connection], Mapping[K, R | KafkaError]]
+    ) -> dict[K, R | KafkaError]:
         """Ask the controller, wherever it is by now."""
         for attempt in range(RETRIES_MAX):
             _pause_before(attempt)
             answer = ask(self.nodes.controller())
             if not any(isinstance(each, NotController) for each in answer.values()):
-                return _all_of(names, answer)
+                return _all_of(keys, answer)
             self.nodes.refresh()
         raise NotController("no controller was found; the cluster may be without a quorum")
+
+    def of_controller_as_one(self, ask: Callable[[Connection], R | KafkaError]) -> R:
+        """As of_controller, for what succeeds or fails as a whole."""
+        answer = self.of_controller([""], lambda connection: {"": ask(connection)})[""]
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
 
     def of_leaders(
         self,
@@ -91,6 +109,8 @@ class Routes:
         again: tuple[type[KafkaError], ...] = MOVING,
     ) -> dict[str, R | KafkaError]:
         """Ask each key's coordinator (its id is told too), again where that moves or loads."""
+        if self.namespace and "" in keys:
+            raise InvalidGroupId("a group without a name has no place in a namespace")
         found: dict[str, R | KafkaError] = {}
         waiting = list(dict.fromkeys(keys))
         attempt = 0

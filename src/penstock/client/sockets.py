@@ -8,6 +8,7 @@ import select
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.wire.primitives import Buffer
 
@@ -38,6 +39,16 @@ class Link:
 
     def close(self) -> None:
         self._socket.close()
+
+    def wait_at_most(self, timeout_ms: int) -> None:
+        """For every wait from now on."""
+        self._socket.settimeout(timeout_ms / 1000)
+
+    def wake(self) -> None:
+        """End a wait of another thread: to it the connection seems to be closed by its peer."""
+        with suppress(OSError):
+            # Not by TLS: that would speak with the peer, and wait for it.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     @property
     def secured(self) -> bool:

@@ -5,15 +5,24 @@ from collections.abc import Iterator, Sequence
 from penstock.client.connection import Connection
 from penstock.client.coordinator_values import (
     AbortMarker,
+    FencedProducer,
     ProducerState,
     TransactionDescription,
     TransactionFilter,
     TransactionListing,
 )
-from penstock.client.routing import KeyType, Routes
-from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion, from_code
+from penstock.client.limits import CallLimit, limited
+from penstock.client.routing import MOVING, KeyType, Routes
+from penstock.errors import (
+    ConcurrentTransactions,
+    InvalidRequest,
+    KafkaError,
+    UnsupportedVersion,
+    from_code,
+)
 from penstock.model import TopicPartition
 from penstock.wire.messages import (
+    k22_init_producer_id,
     k27_write_txn_markers,
     k61_describe_producers,
     k65_describe_transactions,
@@ -22,6 +31,7 @@ from penstock.wire.messages import (
 
 DURATION_FROM, PATTERN_FROM = 1, 2  # versions of ListTransactions
 ANY_DURATION = -1
+STABLE_LAST = 5  # of InitProducerId: the next one is for two-phase commit, which nobody asks here
 # A broker may hold very many partitions; each request asks for so many at most.
 PARTITIONS_PER_REQUEST_MAX = 500
 
@@ -29,10 +39,19 @@ PARTITIONS_PER_REQUEST_MAX = 500
 class Transactions:
     """Asks coordinators and leaders. `Admin.transactions` is one of these."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, timeout_ms: int) -> None:
         self._routes = routes
+        self._timeout_ms = timeout_ms
 
-    def list_all(self, wanted: TransactionFilter) -> list[TransactionListing]:
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
+    def list_all(
+        self,
+        wanted: TransactionFilter = TransactionFilter(),  # noqa: B008 - it is frozen
+    ) -> list[TransactionListing]:
         """The transactional ids of every broker that pass the filter."""
         found = self._routes.of_every_broker(lambda connection: _ask_listing(connection, wanted))
         listed = [
@@ -44,6 +63,7 @@ class Transactions:
         ]
         return sorted(listed, key=lambda each: each.transactional_id)
 
+    @limited
     def describe(
         self, transactional_ids: Sequence[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
@@ -52,6 +72,7 @@ class Transactions:
             KeyType.TRANSACTION, transactional_ids, _ask_descriptions
         )
 
+    @limited
     def producers(
         self, partitions: Sequence[TopicPartition], *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
@@ -60,12 +81,25 @@ class Transactions:
             return self._routes.of_leaders(partitions, _ask_producers)
         return _ask_producers(self._routes.nodes.node(broker), partitions)
 
+    @limited
     def abort(self, marker: AbortMarker) -> KafkaError | None:
         """Write an abort marker into one partition, past the coordinator."""
         return self._routes.of_leaders(
             [marker.partition],
             lambda connection, _: {marker.partition: _ask_abort(connection, marker)},
         )[marker.partition]
+
+    @limited
+    def fence(self, transactional_ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:
+        """Take ids away from their producers, and abort what those have open."""
+        return self._routes.of_coordinators(
+            KeyType.TRANSACTION,
+            transactional_ids,
+            lambda _, connection, some: {
+                each: _ask_fence(connection, each, self._timeout_ms) for each in some
+            },
+            (*MOVING, ConcurrentTransactions),
+        )
 
 
 def _ask_listing(
@@ -186,3 +220,17 @@ def _ask_abort(connection: Connection, marker: AbortMarker) -> KafkaError | None
     if not codes:
         return from_code(-1, "the server did not answer for it")
     return from_code(codes[0]) if codes[0] else None
+
+
+def _ask_fence(
+    connection: Connection, transactional_id: str, timeout_ms: int
+) -> FencedProducer | KafkaError:
+    wire = k22_init_producer_id
+    request = wire.InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+    )
+    version = min(connection.version_for(request), STABLE_LAST)
+    answer = connection.request(request, wire.InitProducerIdResponse, version)
+    if answer.error_code:
+        return from_code(answer.error_code)
+    return FencedProducer(answer.producer_id, answer.producer_epoch)

@@ -10,25 +10,31 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
 class Resource(NamedTuple):
-    """A topic, a broker or a group; a broker without a name stands for all of them."""
+    """What has a configuration; a broker without a name stands for all of them."""
 
     type: ResourceType
     name: str
 
     def __str__(self) -> str:
         every_broker = self.type is ResourceType.BROKER and not self.name
-        return "all brokers" if every_broker else f"{self.type.name.lower()} {self.name}"
+        kind = self.type.name.lower().replace("_", " ")
+        return "all brokers" if every_broker else f"{kind} {self.name}"
 
 
 class Broker(NamedTuple):
+    """`fenced`: registered, and not heard of for too long."""
+
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,16 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
+    """Eligible and last known leaders are None unless they were asked for."""
+
     partition: int
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     offline: tuple[int, ...]
+    eligible_leaders: tuple[int, ...] | None = None
+    last_known_leaders: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,9 @@ class At(IntEnum):
     END = -1
     BEGINNING = -2
     MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
 
 
 class FoundOffset(NamedTuple):

@@ -1,0 +1,104 @@
+"""How the engine reaches bodies that run in an event loop: as tasks, which it may cancel."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from penstock.client.consumer.desk import Fetched
+from penstock.client.consumer.ledger import Work
+from penstock.client.consumer.plan import PartitionsCallback
+from penstock.client.producer.awaitables import WrongLoop
+from penstock.model import TopicPartition
+
+log = logging.getLogger("penstock.client.consumer")
+
+
+class Struck(NamedTuple):
+    """A task that was cancelled here, and why; `before` were the cancellations by others."""
+
+    failure: Exception
+    before: int
+
+
+class LoopFace:
+    """The face of asyncio's consumer: bound to the loop in which it was first used."""
+
+    def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        # Tasks whose bodies were cancelled and who have not been told why.
+        self.struck: dict[asyncio.Task[object], Struck] = {}
+        # Nobody waits for the body that itself waits for the close.
+        self.closer: object = None
+        self._callbacks: set[asyncio.Future[None]] = set()
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """To the loop that runs, for good."""
+        running = asyncio.get_running_loop()
+        if self.loop is None:
+            self.loop = running
+        elif self.loop is not running:
+            if not self.loop.is_closed():
+                raise WrongLoop("the consumer belongs to another event loop")
+            raise WrongLoop("the event loop of the consumer has ended")
+        return running
+
+    # -- for the polling thread
+
+    def is_working(self, work: Work[Fetched]) -> bool:
+        task = work.owner
+        assert isinstance(task, asyncio.Task), "bodies here are tasks"
+        return not work.ended and not task.done() and task is not self.closer
+
+    def strike(self, work: Work[Fetched]) -> None:
+        assert self.loop is not None, "work was taken in a loop"
+        try:
+            self.loop.call_soon_threadsafe(self._cancel, work)
+        except RuntimeError:
+            log.debug("the event loop has ended, and its bodies with it")
+
+    def call(
+        self, callback: PartitionsCallback, places: Collection[TopicPartition]
+    ) -> "Future[None]":
+        future: Future[None] = Future()
+        assert self.loop is not None, "what is read is read in a loop"
+        self.loop.call_soon_threadsafe(self._begin, callback, places, future)
+        return future
+
+    # -- in the loop
+
+    def _cancel(self, work: Work[Fetched]) -> None:
+        task = work.owner
+        assert isinstance(task, asyncio.Task) and work.failure is not None
+        # It may have ended between the decision and now.
+        if not work.ended and not task.done():
+            self.struck[task] = Struck(work.failure, task.cancelling())
+            task.cancel()
+
+    def _begin(
+        self,
+        callback: PartitionsCallback,
+        places: Collection[TopicPartition],
+        future: "Future[None]",
+    ) -> None:
+        try:
+            result = callback(places)
+        except BaseException as error:
+            future.set_exception(error)
+            return
+        if not isinstance(result, Awaitable):
+            future.set_result(None)
+            return
+        running: asyncio.Future[None] = asyncio.ensure_future(result)
+        self._callbacks.add(running)
+
+        def ended(done: "asyncio.Future[None]") -> None:
+            self._callbacks.discard(done)
+            error = asyncio.CancelledError() if done.cancelled() else done.exception()
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        running.add_done_callback(ended)

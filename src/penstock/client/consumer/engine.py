@@ -1,0 +1,439 @@
+"""librdkafka's consumer behind one polling thread, which never stops polling while it may.
+
+A turn of the thread: do what was ordered, commit if it is time, look after bodies that take too
+long, fetch what there is room for and lay it on the desk; with nothing to fetch, rest. When the
+application does not read, partitions stand still and polling goes on, so that the group keeps the
+member. librdkafka's binding lets one thread in at a time, for as long as a poll takes: so nobody
+but this thread ever calls it, and it never stays inside for long.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.client.consumer.committing import Committing, PollOver
+from penstock.client.consumer.desk import Desk, Fetched
+from penstock.client.consumer.faces import Face
+from penstock.client.consumer.ledger import Place, place_of
+from penstock.client.consumer.partitions import Partitions
+from penstock.client.consumer.plan import Plan, Subscription
+from penstock.client.consumer.rebalancing import Rebalancing
+from penstock.client.consumer.resetting import Resetting
+from penstock.client.consumer.troubles import Echo, Verdict, fatal_cause, is_refused, judge
+from penstock.client.failures import (
+    ClientError,
+    HandlerTimedOut,
+    UsedAfterFork,
+    from_rdkafka,
+    is_fatal,
+    is_retriable,
+)
+from penstock.client.forks import leave_alone, register
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer as RdkafkaConsumer
+    from confluent_kafka import KafkaError as RdkafkaError
+
+T = TypeVar("T")
+
+log = logging.getLogger("penstock.client.consumer")
+
+# How long it may stay inside librdkafka, and how soon it looks there again.
+REST_SECONDS = 0.05
+# The same for a while after an order: more may come, and could not call it out of there.
+REST_SECONDS_BUSY = 0.005
+BUSY_SECONDS = 1.0
+# While nothing is to be done but to wait for a close.
+IDLE_SECONDS = 1.0
+# How long a question to the brokers may hold up the polling at first.
+FIRST_PATIENCE_S = 1.0
+ASK_AGAIN_S = 0.1
+# So long nothing is read before partitions stand still; then polling goes on.
+ROOM_PATIENCE_S = 0.25
+# Records that are fetched and not read take about so much at most.
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+SIZES_LOOKED_AT = 16
+# A body that was told to end gets so much longer; then polling stops until it has.
+STRIKE_PATIENCE_S = 5.0
+# What is left of a close's time for the last commit and the good-bye, after bodies had theirs.
+FAREWELL_S = 1.0
+NO_LIMIT_S = 24 * 3600.0
+
+_error = methodcaller("error")
+
+
+class Engine:
+    """Of one consumer, asyncio's or the blocking one."""
+
+    def __init__(self, plan: Plan, face: Face) -> None:
+        self.plan = plan
+        self.desk = Desk(2 * plan.poll_records_max)
+        self.opened: Future[None] = Future()
+        self.ended: Future[None] = Future()
+        self.started = False
+        self.forked_off = False
+        self.committing = Committing(plan, self.desk)
+        self._face = face
+        self._closing_until = 0.0
+        self._average_bytes = 1
+        # Who decides what is read: the application names partitions, or the group gives them.
+        self._by_name = self._by_group = False
+        # Made by the polling thread; the others use them through orders and calls.
+        self.rdkafka: RdkafkaConsumer = None  # type: ignore[assignment]  # until it is opened
+        self.partitions: Partitions = None  # type: ignore[assignment]
+        self._rebalancing: Rebalancing = None  # type: ignore[assignment]
+        self._resetting: Resetting = None  # type: ignore[assignment]
+
+    # -- from other threads
+
+    def start(self) -> None:
+        """Begin to open it; `opened` says how that went."""
+        self.check()
+        assert not self.started, "an engine runs once"
+        self.started = True
+        register(self)
+        threading.Thread(target=self._run, name="penstock-consumer", daemon=True).start()
+
+    def check(self) -> None:
+        """Every use asks first: after a fork there are no threads, and locks are as they were."""
+        if self.forked_off:
+            raise UsedAfterFork()
+
+    def ask(
+        self, question: "Callable[[RdkafkaConsumer, float], T]", timeout_s: float
+    ) -> "Future[T]":
+        """Have something asked of the brokers. That holds up the polling, so it is tried for a
+        short time first, and then for longer ones with polls in between."""
+        future: Future[T] = Future()
+        until = time.monotonic() + timeout_s
+
+        def attempt(patience_s: float) -> None:
+            left_s = until - time.monotonic()
+            try:
+                answer = question(self.rdkafka, max(0.0, min(patience_s, left_s)))
+            except Exception as error:
+                if not is_retriable(error) or time.monotonic() + ASK_AGAIN_S > until:
+                    raise
+                again = self.desk.order_later(ASK_AGAIN_S, lambda: attempt(2 * patience_s))
+                hand_on(again, future)
+            else:
+                future.set_result(answer)
+
+        hand_on(self.desk.order(lambda: attempt(FIRST_PATIENCE_S)), future)
+        return future
+
+    def close(self, timeout_s: float) -> None:
+        """Begin the end; `ended` comes with it. Bodies get most of the time that is left."""
+        if not self.desk.stopping:
+            self._closing_until = time.monotonic() + timeout_s
+            self.desk.stop()
+
+    def abandon(self) -> None:
+        """Nobody is left to close it. Takes no lock: it may be the garbage collector who calls."""
+        if self.started and not self.forked_off:
+            self.desk.stopping = True
+
+    def forked(self) -> None:
+        self.forked_off = True
+        if self.rdkafka is not None:
+            leave_alone(self.rdkafka)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        self.desk.polling_thread = threading.get_ident()
+        try:
+            self._open()
+        except BaseException as error:
+            self.desk.stop()
+            self._last()
+            self.opened.set_exception(error)
+            return
+        self.opened.set_result(None)
+        try:
+            while not self.desk.stopping:
+                self._turn()
+        except BaseException as error:
+            log.exception("the consumer's polling failed; it is closed")
+            failure = ClientError("the consumer's polling failed", next_step="See the log for why")
+            failure.__cause__ = error
+            self.desk.fail(failure, fatal=True)
+        finally:
+            self._shut()
+
+    def _open(self) -> None:
+        from confluent_kafka import Consumer as RdkafkaConsumer
+        from confluent_kafka import KafkaException
+
+        wanted: dict[str, Any] = dict(self.plan.rdkafka)
+        wanted.setdefault("error_cb", self._reported)
+        wanted["on_commit"] = self.committing.answered
+        try:
+            self.rdkafka = RdkafkaConsumer(wanted, logger=Echo())
+        except KafkaException as error:
+            raise from_rdkafka(error, about="the consumer cannot be made") from error
+        self.partitions = Partitions(self.plan, self.desk, self.rdkafka, self.committing)
+        self._rebalancing = Rebalancing(
+            self.plan, self.desk, self._face, self.partitions, self.committing
+        )
+        self._resetting = Resetting(self.plan, self.desk, self.ask, self.partitions)
+
+    def _turn(self) -> None:
+        from confluent_kafka import KafkaException
+
+        self.desk.serve_orders()
+        if self.desk.fatal is not None:
+            # Only the partitions' end is still to be heard of.
+            self.desk.pause(REST_SECONDS)
+            with contextlib.suppress(KafkaException):
+                self.rdkafka.consume(1, 0)
+            return
+        now = time.monotonic()
+        self.committing.keep_time(self.rdkafka, now)
+        if self._body_is_stuck(now):
+            return
+        self._rebalancing.gone.clear()
+        try:
+            messages = self._fetch()
+        except KafkaException as error:
+            failure = from_rdkafka(error)
+            log.error("%s", failure)
+            self.desk.fail(failure, fatal=bool(error.args[0].fatal()))
+            return
+        if messages:
+            self._arrived(messages)
+        if self.desk.frozen:
+            self.desk.thaw()
+
+    def subscribe(self, subscription: Subscription, starts: Mapping[Place, int | None]) -> None:
+        """An order: read this from now on. Partitions that were named before go first; those that
+        the group gave go when librdkafka says so."""
+        from confluent_kafka import KafkaException
+
+        rebalancing = self._rebalancing
+        if subscription.places and self._by_group:
+            raise ClientError(
+                "the group decides what this consumer reads",
+                next_step="unsubscribe() before you assign()",
+            )
+        if self._by_name:
+            with self.desk.lock:
+                places = self.desk.ledger.places
+            until = time.monotonic() + self.plan.revoke_timeout_s
+            rebalancing.part_with(self.rdkafka, places, until)
+            self.partitions.let_go(places, incrementally=False)
+            self._by_name = False
+        try:
+            if subscription.places:
+                self.partitions.take_over(starts, replacing=True)
+                self._by_name = True
+            elif subscription:
+                self.rdkafka.subscribe(
+                    list(subscription.topics) or [str(subscription.pattern)],
+                    on_assign=rebalancing.on_assign,
+                    on_revoke=rebalancing.on_revoke,
+                    on_lost=rebalancing.on_lost,
+                )
+                self._by_group = True
+            else:
+                self.rdkafka.unsubscribe()
+                self._by_group = False
+        except KafkaException as error:
+            raise from_rdkafka(error, about="the subscription was not taken") from error
+
+    # -- fetching
+
+    def _fetch(self) -> list[Fetched]:
+        room = self._room()
+        if self.partitions.held:
+            if room * 2 < self.desk.unread_max:
+                return self._consume(1) or self._rest(1)
+            self.partitions.release()
+        if room <= 0:
+            return self._wait_for_room()
+        return self._consume(room) or self._rest(room)
+
+    def _room(self) -> int:
+        self._bound()
+        return self.desk.unread_max - self.desk.ledger.unread
+
+    def _bound(self) -> None:
+        """As many as the application wants, unless they are large."""
+        affordable = max(1, UNREAD_BYTES_MAX // self._average_bytes)
+        self.desk.unread_max = min(self.desk.wanted_max, affordable)
+
+    def _consume(self, count: int) -> list[Fetched]:
+        return self.rdkafka.consume(count, 0)
+
+    def _wait_for_room(self) -> list[Fetched]:
+        """Half of it, or whatever there is when the patience ends; with none stand still."""
+        self.desk.wants_room = True
+        until = time.monotonic() + ROOM_PATIENCE_S
+        half = self.desk.unread_max // 2
+        ledger = self.desk.ledger
+        made = self.desk.wait_until(lambda: ledger.unread <= half, until, stop_early=True)
+        self.desk.wants_room = False
+        if not made and not self.desk.stopping:
+            room = self._room()
+            if room > 0:
+                return self._consume(room)
+            self.partitions.hold()
+        return []
+
+    def _rest(self, room: int) -> list[Fetched]:
+        """Wait for a record, if somebody waits for one or librdkafka has something to report; else
+        for somebody to want something. Not for long: the other may come meanwhile."""
+        self.partitions.catch_up()
+        if not (self.desk.is_awaited or self.committing.expects_answers):
+            self.desk.pause(REST_SECONDS)
+            return []
+        if self.desk.stopping:
+            return []
+        busy = time.monotonic() - self.desk.ordered_at < BUSY_SECONDS
+        self.committing.at_rest = True
+        try:
+            message = self.rdkafka.poll(REST_SECONDS_BUSY if busy else REST_SECONDS)
+        except PollOver:
+            return []
+        finally:
+            self.committing.at_rest = False
+        if message is None:
+            return []
+        return [message, *self._consume(room - 1)] if room > 1 else [message]
+
+    # -- what came
+
+    def _arrived(self, messages: list[Fetched]) -> None:
+        gone = self._rebalancing.gone
+        if gone:  # it may bring messages from before a rebalance that it served itself
+            messages = [message for message in messages if place_of(message) not in gone]
+        ends: dict[Place, int] = {}
+        if any(map(_error, messages)):
+            messages = self._without_errors(messages, ends)
+        if messages:
+            sample = messages[:: max(1, len(messages) // SIZES_LOOKED_AT)]
+            self._average_bytes = max(1, sum(map(len, sample)) // len(sample))
+            self._bound()
+            self.desk.lay_down(messages, self.partitions.ends(messages, ends))
+        elif ends:
+            self.partitions.reached(ends)
+        if gone:
+            self._begin_anew(gone)
+
+    def _begin_anew(self, gone: list[Place]) -> None:
+        """Partitions that went and came again in one poll: nobody could tell old messages of them
+        from new ones, so all were dropped."""
+        with self.desk.lock:
+            back = [place for place in gone if self.desk.ledger.owns(place)]
+        if back:
+            self.partitions.restart(dict.fromkeys(back))
+
+    def _without_errors(self, messages: list[Fetched], ends: dict[Place, int]) -> list[Fetched]:
+        """The messages that are some; `ends` gets the offsets of ends that were reached."""
+        missing: dict[Place, RdkafkaError] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                continue
+            match judge(error, has_group=self.plan.group is not None):
+                case Verdict.END_REACHED:
+                    ends[place_of(message)] = message.offset()
+                case Verdict.NO_OFFSET:
+                    missing[place_of(message)] = error
+                case Verdict.RAISED:
+                    failure = from_rdkafka(fatal_cause(error))
+                    self.desk.fail(failure, fatal=is_fatal(failure))
+                case Verdict.LOGGED:
+                    log.warning("%s", from_rdkafka(error))
+                case Verdict.NOTHING:
+                    pass
+        if missing:
+            self._resetting.missing(missing)
+        return [message for message in messages if message.error() is None]
+
+    def _reported(self, error: "RdkafkaError") -> None:
+        """librdkafka's callback for what is about connections; on the polling thread."""
+        if is_refused(error):
+            self.desk.fail(from_rdkafka(error))
+        else:  # librdkafka logs it as well
+            log.debug("%s", error.str())
+
+    # -- bodies that take too long
+
+    def _body_is_stuck(self, now: float) -> bool:
+        """Whether polling has to stop: a body has not ended though it was told to. The group puts
+        the member out after max.poll.interval.ms, and others go on with its partitions."""
+        if self.plan.manual_finish:
+            return False
+        limit_s = self.plan.handler_timeout_s
+        with self.desk.lock:
+            self.desk.settle()
+            late = self.desk.ledger.since_before(now - limit_s)
+            struck = [work for work in late if work.failure is None]
+            for work in struck:
+                place, offset = next(iter(work.firsts().items()))
+                work.failure = HandlerTimedOut(
+                    f"the body took longer than handler.timeout.ms ({limit_s * 1000:.0f}) for the "
+                    f"record of {self.plan.outside(place)} at offset {offset}; it is not committed"
+                )
+        for work in struck:
+            log.warning("%s", work.failure)
+            self._face.strike(work)
+        stuck = [work for work in late if now - work.since > limit_s + STRIKE_PATIENCE_S]
+        if not stuck:
+            return False
+        # Until it has polled again nobody knows whether the partitions are still there.
+        self.desk.frozen = True
+        ledger = self.desk.ledger
+        self.desk.wait_until(
+            lambda: not any(map(ledger.holds, stuck)), now + IDLE_SECONDS, stop_early=True
+        )
+        return True
+
+    # -- the end
+
+    def _shut(self) -> None:
+        if not self._closing_until:  # it was forgotten, or has failed: nobody waits
+            self._closing_until = time.monotonic() + FAREWELL_S
+        try:
+            with self.desk.lock:
+                self.desk.settle()
+                places = self.desk.ledger.places
+            if places and self.desk.fatal is not None:
+                self._rebalancing.lose(places)
+            elif places:
+                until = min(
+                    time.monotonic() + self.plan.revoke_timeout_s,
+                    max(time.monotonic(), self._closing_until - FAREWELL_S),
+                )
+                self._rebalancing.part_with(self.rdkafka, places, until, self._closing_until)
+        except BaseException:
+            log.exception("the consumer could not part with its partitions in order")
+        self._rebalancing.closing = True
+        try:
+            self.committing.await_answers(self.rdkafka, self._closing_until)
+            self.rdkafka.close()
+        except BaseException as error:
+            log.warning("the consumer did not close in order: %s", error)
+        self._last()
+
+    def _last(self) -> None:
+        self.committing.end()
+        self.desk.refuse_orders()
+        self.ended.set_result(None)
+
+
+def hand_on(order: "Future[None]", future: "Future[Any]") -> None:
+    """Who waits for the outcome of an order hears of it when nobody carries the order out."""
+
+    def refused(done: "Future[None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not future.done():
+            future.set_exception(error)
+
+    order.add_done_callback(refused)

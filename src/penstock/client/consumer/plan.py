@@ -1,0 +1,188 @@
+"""What one consumer is to do, decided before it is opened: settings, names, callbacks.
+
+Topics and groups are here as the cluster knows them; who asks outside gets them without the prefix
+of the namespace.
+"""
+
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from penstock.client.consumer.ledger import Place
+from penstock.client.namespace import CLUSTER_TOPICS, Namespace, namespace_of
+from penstock.client.records import Record
+from penstock.client.settings import (
+    ConsumerSettings,
+    OffsetReset,
+    SettingRefused,
+    SettingValue,
+    consumer_settings,
+)
+from penstock.model import TopicPartition
+
+# Where to read from: an offset, a moment, or an end of the partition.
+Position: TypeAlias = int | datetime | Literal["start", "end"]
+# A partition as callers may say it.
+PlaceLike: TypeAlias = TopicPartition | tuple[str, int] | Record[Any, Any]
+PartitionsCallback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
+
+# librdkafka's default, and the part of it that a revocation may take: past the whole of it the
+# group would put the member out.
+POLL_INTERVAL_MS = 300_000
+POLL_INTERVAL_SHARE = 0.8
+FETCH_BACKOFF_MS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What to read: topics or a pattern by the group's leave, or partitions of one's own choice."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    places: Mapping[Place, Position | None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.topics or self.pattern or self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Called when partitions come and go; the application's own."""
+
+    assigned: PartitionsCallback | None = None
+    revoked: PartitionsCallback | None = None
+    lost: PartitionsCallback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Of one consumer."""
+
+    rdkafka: dict[str, Any] = field(repr=False)
+    namespace: Namespace
+    group: str | None
+    cooperative: bool
+    auto_commit: bool
+    commit_interval_s: float
+    offset_reset: OffsetReset
+    poll_records_max: int
+    api_timeout_s: float
+    handler_timeout_s: float
+    revoke_timeout_s: float
+    manual_finish: bool
+    excludes_internal_topics: bool
+    callbacks: Callbacks
+
+    def place(self, said: PlaceLike) -> Place:
+        """A partition as the cluster knows it."""
+        if isinstance(said, Record):
+            return (self.namespace.add_topic(said.topic), said.partition)
+        topic, partition = said
+        return (self.namespace.add_topic(topic), partition)
+
+    def outside(self, place: Place) -> TopicPartition:
+        """A partition as the caller knows it."""
+        topic, partition = place
+        return TopicPartition(self.topic_outside(topic), partition)
+
+    def topic_outside(self, topic: str) -> str:
+        # Nothing of another namespace is subscribed to; if it came, its whole name tells.
+        return self.namespace.strip(topic) or topic
+
+    def subscription(
+        self,
+        topics: Collection[str] | None,
+        pattern: str | None,
+        places: Mapping[TopicPartition, Position | None] | None,
+    ) -> Subscription:
+        """What was said, checked: one of the three, and a group where the group decides."""
+        if sum(each is not None for each in (topics, pattern, places)) > 1:
+            raise ValueError("say one of topics, pattern and assign, not several")
+        if isinstance(topics, str):
+            raise TypeError(f"topics is a list of names, not one: topics=[{topics!r}]")
+        if (topics is not None or pattern is not None) and self.group is None:
+            raise SettingRefused(
+                "group.id", "to subscribe takes a group: say group=..., or name partitions: assign="
+            )
+        subscription = Subscription(
+            tuple(self.namespace.add_topic(topic) for topic in topics or ()),
+            None if pattern is None else self._whole(pattern),
+            {self.place(place): start for place, start in (places or {}).items()},
+        )
+        self._check_internal(subscription)
+        return subscription
+
+    def _whole(self, pattern: str) -> str:
+        """A pattern over whole names, as in Kafka; librdkafka itself would match beginnings."""
+        full = self.namespace.add_pattern(pattern)
+        return f"{full}$" if self.namespace else f"^({full})$"
+
+    def _check_internal(self, subscription: Subscription) -> None:
+        hidden = "topic.blacklist" in self.rdkafka
+        named = (*subscription.topics, *(topic for topic, _ in subscription.places))
+        if hidden and not CLUSTER_TOPICS.isdisjoint(named):
+            raise SettingRefused(
+                "exclude.internal.topics",
+                "it hides the cluster's own topics; set it to false to read them by name later, or "
+                "name them when the consumer is made",
+            )
+
+
+def make_plan(
+    settings: Mapping[str, SettingValue] | None,
+    *,
+    bootstrap: str | None,
+    group: str | None,
+    namespace: str | None,
+    manual_finish: bool,
+    callbacks: Callbacks,
+    hides_internal: bool,
+) -> tuple[Plan, ConsumerSettings]:
+    """What was said, as a plan; SettingRefused where it cannot be."""
+    given = dict(settings or {})
+    if group is not None:
+        given["group.id"] = group
+    read = consumer_settings(given, bootstrap=bootstrap)
+    space = namespace_of(namespace if namespace is not None else read.namespace)
+    named = None if not read.group_id else space.add(read.group_id)
+    rdkafka: dict[str, Any] = dict(read.rdkafka)
+    # librdkafka takes a group in any case; without one of ours it never commits to this.
+    rdkafka["group.id"] = named or f"penstock-without-group-{uuid.uuid4()}"
+    # It would count what it has handed to the polling thread; what counts is decided here.
+    rdkafka["enable.auto.commit"] = False
+    rdkafka["enable.auto.offset.store"] = False
+    # The end may lie behind the last record: markers of transactions, and what compaction left.
+    rdkafka["enable.partition.eof"] = True
+    # By default it fetches nothing for a second once it holds enough: a quick reader would starve.
+    rdkafka.setdefault("fetch.queue.backoff.ms", FETCH_BACKOFF_MS)
+    reset = read.offset_reset
+    rdkafka["auto.offset.reset"] = reset if reset in ("earliest", "latest") else "error"
+    if hides_internal and read.excludes_internal_topics:
+        rdkafka.setdefault("topic.blacklist", ",".join(f"^{t}$" for t in sorted(CLUSTER_TOPICS)))
+    poll_interval_ms = int(rdkafka.get("max.poll.interval.ms", POLL_INTERVAL_MS))
+    plan = Plan(
+        rdkafka=rdkafka,
+        namespace=space,
+        group=named,
+        cooperative=_is_cooperative(rdkafka),
+        auto_commit=read.auto_commit and named is not None,
+        commit_interval_s=read.auto_commit_interval_ms / 1000,
+        offset_reset=reset,
+        poll_records_max=read.poll_records_max,
+        api_timeout_s=read.api_timeout_ms / 1000,
+        handler_timeout_s=read.handler_timeout_ms / 1000,
+        revoke_timeout_s=min(read.revoke_timeout_ms, poll_interval_ms * POLL_INTERVAL_SHARE) / 1000,
+        manual_finish=manual_finish,
+        excludes_internal_topics=read.excludes_internal_topics,
+        callbacks=callbacks,
+    )
+    return plan, read
+
+
+def _is_cooperative(rdkafka: Mapping[str, Any]) -> bool:
+    """Whether partitions come and go one by one; librdkafka refuses assignors of both kinds."""
+    if str(rdkafka.get("group.protocol", "classic")).lower() == "consumer":
+        return True
+    return "cooperative" in str(rdkafka.get("partition.assignment.strategy", ""))

@@ -1,0 +1,243 @@
+"""From librdkafka's messages to records: topics without their prefix, keys and values as objects.
+
+Plain bytes stay where they are until they are asked for: such a record is a thin cover over its
+message. With a deserializer every record is made whole, so that one that cannot be read is found
+before anybody works on it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, cast, overload
+
+from penstock.client.consumer.desk import Desk, Fetched
+from penstock.client.consumer.ledger import Work, place_of
+from penstock.client.consumer.plan import Plan
+from penstock.client.failures import DeserializationError
+from penstock.client.interceptors import ConsumerInterceptor, close_all, committed, consumed_through
+from penstock.client.records import K, Record, V, headers_of_message
+from penstock.client.serde import AS_GIVEN, BYTES, Deserializer, Plain
+
+T = TypeVar("T")
+
+
+class Cover(Record[bytes, bytes]):
+    """A record that reads its message when it is asked."""
+
+    __slots__ = ()
+
+    def __init__(self, message: Fetched) -> None:  # made per message: nothing else happens here
+        self._message = message
+
+    # Read-only, where the record that is made whole has attributes: nobody changes a record.
+    @property
+    def topic(self) -> str:  # type: ignore[override]
+        return self._message.topic()  # type: ignore[union-attr,no-any-return]
+
+    @property
+    def partition(self) -> int:  # type: ignore[override]
+        return self._message.partition()  # type: ignore[union-attr,no-any-return]
+
+    @property
+    def offset(self) -> int:  # type: ignore[override]
+        return self._message.offset()  # type: ignore[union-attr,no-any-return]
+
+    @property
+    def key(self) -> bytes | None:  # type: ignore[override]
+        return self._message.key()  # type: ignore[union-attr,no-any-return]
+
+    @property
+    def value(self) -> bytes | None:  # type: ignore[override]
+        return self._message.value()  # type: ignore[union-attr,no-any-return]
+
+    def _read(self) -> None:
+        """The message is kept: the rest still reads it."""
+        message = cast("Fetched", self._message)
+        self._headers = headers_of_message(message.headers())
+        self._stamp = message.timestamp()
+        epoch = message.leader_epoch()
+        self._leader_epoch = None if epoch is None or epoch < 0 else epoch
+
+
+class Records(Sequence[Record[K, V]]):
+    """What one step has brought, in order. Records are made when somebody looks at them."""
+
+    __slots__ = ("_made", "_messages", "_reader", "work")
+
+    def __init__(self, reader: "Reader[K, V]", work: Work[Fetched]) -> None:
+        """Raises DeserializationError if the first cannot be read; those from the first unreadable
+        one on are not in it, and come again."""
+        self.work = work
+        self._reader = reader
+        self._made: Sequence[Record[K, V]] | None = None if reader.is_lazy else reader.open(work)
+        self._messages = work.messages
+
+    @property
+    def records(self) -> Sequence[Record[K, V]]:
+        if self._made is None:
+            self._made = self._reader.make(self._messages)
+            self.work.records = self._made
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._messages) if self._made is None else len(self._made)
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        return iter(self.records)
+
+    @overload
+    def __getitem__(self, at: int) -> Record[K, V]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Record[K, V]]: ...
+    def __getitem__(self, at: int | slice) -> Record[K, V] | Sequence[Record[K, V]]:
+        return self.records[at]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} records)"
+
+
+class Unreadable(Exception):
+    """The message at a position cannot be read; those before it can."""
+
+    def __init__(self, at: int, error: DeserializationError) -> None:
+        super().__init__(at, error)
+        self.at = at
+        self.error = error
+
+
+class Reader(Generic[K, V]):
+    """Makes the records of one consumer."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        desk: Desk,
+        key: Deserializer[K],
+        value: Deserializer[V],
+        interceptors: tuple[ConsumerInterceptor, ...],
+    ) -> None:
+        self._plan = plan
+        self._desk = desk
+        self._interceptors = interceptors
+        self._topics: dict[str, str] = {}
+        self._key, self._value = _reading(key), _reading(value)
+        # Nothing can go wrong with these, so nobody has to look before a body does.
+        self.is_lazy = (
+            self._key is None
+            and self._value is None
+            and not plan.namespace
+            and not interceptors
+            and not plan.manual_finish
+        )
+
+    def make(self, messages: Sequence[Fetched]) -> Sequence[Record[K, V]]:
+        """Records of messages; Unreadable at the first that cannot be read."""
+        if self.is_lazy:
+            return cast("Sequence[Record[K, V]]", list(map(Cover, messages)))
+        made: list[Record[K, V]] = []
+        for message in messages:
+            try:
+                made.append(self._make_one(message))
+            except DeserializationError as error:
+                raise Unreadable(len(made), error) from error.__cause__
+        return made
+
+    def _make_one(self, message: Fetched) -> Record[K, V]:
+        on_cluster = message.topic()
+        topic = self._topics.get(on_cluster)
+        if topic is None:
+            topic = self._topics[on_cluster] = self._plan.topic_outside(on_cluster)
+        key, value = message.key(), message.value()
+        if self._key is not None and key is not None:
+            key = self._read(self._key, message, topic, key, is_key=True)
+        if self._value is not None and value is not None:
+            value = self._read(self._value, message, topic, value, is_key=False)
+        return Record.of_message(message, topic, message.partition(), message.offset(), key, value)
+
+    def _read(
+        self, read: "Read", message: Fetched, topic: str, data: bytes, *, is_key: bool
+    ) -> Any:
+        try:
+            return read(topic, data, message)
+        except Exception as error:
+            raise DeserializationError(
+                error,
+                topic=topic,
+                partition=message.partition(),
+                offset=message.offset(),
+                is_key=is_key,
+            ) from error
+
+    # -- from work to what a body gets
+
+    def open(self, work: Work[Fetched]) -> Sequence[Record[K, V]]:
+        """The records of work in hand. One that cannot be read goes back, and so do those behind
+        it; if it is the first, its error is raised."""
+        try:
+            made = self.make(work.messages)
+        except Unreadable as found:
+            self._desk.give_back(work, found.at)
+            if found.at == 0:
+                raise found.error from found.error.__cause__
+            made = self.make(work.messages)
+        if self._interceptors:
+            made = list(consumed_through(self._interceptors, made))
+        work.records = made
+        if self._plan.manual_finish:
+            with self._desk.lock:
+                self._expect_each(work, made)
+        return made
+
+    def first(self, work: Work[Fetched]) -> Record[K, V] | None:
+        """The record of work on one message; None if an interceptor has kept it to itself."""
+        if self.is_lazy:
+            record = cast("Record[K, V]", Cover(work.messages[0]))
+            work.records = (record,)
+            return record
+        made = self.open(work)
+        return made[0] if made else None
+
+    def _expect_each(self, work: Work[Fetched], made: Sequence[Record[K, V]]) -> None:
+        """With the desk's lock held: each record is finished by itself."""
+        at = {(place_of(each), each.offset()): n for n, each in enumerate(work.messages)}
+        handles = {}
+        for record in made:
+            position = at.get((self._plan.place(record), record.offset))
+            if position is not None:
+                handles[id(record)] = position
+        self._desk.ledger.expect_each(work, handles)
+
+    def finish(self, record: Record[Any, Any]) -> bool:
+        """One record is done, though its body has not ended; whether that still counts."""
+        with self._desk.lock:
+            for work in () if self._plan.manual_finish else self._desk.ledger.in_hand:
+                made = cast("Sequence[Record[K, V]]", work.records)
+                if not work.one_by_one and any(each is record for each in made):
+                    self._expect_each(work, made)
+            return self._desk.finish_one(record)
+
+    def tell_commits(self) -> None:
+        """Interceptors hear of commits from the thread that uses the client."""
+        news = self._desk.news
+        while news:
+            offsets = {self._plan.outside(at): each for at, each in news.popleft().items()}
+            committed(self._interceptors, offsets)
+
+    def close(self) -> None:
+        """Interceptors are closed once."""
+        interceptors, self._interceptors = self._interceptors, ()
+        close_all(interceptors)
+
+
+Read = Callable[[str, bytes, Fetched], Any]
+
+
+def _reading(deserializer: Deserializer[Any]) -> Read | None:
+    """The quickest way to call it; None where bytes stay as they are."""
+    if deserializer is BYTES or deserializer is AS_GIVEN:
+        return None
+    if isinstance(deserializer, Plain):
+        decode = deserializer.decode
+        return lambda _topic, data, _message: decode(data)
+    deserialize = deserializer.deserialize
+    return lambda topic, data, message: deserialize(
+        topic, data, headers_of_message(message.headers())
+    )

@@ -1,0 +1,158 @@
+"""What librdkafka reports beside records: who has to know, and what heals by itself.
+
+Lost connections, moving leaders and rebalances are logged, and librdkafka goes on. What needs a
+person (a missing permission, a refused password, a fenced member) is raised by the next step.
+"""
+
+import logging
+import math
+import time
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from penstock.client.failures import (
+    AllBrokersDown,
+    AssignmentLost,
+    AuthenticationFailure,
+    Destroyed,
+    Fatal,
+    HostNotResolved,
+    NoOffset,
+    NoResetOffset,
+    OperationTimedOut,
+    Outdated,
+    PartitionEnd,
+    PollIntervalExceeded,
+    PreviousInProgress,
+    TimedOutInQueue,
+    TlsFailure,
+    TransportFailure,
+    UnknownPartition,
+    UnknownTopic,
+    WaitingForCoordinator,
+    from_rdkafka,
+    is_fatal,
+    is_retriable,
+)
+from penstock.errors import (
+    BY_CODE,
+    FencedMemberEpoch,
+    GroupAuthorizationFailed,
+    IllegalGeneration,
+    MemberIdRequired,
+    OffsetOutOfRange,
+    RebalanceInProgress,
+    StaleMemberEpoch,
+    UnknownMemberId,
+)
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as RdkafkaError
+
+log = logging.getLogger("penstock.client.consumer")
+
+ECHO_SECONDS = 30.0
+ECHOES_MAX = 200
+
+# Not retriable as answers, but librdkafka sees to them: it joins again, waits for the topic.
+_HEALED = frozenset(
+    each.code
+    for each in (
+        AllBrokersDown,
+        AssignmentLost,
+        Destroyed,
+        FencedMemberEpoch,
+        HostNotResolved,
+        IllegalGeneration,
+        MemberIdRequired,
+        OffsetOutOfRange,
+        OperationTimedOut,
+        Outdated,
+        PollIntervalExceeded,
+        PreviousInProgress,
+        RebalanceInProgress,
+        StaleMemberEpoch,
+        TimedOutInQueue,
+        TransportFailure,
+        UnknownMemberId,
+        UnknownPartition,
+        UnknownTopic,
+        WaitingForCoordinator,
+    )
+)
+# Of what librdkafka reports about connections, these do not go away by themselves.
+_REFUSED = frozenset(each.code for each in (AuthenticationFailure, TlsFailure))
+
+
+class Echo:
+    """What librdkafka logs, in our log. It repeats itself with every attempt to connect: the same
+    words are not said again for a while."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, float] = {}
+
+    def log(self, level: int, words: str, *values: object) -> None:
+        """librdkafka's binding calls it as it would a Logger."""
+        text = words % values if values else words
+        # What differs from one attempt to the next: how long it took, how many were not logged.
+        essence = text.partition(" (after ")[0]
+        now = time.monotonic()
+        if now - self._said.get(essence, -math.inf) < ECHO_SECONDS:
+            return
+        if len(self._said) >= ECHOES_MAX:
+            self._said.clear()
+        self._said[essence] = now
+        log.log(level, "%s", text)
+
+
+class Verdict(Enum):
+    """What becomes of a report."""
+
+    NOTHING = "nothing"
+    END_REACHED = "end reached"
+    LOGGED = "logged"
+    NO_OFFSET = "no offset"
+    RAISED = "raised"
+
+
+def judge(error: "RdkafkaError", *, has_group: bool) -> Verdict:
+    """Of an error that came in the place of a record."""
+    code = error.code()
+    if code == PartitionEnd.code:
+        return Verdict.END_REACHED
+    if code == NoResetOffset.code:
+        return Verdict.NO_OFFSET
+    if code == GroupAuthorizationFailed.code and not has_group:
+        return Verdict.NOTHING  # the group is of librdkafka's need, not of ours
+    failure = from_rdkafka(error)
+    if not is_fatal(failure) and (code in _HEALED or is_retriable(failure)):
+        return Verdict.LOGGED
+    return Verdict.RAISED
+
+
+def is_refused(error: "RdkafkaError") -> bool:
+    """Of an error about connections: whether somebody has to do something."""
+    return error.code() in _REFUSED
+
+
+def fatal_cause(error: "RdkafkaError") -> "RdkafkaError":
+    """A fatal error with the code of its cause. In the place of a record librdkafka says no more
+    than that there is one, and begins its text with the cause's own."""
+    from confluent_kafka import KafkaError as RdkafkaError
+
+    if error.code() != Fatal.code:
+        return error
+    text = error.str()
+    for code in BY_CODE:
+        if code > 0 and RdkafkaError(code).str() in text:
+            return RdkafkaError(code, text, fatal=True)
+    return RdkafkaError(Fatal.code, text, fatal=True)
+
+
+class PartitionWithoutOffset(NoOffset):
+    """The group has no valid offset for the partition, and auto.offset.reset is none."""
+
+    def __init__(self, place: TopicPartition, why: str) -> None:
+        super().__init__(f"there is no offset to read {place} from ({why})")
+        self.place = place

@@ -1,0 +1,302 @@
+"""The asyncio Producer.
+
+    async with Producer(bootstrap="localhost:9092", value=Order) as producer:
+        written = await producer.send("orders", order, key=order.customer)
+        await producer.post("clicks", click)        # no result; errors are raised by flush()
+        await producer.send_batch("orders", orders)
+
+Sending never blocks the loop. Awaiting what send() and post() return is what makes a sender wait
+when there is no room; closing flushes.
+"""
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self
+
+from penstock.client.failures import BufferExhausted, ClientClosed, TimedOut
+from penstock.client.interceptors import ProducerInterceptor, close_all
+from penstock.client.partitioners import PartitionerLike
+from penstock.client.producer.aio_transactions import Transaction, Transactions
+from penstock.client.producer.awaitables import TURN, Delivery
+from penstock.client.producer.batches import BatchSending
+from penstock.client.producer.core import (
+    CLOSE_SECONDS,
+    DESTROY_SECONDS_MAX,
+    PURGE_SECONDS_MAX,
+    Partition,
+    Said,
+)
+from penstock.client.producer.ledger import BatchDelivered
+from penstock.client.producer.pump import PAUSE_SECONDS_MIN, Pump
+from penstock.client.producer.transactions import OffsetsLike, OffsetSource
+from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
+from penstock.client.serde import SerializerLike
+from penstock.client.settings import SettingValue
+
+log = logging.getLogger("penstock.client.producer")
+
+
+class Producer(Generic[SentKey, SentValue]):
+    """Sends records. Settings are Kafka's own names: Producer({"linger.ms": 20}, bootstrap=...)."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        bootstrap: str | None = None,
+        key: SerializerLike[SentKey] | None = None,
+        value: SerializerLike[SentValue] | None = None,
+        partitioner: PartitionerLike | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        namespace: str | None = None,
+    ) -> None:
+        said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
+        self._core = Pump(settings, said)
+        self._transactions = Transactions(self._core)
+        self._closed: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        core = self._core
+        core.check_life()
+        core.bind()
+        await core.thread.run(core.start)
+        self._open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except Exception as second:
+            if error is None:
+                raise
+            log.error("while the producer was closed: %s", second)
+            error.add_note(f"While the producer was closed: {second}")
+
+    # -- sending
+
+    def send(
+        self,
+        topic: str,
+        value: SentValue | None = None,
+        key: SentKey | None = None,
+        *,
+        partition: int | None = None,
+        headers: HeadersLike = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Send a record: awaiting the Delivery gives where it was written, or raises why not."""
+        self._open()  # from now on hot_path.py's function is in the place of this method
+        return self._core.send(topic, value, key, partition, headers, timestamp_ms)
+
+    def post(
+        self,
+        topic: str,
+        value: SentValue | None = None,
+        key: SentKey | None = None,
+        *,
+        partition: int | None = None,
+        headers: HeadersLike = None,
+        timestamp_ms: int | None = None,
+    ) -> Awaitable[None]:
+        """Send a record without a result: awaiting only waits for room.
+
+        What fails is raised together by the next flush(), by close(), or by the end of the
+        transaction.
+        """
+        self._open()
+        return self._core.post(topic, value, key, partition, headers, timestamp_ms)
+
+    async def send_batch(
+        self,
+        topic: str,
+        records: Iterable[
+            SentValue
+            | tuple[SentKey | None, SentValue | None]
+            | OutRecord[SentKey, SentValue]
+            | None
+        ],
+        *,
+        partition: int | None = None,
+    ) -> BatchDelivered:
+        """Send many records: values, pairs of key and value, or OutRecords.
+
+        Ends when all are delivered; raises BatchFailed, with the error of each record that was
+        not, when some are not.
+        """
+        core = self._usable()
+        core.check_reports()
+        if core.encoder.chooses and core.encoder.counts.stale(core.namespace.add_topic(topic)):
+            await self.partitions_of(topic)
+        loop = core.bind()
+        waiter = BatchWaiter(loop)
+        core.ledger.waiting.add(waiter.future)
+        sending = BatchSending(core, topic, records, partition, waiter)
+        try:
+            await self._hand_over(sending, loop)
+        finally:
+            sending.all_handed()
+            core.hurry()
+        if not sending.report.complete:
+            await waiter.future
+        return sending.result()
+
+    async def _hand_over(self, sending: BatchSending, loop: asyncio.AbstractEventLoop) -> None:
+        """Step by step; when there is no room, wait for it, at most max.block.ms."""
+        core = self._core
+        until = loop.time() + core.block_s
+        while not sending.over:
+            # What was sent before and waits for room goes first.
+            if not core.backlog and sending.step():
+                core.breathe()
+                await TURN
+                until = loop.time() + core.block_s
+                core.check()
+            elif loop.time() >= until:
+                sending.give_up(
+                    BufferExhausted("there was no room for a batch within max.block.ms")
+                )
+            else:
+                core.serve()
+                await asyncio.sleep(PAUSE_SECONDS_MIN)
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything sent so far is delivered or has failed.
+
+        Raises RecordsUndelivered for posts that failed, TimedOut if it takes longer.
+        """
+        core = self._usable(outside=True)
+        await self._settle(core.settle_s if timeout_s is None else timeout_s)
+
+    async def _settle(self, timeout_s: float) -> None:
+        core = self._core
+        if not await core.settle(timeout_s):
+            trouble = core.handle.troubles.latest
+            raise TimedOut(
+                f"{core.open_count} records are still under way after {timeout_s:g} s"
+                + (f"; the last trouble: {trouble}" if trouble else "")
+            )
+        undelivered = core.undelivered(unasked=False)
+        if undelivered is not None:
+            raise undelivered
+
+    async def partitions_of(self, topic: str, *, timeout_s: float | None = None) -> list[Partition]:
+        """The topic's partitions, asked of the cluster."""
+        core = self._usable(outside=True)
+        limit = core.block_s if timeout_s is None else timeout_s
+        return await core.thread.run(lambda: core.partitions_of(topic, limit))
+
+    # -- transactions
+
+    def transaction(self, *, timeout_s: float | None = None) -> Transaction:
+        """`async with producer.transaction():` commits at its end, aborts on an exception.
+
+        One is open at a time: a second waits for the first. The time is that of each step (waiting
+        and beginning; ending); max.block.ms unless told.
+        """
+        return self._transactions.make(self, timeout_s)
+
+    async def send_offsets(
+        self,
+        consumer: OffsetSource,
+        offsets: OffsetsLike | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Commit a consumer's progress with the open transaction.
+
+        Without `offsets` those of records whose loop body has ended; inside the body say which
+        record (or batch, or offsets) the transaction covers.
+        """
+        self._usable()
+        await self._transactions.send_offsets(consumer, offsets, timeout_s)
+
+    # -- life
+
+    def _usable(self, *, outside: bool = False) -> Pump:
+        """Started, bound to this loop, and open; `outside` of a transaction as well."""
+        core = self._core
+        if outside:
+            core.check_life()
+        else:
+            core.check()
+        self._open()
+        return core
+
+    def _open(self) -> None:
+        """The first use, in a loop: sending is done by functions from then on (hot_path.py)."""
+        hot = self._core.open()
+        self.send = hot.send  # type: ignore[method-assign]
+        self.post = hot.post  # type: ignore[method-assign]
+
+    async def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
+        """Flush, then give up what is not delivered within the time. Never hangs.
+
+        Raises RecordsUndelivered for posts that failed and deliveries that failed unawaited.
+        """
+        core = self._core
+        if core.is_forked:
+            return  # the parent's
+        if not core.started:
+            core.stop()
+            core.thread.end()
+            return
+        if self._closed is None:
+            core.move()
+            self._closed = core.bind().create_task(self._close(timeout_s))
+        await asyncio.shield(self._closed)
+
+    async def _close(self, timeout_s: float) -> None:
+        core = self._core
+        core.stop()
+        await self._transactions.give_up(timeout_s)
+        if not await core.settle(timeout_s):
+            core.backlog.give_up(ClientClosed("the producer was closed before there was room"))
+            core.handle.purge()
+            await core.settle(PURGE_SECONDS_MAX)
+        core.rest()
+        destroyed = core.thread.submit(core.handle.destroy)
+        core.thread.end()
+        try:
+            async with asyncio.timeout(DESTROY_SECONDS_MAX):
+                await asyncio.wrap_future(destroyed)
+        except TimeoutError:
+            log.warning("librdkafka does not end; its threads are left behind")
+        core.ledger.wake()
+        core.release_waiters()
+        close_all(core.interceptors)
+        undelivered = core.undelivered(unasked=True)
+        if undelivered is not None:
+            raise undelivered
+
+    def __del__(self, warn: Any = warnings.warn) -> None:
+        core = getattr(self, "_core", None)
+        if core is None or not core.started or core.closing or core.is_forked:
+            return
+        warn(f"a producer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+        core.stop()
+        core.thread.submit(core.handle.destroy)
+        core.thread.end()
+
+    def __repr__(self) -> str:
+        where = self._core.settings.rdkafka.get("bootstrap.servers", "")
+        return f"<Producer {where}>"
+
+
+class BatchWaiter:
+    """Waits for the reports of a batch."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.future: asyncio.Future[None] = loop.create_future()
+
+    def wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)

@@ -1,0 +1,125 @@
+"""Records that librdkafka has no room for yet, or whose partition cannot be chosen yet.
+
+They wait here in order, and whoever comes later waits behind them. A record waits at most
+max.block.ms; all together take at most buffer.memory, beyond that nothing is taken.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.client.failures import BufferExhausted, TimedOut
+from penstock.client.producer.encoding import NOT_CHOSEN, Encoded
+from penstock.client.producer.ledger import Report
+
+
+class Sender(Protocol):
+    """Who is told what becomes of a waiting record."""
+
+    def taken(self) -> None: ...
+    def fail(self, error: Exception) -> None: ...
+
+
+class Waiting:
+    """One record that waits."""
+
+    __slots__ = ("encoded", "report", "sender", "size_bytes", "until_s")
+
+    def __init__(
+        self, encoded: Encoded, report: Report, sender: Sender, size_bytes: int, until_s: float
+    ) -> None:
+        self.encoded = encoded
+        self.report = report
+        self.sender = sender
+        self.size_bytes = size_bytes
+        self.until_s = until_s
+
+
+class Backlog:
+    """Of one producer, in the order of sending."""
+
+    def __init__(self, bytes_max: int, block_s: float) -> None:
+        self._bytes_max = bytes_max
+        self._block_s = block_s
+        self._records: deque[Waiting] = deque()
+        self.size_bytes = 0
+        self.trouble = ""  # why the cluster did not answer
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, encoded: Encoded, report: Report, sender: Sender, now_s: float) -> None:
+        """BufferExhausted if there is no room for it here either."""
+        size = encoded.size_bytes
+        if self.size_bytes + size > self._bytes_max:
+            raise BufferExhausted(
+                f"{len(self._records):,} records ({self.size_bytes:,} bytes) wait for room, and "
+                f"buffer.memory is {self._bytes_max:,}"
+            )
+        self.size_bytes += size
+        self._records.append(Waiting(encoded, report, sender, size, now_s + self._block_s))
+
+    def refill(
+        self,
+        now_s: float,
+        choose: Callable[[Encoded], int],
+        hand_over: Callable[[Encoded, Report], None],
+    ) -> None:
+        """Hand over what there is room for, in order; give up what has waited too long."""
+        records = self._records
+        while records:
+            first = records[0]
+            encoded = first.encoded
+            try:
+                if encoded.partition == NOT_CHOSEN:
+                    chosen = choose(encoded)
+                    if chosen == NOT_CHOSEN:
+                        break
+                    first.encoded = encoded = encoded._replace(partition=chosen)
+                hand_over(encoded, first.report)
+            except BufferError:
+                break
+            except Exception as error:
+                self._drop(first)
+                first.sender.fail(error)
+                continue
+            self._drop(first)
+            first.sender.taken()
+        self._expire(now_s)
+
+    def _expire(self, now_s: float) -> None:
+        # All wait equally long, so the oldest is the first to go.
+        while self._records and self._records[0].until_s <= now_s:
+            late = self._records[0]
+            self._drop(late)
+            late.sender.fail(self._too_late(late.encoded))
+
+    def _too_late(self, encoded: Encoded) -> Exception:
+        if encoded.partition == NOT_CHOSEN:
+            return TimedOut(
+                f"the cluster did not say how many partitions {encoded.topic} has within "
+                f"max.block.ms ({self._block_s * 1000:.0f} ms). {self.trouble}"
+            )
+        return BufferExhausted(
+            f"there was no room for a record for {encoded.topic} within max.block.ms "
+            f"({self._block_s * 1000:.0f} ms)"
+        )
+
+    def _drop(self, first: Waiting) -> None:
+        dropped = self._records.popleft()
+        assert dropped is first, "only the first one leaves"
+        self.size_bytes -= first.size_bytes
+
+    def give_up(self, error: Exception) -> None:
+        """Fail all that wait."""
+        while self._records:
+            first = self._records[0]
+            self._drop(first)
+            first.sender.fail(error)
+
+    def undecided(self) -> str | None:
+        """The topic whose number of partitions has to be asked for, if that is what holds us."""
+        if not self._records:
+            return None
+        encoded = self._records[0].encoded
+        return encoded.topic if encoded.partition == NOT_CHOSEN else None

@@ -1,0 +1,300 @@
+"""The blocking Producer, of penstock.sync: the same names as the asyncio one, without await.
+
+    with Producer(bootstrap="localhost:9092", value=Order) as producer:
+        written = producer.send("orders", order, key=order.customer).result()
+        producer.post("clicks", click)              # no result; errors are raised by flush()
+
+send() and post() wait for room, at most max.block.ms. It may be used by several threads at once.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self
+
+from penstock.client.failures import BufferExhausted, TimedOut
+from penstock.client.interceptors import ProducerInterceptor, close_all
+from penstock.client.partitioners import PartitionerLike
+from penstock.client.producer.batches import BatchSending
+from penstock.client.producer.blocking_core import BlockingCore, Delivery
+from penstock.client.producer.blocking_transactions import Transaction, Transactions
+from penstock.client.producer.core import (
+    CLOSE_SECONDS,
+    DESTROY_SECONDS_MAX,
+    PURGE_SECONDS_MAX,
+    Partition,
+    Said,
+)
+from penstock.client.producer.encoding import LIBRARY_CHOOSES
+from penstock.client.producer.ledger import BatchDelivered
+from penstock.client.producer.transactions import OffsetsLike, OffsetSource
+from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
+from penstock.client.serde import SerializerLike
+from penstock.client.settings import SettingValue
+
+log = logging.getLogger("penstock.client.producer")
+
+
+class Producer(Generic[SentKey, SentValue]):
+    """Sends records. Settings are Kafka's own names: Producer({"linger.ms": 20}, bootstrap=...)."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        bootstrap: str | None = None,
+        key: SerializerLike[SentKey] | None = None,
+        value: SerializerLike[SentValue] | None = None,
+        partitioner: PartitionerLike | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        namespace: str | None = None,
+    ) -> None:
+        said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
+        self._core = BlockingCore(settings, said)
+        self._transactions = Transactions(self._core)
+
+    def __enter__(self) -> Self:
+        self._usable(outside=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception as second:
+            if error is None:
+                raise
+            log.error("while the producer was closed: %s", second)
+            error.add_note(f"While the producer was closed: {second}")
+
+    # -- sending
+
+    def send(
+        self,
+        topic: str,
+        value: SentValue | None = None,
+        key: SentKey | None = None,
+        *,
+        partition: int | None = None,
+        headers: HeadersLike = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Send a record, waiting for room: `result()` says where it was written, or raises."""
+        core = self._core
+        # The hot path: bytes go to librdkafka as they are.
+        if (
+            core.fluent
+            and not core.quiet
+            and type(value) is bytes
+            and (key is None or type(key) is bytes)
+            and partition is None
+            and headers is None
+            and timestamp_ms is None
+        ):
+            names = core.names
+            with core.sending:
+                page = core.ledger.page
+                delivery = Delivery(page, topic)
+                try:
+                    core.handle.produce(
+                        topic if names is None else names[topic],
+                        value,
+                        key,
+                        LIBRARY_CHOOSES,
+                        delivery,
+                    )
+                except BufferError:
+                    pass
+                except Exception as error:
+                    raise core.refused(error, topic) from error
+                else:
+                    page.sent += 1
+                    core.credit -= 1
+                    if core.credit < 0:
+                        core.breathe()
+                    return delivery
+        self._usable().check_reports()
+        return core.send(topic, value, key, partition, headers, timestamp_ms)
+
+    def post(
+        self,
+        topic: str,
+        value: SentValue | None = None,
+        key: SentKey | None = None,
+        *,
+        partition: int | None = None,
+        headers: HeadersLike = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Send a record without a result, waiting for room.
+
+        What fails is raised together by the next flush(), by close(), or by the end of the
+        transaction.
+        """
+        core = self._core
+        if (
+            core.fluent
+            and type(value) is bytes
+            and (key is None or type(key) is bytes)
+            and partition is None
+            and headers is None
+            and timestamp_ms is None
+        ):
+            names = core.names
+            with core.sending:
+                ledger = core.ledger
+                try:
+                    core.handle.produce(
+                        topic if names is None else names[topic],
+                        value,
+                        key,
+                        LIBRARY_CHOOSES,
+                        ledger.posted,
+                    )
+                except BufferError:
+                    pass
+                except Exception as error:
+                    raise core.refused(error, topic) from error
+                else:
+                    if not core.quiet:
+                        ledger.page.sent += 1
+                    core.credit -= 1
+                    if core.credit < 0:
+                        core.breathe()
+                    return
+        self._usable()
+        core.post(topic, value, key, partition, headers, timestamp_ms)
+
+    def send_batch(
+        self,
+        topic: str,
+        records: Iterable[
+            SentValue
+            | tuple[SentKey | None, SentValue | None]
+            | OutRecord[SentKey, SentValue]
+            | None
+        ],
+        *,
+        partition: int | None = None,
+    ) -> BatchDelivered:
+        """Send many records: values, pairs of key and value, or OutRecords.
+
+        Ends when all are delivered; raises BatchFailed, with the error of each record that was
+        not, when some are not.
+        """
+        core = self._usable()
+        core.check_reports()
+        core.learn_partitions(core.namespace.add_topic(topic))
+        with core.sending:
+            sending = BatchSending(core, topic, records, partition, core)
+        try:
+            while not sending.over:
+                if not core.with_room(sending.step):
+                    sending.give_up(
+                        BufferExhausted("there was no room for a batch within max.block.ms")
+                    )
+                core.serve()
+        finally:
+            sending.all_handed()
+        if not core.wait_until(lambda: sending.report.complete, core.settle_s):
+            raise TimedOut(f"the batch is still under way after {core.settle_s:g} s")
+        return sending.result()
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything sent so far is delivered or has failed.
+
+        Raises RecordsUndelivered for posts that failed, TimedOut if it takes longer.
+        """
+        core = self._usable(outside=True)
+        limit = core.settle_s if timeout_s is None else timeout_s
+        if not core.settle(limit):
+            trouble = core.handle.troubles.latest
+            raise TimedOut(
+                f"{core.open_count} records are still under way after {limit:g} s"
+                + (f"; the last trouble: {trouble}" if trouble else "")
+            )
+        undelivered = core.undelivered(unasked=False)
+        if undelivered is not None:
+            raise undelivered
+
+    def partitions_of(self, topic: str, *, timeout_s: float | None = None) -> list[Partition]:
+        """The topic's partitions, asked of the cluster."""
+        core = self._usable(outside=True)
+        return core.partitions_of(topic, core.block_s if timeout_s is None else timeout_s)
+
+    # -- transactions
+
+    def transaction(self, *, timeout_s: float | None = None) -> Transaction:
+        """`with producer.transaction():` commits at its end, aborts on an exception.
+
+        One is open at a time: a second, of another thread, waits for the first. The time is that of
+        each step (waiting and beginning; ending); max.block.ms unless told.
+        """
+        return self._transactions.make(self, timeout_s)
+
+    def send_offsets(
+        self,
+        consumer: OffsetSource,
+        offsets: OffsetsLike | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Commit a consumer's progress with the open transaction.
+
+        Without `offsets` those of records whose loop body has ended; inside the body say which
+        record (or batch, or offsets) the transaction covers.
+        """
+        self._usable()
+        self._transactions.send_offsets(consumer, offsets, timeout_s)
+
+    # -- life
+
+    def _usable(self, *, outside: bool = False) -> BlockingCore:
+        core = self._core
+        if outside:
+            core.check_life()
+        else:
+            core.check()
+        core.begin()
+        return core
+
+    def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
+        """Flush, then give up what is not delivered within the time. Never hangs.
+
+        Raises RecordsUndelivered for posts that failed and deliveries nobody asked for.
+        """
+        core = self._core
+        if core.is_forked or core.closing:
+            return
+        core.stop()
+        if not core.started:
+            return
+        self._transactions.give_up(timeout_s)
+        if not core.settle(timeout_s):
+            core.handle.purge()
+            core.settle(PURGE_SECONDS_MAX)
+        if not core.destroy_within(DESTROY_SECONDS_MAX):
+            log.warning("librdkafka does not end; its threads are left behind")
+        core.ledger.wake()
+        close_all(core.interceptors)
+        undelivered = core.undelivered(unasked=True)
+        if undelivered is not None:
+            raise undelivered
+
+    def __del__(self, warn: Any = warnings.warn) -> None:
+        core = getattr(self, "_core", None)
+        if core is None or not core.started or core.closing or core.is_forked:
+            return
+        warn(f"a producer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+        core.stop()
+        core.destroy_within(0.0)
+
+    def __repr__(self) -> str:
+        where = self._core.settings.rdkafka.get("bootstrap.servers", "")
+        return f"<Producer {where}>"

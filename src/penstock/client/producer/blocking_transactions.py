@@ -1,0 +1,158 @@
+"""Transactions of the blocking Producer: one at a time, on the caller's thread."""
+
+import logging
+import threading
+from types import TracebackType
+from typing import Protocol, Self
+
+from penstock.client.failures import ClientError, TimedOut
+from penstock.client.producer.blocking_core import BlockingCore
+from penstock.client.producer.transactions import (
+    OffsetsLike,
+    OffsetSource,
+    TransactionCalls,
+    offsets_to_send,
+)
+
+log = logging.getLogger("penstock.client.producer")
+
+
+class Flusher(Protocol):
+    """The producer, which has to live for as long as its transaction does."""
+
+    def flush(self, timeout_s: float | None = None) -> None: ...
+
+
+class Transactions:
+    """Of one producer."""
+
+    def __init__(self, core: BlockingCore) -> None:
+        self.core = core
+        self.calls = TransactionCalls(core)
+        self.turn = threading.Lock()
+        self.owner: int | None = None
+
+    def make(self, producer: Flusher, timeout_s: float | None) -> "Transaction":
+        return Transaction(self, producer, self.core.block_s if timeout_s is None else timeout_s)
+
+    def send_offsets(
+        self, consumer: OffsetSource, said: OffsetsLike | None, timeout_s: float | None
+    ) -> None:
+        core = self.core
+        if not core.in_transaction:
+            raise ClientError(
+                "offsets are sent inside a transaction",
+                next_step="Set transactional.id, and say `with producer.transaction():`",
+            )
+        offsets = offsets_to_send(consumer, said, core.namespace)
+        if offsets:
+            limit = core.block_s if timeout_s is None else timeout_s
+            self.calls.send_offsets(offsets, consumer.group_metadata(), limit)
+
+    def give_up(self, timeout_s: float) -> None:
+        """The producer is being closed: what is open is aborted."""
+        if self.core.in_transaction:
+            self.leave()
+            try:
+                self.calls.abort(timeout_s)
+            except Exception as error:
+                log.warning("the open transaction was not aborted: %s", error)
+
+    def enter(self) -> None:
+        self.core.in_transaction = True
+        self.core.review()
+
+    def leave(self) -> None:
+        self.core.in_transaction = False
+        self.core.review()
+
+
+class Transaction:
+    """An open transaction; made by `producer.transaction()`."""
+
+    def __init__(self, transactions: Transactions, producer: Flusher, timeout_s: float) -> None:
+        self._all = transactions
+        self._producer = producer
+        self._timeout_s = timeout_s
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        every, core = self._all, self._all.core
+        core.check_life()
+        if not core.transactional:
+            raise ClientError(
+                "the producer has no transactional.id", next_step="Give it one in its settings"
+            )
+        if every.owner == threading.get_ident():
+            raise ClientError(
+                "this thread has a transaction open already",
+                next_step="End it first: one is open at a time, and waiting would never end",
+            )
+        if not every.turn.acquire(timeout=self._timeout_s):
+            raise TimedOut(
+                f"another transaction of this producer was open for {self._timeout_s:g} s"
+            )
+        try:
+            core.check_life()
+            core.begin()
+            every.calls.begin(self._timeout_s)
+        except BaseException:
+            every.turn.release()
+            raise
+        every.owner = threading.get_ident()
+        every.enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._ended or not self._all.core.in_transaction:
+                return
+            if error is None:
+                self._commit()
+            else:
+                self._abort_after(error)
+        finally:
+            self._all.leave()
+            self._all.owner = None
+            self._all.turn.release()
+
+    def abort(self) -> None:
+        """Abort now; the block may go on, without sending."""
+        if not self._ended:
+            self._ended = True
+            self._abort()
+
+    def send_offsets(self, consumer: OffsetSource, offsets: OffsetsLike | None = None) -> None:
+        """As the producer's."""
+        self._all.send_offsets(consumer, offsets, self._timeout_s)
+
+    def _commit(self) -> None:
+        """Records first; if one of them failed, or the time is up, abort."""
+        every = self._all
+        try:
+            self._producer.flush(self._timeout_s)
+        except BaseException as error:
+            self._abort_after(error)
+            raise
+        every.leave()
+        every.calls.commit(self._timeout_s)
+        every.core.serve()
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self._abort()
+        except Exception as second:
+            error.add_note(f"The transaction could not be aborted: {second}")
+
+    def _abort(self) -> None:
+        every = self._all
+        every.leave()
+        every.calls.abort(self._timeout_s)
+        every.core.serve()
+        # What was sent in it is not missing: nobody was to see it.
+        every.core.undelivered(unasked=True)

@@ -1,0 +1,261 @@
+"""What both producers are inside: settings, encoder, ledger, librdkafka; whether it may be used.
+
+`fluent` is the one thing the hot path asks: bytes may go straight to librdkafka. Whatever forbids
+that (a fork, a close, a fatal error, no open transaction, records that wait for room) clears it,
+and the slow path finds out why.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from penstock.client.failures import ClientClosed, ClientError, UsedAfterFork, from_rdkafka
+from penstock.client.forks import register
+from penstock.client.interceptors import ProducerInterceptor, interceptors_of
+from penstock.client.namespace import namespace_of
+from penstock.client.partitioners import PartitionerLike, partitioner_of
+from penstock.client.producer.encoding import Encoded, Encoder
+from penstock.client.producer.handle import Handle
+from penstock.client.producer.ledger import Ledger, Report
+from penstock.client.producer.undelivered import RecordsUndelivered
+from penstock.client.serde import SerializerLike, serializer_of
+from penstock.client.settings import ProducerSettings, SettingValue, producer_settings
+
+log = logging.getLogger("penstock.client.producer")
+
+ONLY_ERRORS = "delivery.report.only.error"
+# How long close() waits for records under way, unless told.
+CLOSE_SECONDS = 30.0
+# How long librdkafka may take to report what it gave up, and to end its threads.
+PURGE_SECONDS_MAX = 5.0
+DESTROY_SECONDS_MAX = 10.0
+# Beyond what the settings allow a record: reports take a moment.
+MARGIN_SECONDS = 5.0
+
+
+class Partition(NamedTuple):
+    """One partition of a topic as the producer sees it; no leader is None."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class Said(NamedTuple):
+    """What a producer was told beside its settings."""
+
+    bootstrap: str | None
+    key: SerializerLike[Any] | None
+    value: SerializerLike[Any] | None
+    partitioner: PartitionerLike | None
+    interceptors: Sequence[ProducerInterceptor]
+    namespace: str | None
+
+
+class Core:
+    """Of one producer. librdkafka's half begins with `start`."""
+
+    def __init__(self, given: Mapping[str, SettingValue] | None, said: Said) -> None:
+        settings = producer_settings(given or {}, bootstrap=said.bootstrap)
+        for key, why in settings.ignored:
+            log.warning("%s has no effect: %s", key, why)
+        self.settings: ProducerSettings = settings
+        self.namespace = namespace_of(
+            settings.namespace if said.namespace is None else said.namespace
+        )
+        self.interceptors = interceptors_of(
+            (*settings.interceptors, *said.interceptors), ProducerInterceptor
+        )
+        self.partitioner = partitioner_of(
+            settings.partitioner if said.partitioner is None else said.partitioner,
+            ignores_keys=settings.partitioner_ignores_keys,
+        )
+        self.encoder = Encoder(
+            serializer_of(
+                settings.key_serializer if said.key is None else said.key,
+                is_key=True,
+                properties=settings.serde,
+            ),
+            serializer_of(
+                settings.value_serializer if said.value is None else said.value,
+                is_key=False,
+                properties=settings.serde,
+            ),
+            self.partitioner,
+            self.interceptors,
+            self.namespace,
+            settings.request_bytes_max,
+        )
+        self.names = self.encoder.names
+        # librdkafka then reports failures only: posts cost less, and nothing else can be done.
+        self.quiet = bool(settings.rdkafka.get(ONLY_ERRORS, False))
+        self.ledger = Ledger(self.namespace, self.interceptors, quiet=self.quiet)
+        self.transactional = settings.transactional_id is not None
+        self.in_transaction = False
+        self.closing = False
+        self.is_forked = False
+        self.fatal: Exception | None = None
+        self.fluent = False
+        self._handle: Handle | None = None
+
+    # -- life
+
+    def start(self) -> Handle:
+        """librdkafka's producer; made when it is first needed."""
+        if self._handle is None:
+            self.check_life()
+            self._handle = Handle(
+                self.settings, self.namespace, self.partitioner, self.fail_for_good
+            )
+            register(self)
+            self.review()
+        return self._handle
+
+    @property
+    def started(self) -> bool:
+        return self._handle is not None
+
+    @property
+    def handle(self) -> Handle:
+        assert self._handle is not None, "the producer was started"
+        return self._handle
+
+    def forked(self) -> None:
+        """This process is the child of a fork."""
+        self.is_forked = True
+        self.review()
+        if self._handle is not None:
+            self._handle.abandon()
+
+    def stop(self) -> None:
+        """No more records from now on."""
+        self.closing = True
+        self.review()
+
+    # -- whether it may be used
+
+    def review(self) -> None:
+        """See again whether the hot path is open."""
+        self.fluent = (
+            self.encoder.plain
+            and self._handle is not None
+            and not self.closing
+            and not self.is_forked
+            and self.fatal is None
+            and (self.in_transaction or not self.transactional)
+            and self._has_room()
+        )
+        if not self.fluent:
+            self._close_hot_path()
+
+    def _has_room(self) -> bool:
+        """Whether no record waits before the next one."""
+        return True
+
+    def _close_hot_path(self) -> None:
+        """Every record takes the slow way from now on."""
+
+    def check_life(self) -> None:
+        if self.is_forked:
+            raise UsedAfterFork
+        if self.closing:
+            raise ClientClosed("the producer is closed")
+        if self.fatal is not None:
+            raise self.fatal
+
+    def check(self) -> None:
+        """Raises why no record may be sent now."""
+        self.check_life()
+        if self.transactional and not self.in_transaction:
+            raise ClientError(
+                f"the producer is transactional ({self.settings.transactional_id}) and no "
+                "transaction is open",
+                next_step="Send inside `async with producer.transaction():` (sync: `with`)",
+            )
+
+    def check_reports(self) -> None:
+        """Raises if librdkafka will not say that a record was delivered."""
+        if self.quiet:
+            raise ClientError(
+                f"with {ONLY_ERRORS}=true nobody says that a record was delivered",
+                next_step="Use post() and flush(), or leave the setting out",
+            )
+
+    def fail_for_good(self, error: Exception) -> None:
+        """librdkafka said that this producer is of no more use."""
+        if self.fatal is None:
+            self.fatal = error
+            self.review()
+
+    # -- records
+
+    def hand_over(self, encoded: Encoded, report: Report) -> None:
+        """To librdkafka; BufferError if there is no room, our own exceptions else."""
+        topic, value, key, partition, timestamp_ms, headers = encoded
+        try:
+            self.handle.produce(topic, value, key, partition, report, None, timestamp_ms, headers)
+        except BufferError:
+            raise
+        except Exception as error:
+            raise self.refused(error, topic) from error
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        """Why librdkafka did not take a record; a fatal error is kept."""
+        if self.closing:
+            return ClientClosed("the producer is closed")
+        refusal = self.encoder.refused(error, self.namespace.strip(topic) or topic)
+        if getattr(refusal, "fatal", False):
+            self.fail_for_good(refusal)
+        return refusal
+
+    # -- times
+
+    @property
+    def block_s(self) -> float:
+        """max.block.ms"""
+        return self.settings.max_block_ms / 1000
+
+    @property
+    def settle_s(self) -> float:
+        """By then every record is delivered or has failed, whatever happens."""
+        return (
+            self.settings.delivery_timeout_ms + self.settings.max_block_ms
+        ) / 1000 + MARGIN_SECONDS
+
+    # -- blocking questions
+
+    def partitions_of(self, topic: str, timeout_s: float) -> list[Partition]:
+        """Asks the cluster; blocks."""
+        full = self.namespace.add_topic(topic)
+        try:
+            found = self.handle.rdkafka.list_topics(full, timeout=timeout_s).topics[full]
+        except Exception as error:
+            if not error.args or not hasattr(error.args[0], "code"):
+                raise
+            raise from_rdkafka(error.args[0], about=f"the partitions of {topic}") from error
+        if found.error is not None:
+            raise from_rdkafka(found.error, about=f"the partitions of {topic}")
+        self.encoder.counts.learn(full, len(found.partitions))
+        return [
+            Partition(
+                topic,
+                each.id,
+                None if each.leader < 0 else each.leader,
+                tuple(each.replicas),
+                tuple(each.isrs),
+            )
+            for _number, each in sorted(found.partitions.items())
+        ]
+
+    # -- what failed
+
+    def undelivered(self, *, unasked: bool) -> RecordsUndelivered | None:
+        """Posts that failed since somebody asked; at the end also deliveries nobody awaited."""
+        posts = self.ledger.take_failed_posts()
+        if not unasked:
+            return posts
+        failures = [*(posts.failures if posts else ()), *self.ledger.take_unasked()]
+        many = (posts.count - len(posts.failures) if posts else 0) + len(failures)
+        return RecordsUndelivered(failures, many) if many else None

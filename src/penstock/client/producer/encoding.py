@@ -1,0 +1,199 @@
+"""From what a caller says to what librdkafka is given.
+
+A record passes the interceptors, then its key and value become bytes, then it gets its partition:
+an explicit one, one of the producer's own partitioner, or none, and librdkafka chooses. Records
+larger than max.request.size are refused here, before they take any room.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from penstock.client.failures import SerializationError, from_rdkafka
+from penstock.client.interceptors import Outgoing, ProducerInterceptor, sent_through
+from penstock.client.namespace import Namespace
+from penstock.client.partitioners import LibraryPartitioner, Partitioner, PartitionerRefused
+from penstock.client.records import HeadersLike, headers_to_send
+from penstock.client.serde import AS_GIVEN, Plain, Serializer
+from penstock.errors import MessageTooLarge
+
+LIBRARY_CHOOSES = -1
+# The producer's own partitioner needs to know how many there are, and nobody knows yet.
+NOT_CHOSEN = -2
+COUNTS_AGE_S_MAX = 300.0  # as metadata.max.age.ms
+# What a record costs beside its bytes; about Kafka's upper estimate for one record in a batch.
+RECORD_OVERHEAD_BYTES = 100
+HEADER_OVERHEAD_BYTES = 8
+MESSAGE_SIZE_TOO_LARGE = 10
+
+
+class Encoded(NamedTuple):
+    """A record as librdkafka takes it. The topic has its namespace."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    partition: int
+    timestamp_ms: int  # 0: now
+    headers: list[tuple[str, bytes | None]] | None
+
+    @property
+    def size_bytes(self) -> int:
+        """An upper estimate."""
+        size = RECORD_OVERHEAD_BYTES
+        size += 0 if self.value is None else len(self.value)
+        size += 0 if self.key is None else len(self.key)
+        for name, value in self.headers or ():
+            size += len(name) + HEADER_OVERHEAD_BYTES + (0 if value is None else len(value))
+        return size
+
+
+class PartitionCounts:
+    """How many partitions topics have, as far as somebody has asked."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, float]] = {}
+
+    def learn(self, topic: str, count: int) -> None:
+        self._known[topic] = (count, time.monotonic())
+
+    def get(self, topic: str) -> int | None:
+        known = self._known.get(topic)
+        return None if known is None else known[0]
+
+    def stale(self, topic: str) -> bool:
+        """Whether it is time to ask, for the first time or again."""
+        known = self._known.get(topic)
+        return known is None or time.monotonic() - known[1] > COUNTS_AGE_S_MAX
+
+
+class Encoder:
+    """Of one producer."""
+
+    def __init__(
+        self,
+        key: Serializer[Any],
+        value: Serializer[Any],
+        partitioner: LibraryPartitioner | Partitioner,
+        interceptors: Sequence[ProducerInterceptor],
+        namespace: Namespace,
+        request_bytes_max: int,
+    ) -> None:
+        self._key = key
+        self._value = value
+        self._own = None if isinstance(partitioner, LibraryPartitioner) else partitioner
+        self._interceptors = interceptors
+        self._namespace = namespace
+        self._request_bytes_max = request_bytes_max
+        self.counts = PartitionCounts()
+        # Whether bytes go to librdkafka as they are: the hot path.
+        self.plain = (
+            key is AS_GIVEN
+            and value is AS_GIVEN
+            and self._own is None
+            and not interceptors
+            and request_bytes_max >= RECORD_OVERHEAD_BYTES * 10
+        )
+        # Names on the cluster by names as they are said; None without a namespace.
+        self.names: Names | None = Names(namespace) if namespace else None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the producer's own partitioner is asked."""
+        return self._own is not None
+
+    def encode(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: HeadersLike,
+        timestamp_ms: int | None,
+    ) -> Encoded:
+        """Raises SerializationError, MessageTooLarge, or what is wrong with an argument."""
+        carried = headers_to_send(headers)
+        if self._interceptors:
+            said = Outgoing(topic, value, key, partition, tuple(carried), timestamp_ms)
+            sent = sent_through(self._interceptors, said)
+            topic, value, key, partition = sent.topic, sent.value, sent.key, sent.partition
+            carried, timestamp_ms = list(sent.headers), sent.timestamp_ms
+        # By the name on the cluster: two namespaces do not share their schemas' subjects.
+        full = self._namespace.add_topic(topic)
+        key_bytes = _serialized(self._key, full, key, carried, is_key=True)
+        value_bytes = _serialized(self._value, full, value, carried, is_key=False)
+        if timestamp_ms is not None and timestamp_ms <= 0:
+            raise ValueError("timestamp_ms counts milliseconds since 1970 and is at least 1")
+        if partition is None:
+            partition = self.choose(full, key_bytes, value_bytes)
+        elif partition < 0:
+            raise ValueError(f"partition {partition} of {topic}: partitions are counted from 0")
+        encoded = Encoded(
+            full, value_bytes, key_bytes, partition, timestamp_ms or 0, carried or None
+        )
+        if encoded.size_bytes > self._request_bytes_max:
+            raise self.too_large(topic, encoded.size_bytes)
+        return encoded
+
+    def choose(self, full: str, key: bytes | None, value: bytes | None) -> int:
+        """The partition of our own partitioner, if there is one and it can be asked."""
+        if self._own is None:
+            return LIBRARY_CHOOSES
+        count = self.counts.get(full)
+        if count is None:
+            return NOT_CHOSEN
+        chosen = self._own(self._namespace.strip(full) or full, key, value, count)
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise PartitionerRefused(
+                f"the partitioner chose {chosen!r} for {full}, which has {count} partitions"
+            )
+        return chosen
+
+    def too_large(self, topic: str, size_bytes: int | None) -> MessageTooLarge:
+        size = "a record" if size_bytes is None else f"a record of about {size_bytes:,} bytes"
+        return MessageTooLarge(
+            f"{size} for {topic} is larger than max.request.size ({self._request_bytes_max:,}). "
+            "Raise max.request.size, and the topic's max.message.bytes with it, or send less"
+        )
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        """Why librdkafka did not take a record."""
+        code = getattr(error.args[0], "code", None) if error.args else None
+        if code is None:
+            return error
+        if code() == MESSAGE_SIZE_TOO_LARGE:
+            return self.too_large(topic, None)
+        return from_rdkafka(error.args[0], about=f"a record for {topic} was not taken")
+
+
+class Names(dict[str, str]):
+    """Names on the cluster, remembered."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__()
+        self._namespace = namespace
+
+    def __missing__(self, topic: str) -> str:
+        full = self._namespace.add_topic(topic)
+        self[topic] = full
+        return full
+
+
+def _serialized(
+    serializer: Serializer[Any],
+    topic: str,
+    value: Any,
+    headers: list[tuple[str, bytes | None]],
+    *,
+    is_key: bool,
+) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(serializer, Plain):
+            return serializer.encode(value)
+        return serializer.serialize(topic, value, headers)
+    except SerializationError:
+        raise
+    except Exception as error:
+        raise SerializationError(error, topic=topic, is_key=is_key) from error

@@ -1,0 +1,157 @@
+"""librdkafka's producer, held so that it cannot be misused.
+
+Only one thread polls at a time, and never from inside a callback: librdkafka's binding keeps one
+record of the calling thread and would lose it. After `destroy` nothing reaches librdkafka.
+"""
+
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.failures import from_rdkafka
+from penstock.client.forks import leave_alone
+from penstock.client.namespace import Namespace
+from penstock.client.partitioners import LibraryPartitioner
+from penstock.client.settings import ProducerSettings
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as RdkafkaError
+    from confluent_kafka import Producer as RdkafkaProducer
+
+log = logging.getLogger("penstock.client.producer")
+
+# librdkafka takes no smaller message.max.bytes, and no larger one.
+REQUEST_BYTES_FLOOR, REQUEST_BYTES_CEILING = 1_000, 1_000_000_000
+# A wait for reports comes back this often: the binding splits longer ones and answers late.
+POLL_SLICE_S = 0.1
+PURGE_SECONDS_MAX = 5.0
+
+
+class Troubles:
+    """What librdkafka reports beside single records: logged, and kept for error texts."""
+
+    def __init__(self) -> None:
+        self.latest = ""
+
+    def __call__(self, error: "RdkafkaError") -> None:
+        self.latest = error.str()
+        log.log(logging.ERROR if error.fatal() else logging.WARNING, "%s", self.latest)
+
+
+class Handle:
+    """One producer of librdkafka."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        namespace: Namespace,
+        partitioner: object,
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        from confluent_kafka import KafkaException, Producer
+
+        self.troubles = Troubles()
+        self.polling = threading.Lock()
+        self.destroyed = False
+        self.in_transaction = False  # as far as librdkafka knows
+        wanted: dict[str, Any] = dict(settings.rdkafka)
+        wanted.setdefault("error_cb", self.troubles)
+        if isinstance(partitioner, LibraryPartitioner):
+            wanted["partitioner"] = partitioner.name
+        if settings.transactional_id is not None:
+            wanted["transactional.id"] = namespace.add(settings.transactional_id)
+        wanted["message.max.bytes"] = min(
+            max(settings.request_bytes_max, REQUEST_BYTES_FLOOR), REQUEST_BYTES_CEILING
+        )
+        self.linger_ms = float(wanted.get("linger.ms", 5))
+        self._failed: type[KafkaException] = KafkaException
+        self._on_fatal = on_fatal
+        try:
+            made: RdkafkaProducer = Producer({"logger": log, **wanted})
+        except KafkaException as error:
+            raise from_rdkafka(error, about="the producer cannot be made") from error
+        self.rdkafka = made
+        self.produce: Callable[..., None] = made.produce
+        self.produce_batch: Callable[..., int] = made.produce_batch
+
+    def poll(self) -> None:
+        """Serve what has been reported; nothing, if another poll is under way."""
+        if not self.polling.acquire(blocking=False):
+            return
+        try:
+            self._serve(0.0, flushing=False)
+        finally:
+            self.polling.release()
+
+    def wait(
+        self,
+        seconds: float,
+        *,
+        flushing: bool = False,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Serve what is reported within a time; comes back early when something was.
+
+        Nothing is waited for if, once nobody else polls, `unless` says so. While flushing, records
+        do not linger.
+        """
+        seconds = max(0.0, min(seconds, POLL_SLICE_S))
+        if not self.polling.acquire(timeout=seconds):
+            return
+        try:
+            if not unless():
+                self._serve(seconds, flushing=flushing)
+        finally:
+            self.polling.release()
+
+    def _serve(self, seconds: float, *, flushing: bool) -> None:
+        if self.destroyed:
+            return
+        try:
+            (self.rdkafka.flush if flushing else self.rdkafka.poll)(seconds)
+        except self._failed as error:
+            # Fatal errors are raised here, once, instead of going to error_cb.
+            self._on_fatal(from_rdkafka(error))
+        except Exception:
+            log.exception("a function that librdkafka was given (error_cb, stats_cb, ...) failed")
+
+    def call(self, call: Callable[..., Any], *arguments: object) -> Any:
+        """A call of librdkafka that may serve reports while it blocks: others do not meanwhile."""
+        with self.polling:
+            return call(*arguments)
+
+    @property
+    def length(self) -> int:
+        """Records and reports that librdkafka holds."""
+        return 0 if self.destroyed else len(self.rdkafka)
+
+    def purge(self) -> None:
+        """Give up what is not delivered: it is reported as failed by the next polls."""
+        if not self.destroyed:
+            self.rdkafka.purge(in_queue=True, in_flight=True)
+
+    def destroy(self) -> None:
+        """Give up what is left, and free librdkafka. Blocks until its threads have ended."""
+        with self.polling:
+            if self.destroyed:
+                return
+            self.rdkafka.purge(in_queue=True, in_flight=True)
+            until = time.monotonic() + PURGE_SECONDS_MAX
+            while len(self.rdkafka) and time.monotonic() < until:
+                self._serve(POLL_SLICE_S, flushing=True)
+            self.destroyed = True
+            # Its own close would wait for ever for records, and for the end of a transaction that
+            # the broker does not answer about: then its memory is freed when nobody refers to it.
+            if not len(self.rdkafka) and not self.in_transaction:
+                with warnings.catch_warnings():
+                    # It tries to abort once more what we have tried, and warns of that.
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    self.rdkafka.close()
+
+    def abandon(self) -> None:
+        """In the child of a fork: the parent's threads are not here, so hands off for good."""
+        self.destroyed = True
+        leave_alone(self.rdkafka)

@@ -1,0 +1,175 @@
+"""A producer's transactions: librdkafka's blocking calls, retried, and what their errors mean.
+
+An error of librdkafka's says one of four things: try again (we do, until the time is up), abort
+and begin anew (done by us, then raised), the producer is of no more use (kept, and raised by
+whatever is asked of it next), or plain misuse. A commit or abort that ran out of time is still
+under way inside librdkafka; it is finished before the next transaction begins.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from penstock.client.failures import from_rdkafka
+from penstock.client.namespace import Namespace
+from penstock.client.producer.core import Core
+from penstock.client.records import Record
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition as RdkafkaPartition
+
+RETRY_PAUSE_S = 0.05
+CALL_SECONDS_MIN = 0.01
+
+_UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
+
+
+class OffsetSource(Protocol):
+    """A consumer, as far as a transaction needs one."""
+
+    def finished_offsets(self) -> Mapping[TopicPartition, int]: ...
+    def group_metadata(self) -> object: ...
+
+
+class RecordBatch(Protocol):
+    """A batch of a consumer."""
+
+    @property
+    def records(self) -> Iterable[Record[Any, Any]]: ...
+
+
+# What may be committed instead of everything that is finished.
+OffsetsLike: TypeAlias = Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int]
+
+
+def offsets_of(said: OffsetsLike) -> dict[TopicPartition, int]:
+    """The next offset to read per partition."""
+    if isinstance(said, Mapping):
+        return dict(said)
+    records = (said,) if isinstance(said, Record) else said.records
+    offsets: dict[TopicPartition, int] = {}
+    for record in records:
+        place = record.place
+        offsets[place] = max(offsets.get(place, 0), record.offset + 1)
+    return offsets
+
+
+def offsets_to_send(
+    consumer: OffsetSource, said: OffsetsLike | None, own: Namespace
+) -> "list[RdkafkaPartition]":
+    """As librdkafka takes them; names as they are on the cluster."""
+    from confluent_kafka import TopicPartition as RdkafkaPartition
+
+    offsets = consumer.finished_offsets() if said is None else offsets_of(said)
+    namespace = getattr(consumer, "namespace", own)
+    if not isinstance(namespace, Namespace):
+        namespace = own
+    return [
+        RdkafkaPartition(namespace.add(place.topic), place.partition, offset)
+        for place, offset in offsets.items()
+    ]
+
+
+class TransactionCalls:
+    """Of one producer. Every method blocks, for at most about the time it is given."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._ready = False
+        self._open = False
+        self._under_way: _UnderWay = "nothing"
+
+    def begin(self, timeout_s: float) -> None:
+        """Open a transaction; the first time the cluster is told who we are."""
+        rdkafka = self._core.start().rdkafka
+        until = time.monotonic() + timeout_s
+        if not self._ready:
+            self._insist(rdkafka.init_transactions, until, "transactions cannot be prepared")
+            self._ready = True
+        if self._under_way == "commit":
+            self.commit(until - time.monotonic())
+        elif self._under_way == "abort":
+            self._end("abort", until)
+        failure, _again = self._attempt(rdkafka.begin_transaction, "a transaction cannot be begun")
+        if failure is not None:
+            raise failure
+        self._open = self._core.handle.in_transaction = True
+
+    def commit(self, timeout_s: float) -> None:
+        """Commit, or abort and raise why: after it no transaction is open."""
+        until = time.monotonic() + timeout_s
+        try:
+            self._end("commit", until)
+        except Exception as error:
+            if getattr(error, "txn_requires_abort", False):
+                self._under_way = "nothing"
+                self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
+            raise
+
+    def abort(self, timeout_s: float) -> None:
+        self._end("abort", time.monotonic() + timeout_s)
+
+    def abort_if_open(self, timeout_s: float) -> None:
+        """For those who were interrupted while they began."""
+        if self._open:
+            self.abort(timeout_s)
+
+    def _abort_after(self, error: Exception, until: float) -> None:
+        try:
+            self._end("abort", until)
+        except Exception as second:
+            error.add_note(f"The transaction could not be aborted either: {second}")
+
+    def _end(self, how: Literal["commit", "abort"], until: float) -> None:
+        rdkafka = self._core.handle.rdkafka
+        call = rdkafka.commit_transaction if how == "commit" else rdkafka.abort_transaction
+        self._under_way = how
+        self._open = False
+
+        def serving(timeout_s: float) -> None:
+            self._core.handle.call(call, timeout_s)
+
+        self._insist(serving, until, f"the transaction's {how}")
+        self._under_way = "nothing"
+        self._core.handle.in_transaction = False
+
+    def send_offsets(
+        self, offsets: "list[RdkafkaPartition]", group_metadata: object, timeout_s: float
+    ) -> None:
+        rdkafka = self._core.handle.rdkafka
+        self._insist(
+            lambda left_s: rdkafka.send_offsets_to_transaction(offsets, group_metadata, left_s),
+            time.monotonic() + timeout_s,
+            "the offsets were not taken into the transaction",
+        )
+
+    def _insist(self, call: Callable[[float], None], until: float, about: str) -> None:
+        """Again and again while librdkafka says that it may help, until the time is up."""
+        pause = threading.Event()
+        while True:
+            left = max(until - time.monotonic(), CALL_SECONDS_MIN)
+            failure, again = self._attempt(partial(call, left), about)
+            if failure is None:
+                return
+            if not again or time.monotonic() + RETRY_PAUSE_S >= until:
+                raise failure
+            pause.wait(RETRY_PAUSE_S)
+
+    def _attempt(self, call: Callable[[], None], about: str) -> tuple[Exception | None, bool]:
+        """Why it failed, if it did, and whether the same call may be made again."""
+        from confluent_kafka import KafkaException
+
+        try:
+            call()
+        except KafkaException as error:
+            reported = error.args[0]
+            failure = from_rdkafka(reported, about=about)
+            failure.__cause__ = error
+            if reported.fatal():
+                self._core.fail_for_good(failure)
+            again = reported.retriable() and not reported.txn_requires_abort()
+            return failure, again and not reported.fatal()
+        return None, False

@@ -1,0 +1,30 @@
+"""What a configuration names by its path in Python: `package.module:name`, or dots throughout."""
+
+from importlib import import_module
+from typing import Any
+
+
+class NotThere(ValueError):
+    """There is nothing at this path; the text says how far it led."""
+
+
+def load(path: str) -> Any:
+    """The object at this path; its module is imported."""
+    module_name, colon, names = path.partition(":")
+    if not colon:
+        module_name, _, names = path.rpartition(".")
+    if not module_name or not names or not all(map(str.isidentifier, module_name.split("."))):
+        raise NotThere(f"{path!r} is no Python path; it looks like package.module:name")
+    try:
+        found: Any = import_module(module_name)
+    except ModuleNotFoundError as problem:
+        # What the module itself misses is its own problem, and said as such.
+        if problem.name is None or not (module_name + ".").startswith(problem.name + "."):
+            raise
+        raise NotThere(f"there is no module {module_name}") from None
+    for name in names.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise NotThere(f"{module_name} has no {names}") from None
+    return found

@@ -1,0 +1,246 @@
+"""What producers and consumers of Python values exchange: records in, records out, and receipts.
+
+Topics are as the caller knows them: without the prefix of a namespace. Records are made on the hot
+path, one per message: plain slotted objects, whose headers and times are read from librdkafka's
+message when somebody asks. Nobody changes a record once it is made.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from penstock.model import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
+    from typing_extensions import TypeVar as DefaultingTypeVar
+
+    # Of a producer that was given no serializer.
+    SentKey = DefaultingTypeVar("SentKey", default=bytes | str)
+    SentValue = DefaultingTypeVar("SentValue", default=bytes | str)
+else:
+    SentKey = TypeVar("SentKey")
+    SentValue = TypeVar("SentValue")
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+HeadersLike: TypeAlias = (
+    Mapping[str, str | bytes | None] | Sequence[tuple[str, str | bytes | None]] | None
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TimestampType(IntEnum):
+    """Who stamped a record; the numbers are librdkafka's."""
+
+    NONE = 0
+    CREATE_TIME = 1
+    LOG_APPEND_TIME = 2
+
+
+class Delivered:
+    """Where a record has been written. The offset is negative if nobody was asked (acks=0).
+
+    No tuple, because it is made on the hot path: what send() returns becomes it.
+    """
+
+    __slots__ = ("offset", "partition", "timestamp_ms", "topic")
+
+    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int | None) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.topic}-{self.partition}@{self.offset}>"
+
+
+class MessageLike(Protocol):
+    """What a record reads of librdkafka's message when it is asked."""
+
+    def headers(self) -> Any: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def leader_epoch(self) -> int | None: ...
+
+
+class Record(Generic[K, V]):
+    """A record as it was read: its place, key and value, headers and time."""
+
+    __slots__ = (
+        "_headers",
+        "_leader_epoch",
+        "_message",
+        "_stamp",
+        "key",
+        "offset",
+        "partition",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        key: K | None,
+        value: V | None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        timestamp_type: TimestampType | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.key = key
+        self.value = value
+        self._message: MessageLike | None = None
+        self._headers = headers
+        if timestamp_type is None:
+            known = timestamp_ms is not None
+            timestamp_type = TimestampType.CREATE_TIME if known else TimestampType.NONE
+        self._stamp: tuple[int, int] = (
+            int(timestamp_type),
+            -1 if timestamp_ms is None else timestamp_ms,
+        )
+        self._leader_epoch = leader_epoch
+
+    @classmethod
+    def of_message(
+        cls,
+        message: MessageLike,
+        topic: str,
+        partition: int,
+        offset: int,
+        key: K | None,
+        value: V | None,
+    ) -> "Record[K, V]":
+        """From librdkafka's message; headers, time and epoch are read when they are asked for."""
+        record: Record[K, V] = cls.__new__(cls)
+        record.topic = topic
+        record.partition = partition
+        record.offset = offset
+        record.key = key
+        record.value = value
+        record._message = message
+        return record
+
+    def _read(self) -> None:
+        """Take over what the message still holds, and let go of it."""
+        message = self._message
+        if message is not None:
+            self._headers = headers_of_message(message.headers())
+            self._stamp = message.timestamp()
+            epoch = message.leader_epoch()
+            self._leader_epoch = None if epoch is None or epoch < 0 else epoch
+            self._message = None
+
+    @property
+    def headers(self) -> Headers:
+        self._read()
+        return self._headers
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Milliseconds since 1970; None if the record has no time."""
+        self._read()
+        kind, stamp = self._stamp
+        return None if kind == TimestampType.NONE or stamp < 0 else stamp
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        self._read()
+        return TimestampType(self._stamp[0])
+
+    @property
+    def leader_epoch(self) -> int | None:
+        self._read()
+        return self._leader_epoch
+
+    @property
+    def time(self) -> datetime | None:
+        """The record's time in UTC, to the millisecond."""
+        stamp = self.timestamp_ms
+        return None if stamp is None else _EPOCH + timedelta(milliseconds=stamp)
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header of this name."""
+        for found, value in reversed(self.headers):
+            if found == name:
+                return value
+        return None
+
+    def _values(self) -> tuple[object, ...]:
+        return (
+            self.topic,
+            self.partition,
+            self.offset,
+            self.key,
+            self.value,
+            self.headers,
+            self.timestamp_ms,
+            self.timestamp_type,
+            self.leader_epoch,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Record) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Record, self._values())
+
+    def __repr__(self) -> str:
+        place = f"{self.topic}-{self.partition}@{self.offset}"
+        return f"Record({place}, key={self.key!r}, value={self.value!r})"
+
+
+class OutRecord(Generic[K, V]):
+    """A record to send in a batch, where a value or a pair of key and value says too little."""
+
+    __slots__ = ("headers", "key", "partition", "timestamp_ms", "value")
+
+    def __init__(
+        self,
+        value: V | None = None,
+        key: K | None = None,
+        *,
+        partition: int | None = None,
+        headers: HeadersLike = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        self.value = value
+        self.key = key
+        self.partition = partition
+        self.headers = headers
+        self.timestamp_ms = timestamp_ms
+
+    def __repr__(self) -> str:
+        return f"OutRecord({self.value!r}, key={self.key!r})"
+
+
+def headers_of_message(found: Any) -> Headers:
+    """librdkafka's headers, None if there are none, as records carry them."""
+    return tuple((name, value) for name, value in found) if found else ()
+
+
+def headers_to_send(said: HeadersLike) -> list[tuple[str, bytes | None]]:
+    """What a sender may say, as the wire has it: text becomes UTF-8, order is kept."""
+    if not said:
+        return []
+    pairs = said.items() if isinstance(said, Mapping) else said
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

@@ -1,0 +1,256 @@
+"""Avro, with the schema in a registry or agreed upon beforehand.
+
+With a registry each value carries its schema's id, as Confluent's serializers write it, and is read
+with the schema that it was written with, resolved to the reader's own if there is one. Without, a
+value is its bare encoding. The package `fastavro` does the work and is loaded at the first value.
+"""
+
+import dataclasses
+import io
+import json
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from functools import partial
+from importlib import import_module
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+from penstock.client.records import Headers
+from penstock.client.serde.framing import frame, unframe
+from penstock.client.serde.protocols import HeaderList, SerdeRefused
+from penstock.client.serde.registered import Registered, registered
+from penstock.client.serde.registry import AVRO, Schema, SchemaRegistry
+from penstock.client.serde.shapes import Reader, is_msgspec, is_pydantic, reader_of
+from penstock.client.serde.subjects import SubjectOf, by_topic
+
+T = TypeVar("T")
+# JSON text, or what it says.
+AvroSchema: TypeAlias = str | Mapping[str, Any] | list[Any] | None
+PARSED_MAX = 1_000
+_BYTES = "bytes"
+# What a value without a schema of its own is written with, by its type.
+_PRIMITIVES: Mapping[type, str] = {
+    str: '"string"',
+    bytes: '"bytes"',
+    int: '"long"',
+    float: '"double"',
+    bool: '"boolean"',
+}
+
+
+@overload
+def avro(
+    schema: AvroSchema = ...,
+    *,
+    registry: str | SchemaRegistry | None = ...,
+    of: type[T],
+    subject_of: SubjectOf = ...,
+    auto_register: bool = ...,
+    use_latest: bool = ...,
+) -> "AvroSerde[T]": ...
+@overload
+def avro(
+    schema: AvroSchema = ...,
+    *,
+    registry: str | SchemaRegistry | None = ...,
+    of: None = ...,
+    subject_of: SubjectOf = ...,
+    auto_register: bool = ...,
+    use_latest: bool = ...,
+) -> "AvroSerde[Any]": ...
+def avro(
+    schema: AvroSchema = None,
+    *,
+    registry: str | SchemaRegistry | None = None,
+    of: type[Any] | None = None,
+    subject_of: SubjectOf = by_topic,
+    auto_register: bool = True,
+    use_latest: bool = False,
+) -> "AvroSerde[Any]":
+    """A serde of Avro values: dictionaries, or `of` a dataclass, pydantic model or msgspec Struct.
+
+    With a registry and no schema, values are written with their subject's newest schema (text and
+    numbers by their own type, where they have one).
+    """
+    text = schema if isinstance(schema, str) or schema is None else json.dumps(schema)
+    own = None if text is None else Schema(_checked(text), AVRO)
+    use = registered(
+        registry,
+        subject_of=subject_of,
+        auto_register=auto_register,
+        use_latest=use_latest,
+        has_schema=own is not None,
+    )
+    return AvroSerde(own, use, None if of is None else reader_of(of))
+
+
+class AvroSerde(Generic[T]):
+    """Writes and reads the keys or the values of records."""
+
+    def __init__(
+        self,
+        schema: Schema | None,
+        use: Registered | None,
+        reader: Reader | None,
+        is_key: bool = False,
+    ) -> None:
+        self._schema = schema
+        self._use = use
+        self._reader = reader
+        self._is_key = is_key
+        self._parsed: dict[Schema, Any] = {}
+
+    def of_part(self, is_key: bool) -> "AvroSerde[T]":
+        """The same for keys, or for values: their schemas are under different subjects."""
+        return AvroSerde(self._schema, self._use, self._reader, is_key)
+
+    def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes:  # noqa: ARG002
+        schema, schema_id = self._schema, None
+        if self._use is not None:
+            schema = schema or _primitive(value)
+            name = None if schema is None else _full_name(self._parse(schema))
+            schema_id, schema = self._use.numbered(topic, self._is_key, schema, name)
+        assert schema is not None, "without a registry there is a schema"
+        payload = _written(self._parse(schema), plain(value))
+        return payload if schema_id is None else frame(schema_id, payload)
+
+    def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:  # noqa: ARG002
+        wanted = None if self._schema is None else self._parse(self._schema)
+        if self._use is None:
+            found = _read(bytes(data), wanted, None)
+        else:
+            schema_id, payload = unframe(bytes(data))
+            written = self._use.registry.by_id(schema_id)
+            if written.kind != AVRO:
+                raise ValueError(f"schema {schema_id} is {written.kind}, not {AVRO}")
+            found = _read(payload, self._parse(written), wanted)
+        made: T = found if self._reader is None else self._reader(found)
+        return made
+
+    def _parse(self, schema: Schema) -> Any:
+        parsed = self._parsed.get(schema)
+        if parsed is None:
+            named: dict[str, Any] = {}
+            parse = partial(_fastavro().parse_schema, named_schemas=named)
+            if self._use is not None:
+                for _, other in self._use.registry.references(schema):
+                    parse(_schema_value(other.text))
+            parsed = parse(_schema_value(schema.text))
+            if len(self._parsed) >= PARSED_MAX:
+                self._parsed.clear()
+            self._parsed[schema] = parsed
+        return parsed
+
+
+def plain(value: Any) -> Any:
+    """Objects as the dictionaries that Avro writes; what is one already is not looked into."""
+    if type(value) in _PRIMITIVES or type(value) is dict:
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _deep(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if is_pydantic(type(value)):
+        return _deep(value.model_dump())
+    if is_msgspec(type(value)):
+        return {name: _deep(getattr(value, name)) for name in value.__struct_fields__}
+    return value
+
+
+def _deep(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _deep(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_deep(each) for each in value]
+    return plain(value)
+
+
+def _primitive(value: Any) -> Schema | None:
+    text = _PRIMITIVES.get(type(value))
+    return None if text is None else Schema(text, AVRO)
+
+
+def _full_name(parsed: Any) -> str | None:
+    name = parsed.get("name") if isinstance(parsed, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _written(parsed: Any, value: Any) -> bytes:
+    # Bytes alone are written as they are, without their length: so do Confluent's serializers.
+    if parsed == _BYTES or (isinstance(parsed, dict) and parsed.get("type") == _BYTES):
+        if isinstance(value, bytes | bytearray | memoryview) and _logical(parsed) is None:
+            return bytes(value)
+    out = io.BytesIO()
+    try:
+        _fastavro().schemaless_writer(out, parsed, value)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as problem:
+        raise ValueError(_why_not(parsed, value) or _text_of(problem)) from problem
+    return out.getvalue()
+
+
+def _read(payload: bytes, written: Any, wanted: Any) -> Any:
+    if (written == _BYTES or (isinstance(written, dict) and written.get("type") == _BYTES)) and (
+        _logical(written) is None
+    ):
+        return payload
+    source = io.BytesIO(payload)
+    try:
+        found = _fastavro().schemaless_reader(source, written, wanted)
+    except (EOFError, ValueError, TypeError, KeyError, IndexError, OverflowError) as problem:
+        raise ValueError(f"it is not what its schema says: {_text_of(problem)}") from problem
+    except Exception as problem:
+        if type(problem).__module__.startswith("fastavro"):
+            raise ValueError(_text_of(problem)) from problem
+        raise
+    left = len(payload) - source.tell()
+    if left:
+        raise ValueError(f"{left} bytes are left over: it was written with another schema")
+    return found
+
+
+def _logical(parsed: Any) -> Any:
+    return parsed.get("logicalType") if isinstance(parsed, dict) else None
+
+
+def _why_not(parsed: Any, value: Any) -> str | None:
+    """The field that does not fit, which the writer's own error may not name."""
+    try:
+        _fastavro()
+        import_module("fastavro.validation").validate(value, parsed, raise_errors=True)
+    except Exception as problem:
+        return _text_of(problem)
+    return None
+
+
+def _text_of(problem: BaseException) -> str:
+    text = " ".join(str(problem).split())
+    return text[:500] or type(problem).__name__
+
+
+def _checked(text: str) -> str:
+    _schema_value(text)
+    return text
+
+
+def _schema_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # A primitive's name alone is a schema, too.
+        if text.isidentifier():
+            return text
+        raise SerdeRefused("the Avro schema is no JSON") from None
+
+
+def _fastavro() -> Any:
+    loaded = sys.modules.get("fastavro")
+    if loaded is not None:
+        return loaded
+    try:
+        return import_module("fastavro")
+    except ImportError:
+        raise SerdeRefused(
+            "Avro needs the package fastavro: pip install 'penstock[avro]'"
+        ) from None

@@ -1,0 +1,140 @@
+"""Serdes from Confluent's keys: schema.registry.url, basic.auth.*, auto.register.schemas, ..."""
+
+from collections.abc import Mapping
+
+from penstock.client.jaas import parse_jaas
+from penstock.client.serde.avro import AvroSerde, avro
+from penstock.client.serde.json_schema import JsonSchemaSerde, json_schema
+from penstock.client.serde.protocols import Properties, SerdeRefused
+from penstock.client.serde.registry import TIMEOUT_S_DEFAULT, SchemaRegistry
+from penstock.client.serde.subjects import SubjectOf, by_topic, subject_naming
+from penstock.client.tls import Tls
+
+REGISTRY_PREFIX = "schema.registry."
+# Keys that serializers read and that clients hand to them.
+SERDE_KEYS: Mapping[str, str] = {
+    "schema.registry.url": "The addresses of the schema registry",
+    "schema.registry.timeout.ms": "How long one address of the registry is waited for; 10000",
+    "basic.auth.credentials.source": "URL, USER_INFO or SASL_INHERIT",
+    "basic.auth.user.info": "user:password for the registry",
+    "bearer.auth.credentials.source": "STATIC_TOKEN",
+    "bearer.auth.token": "A token for the registry",
+    "auto.register.schemas": "Whether a new schema is given to the registry; true",
+    "use.latest.version": "Whether values are written with their subject's newest schema; false",
+    "key.subject.name.strategy": "How subjects of keys are named; TopicNameStrategy",
+    "value.subject.name.strategy": "How subjects of values are named; TopicNameStrategy",
+    "json.fail.invalid.schema": "Whether JSON is validated against its schema; false",
+    "key.serializer.encoding": "The encoding of Java's StringSerializer for keys; UTF-8",
+    "value.serializer.encoding": "The encoding of Java's StringSerializer for values; UTF-8",
+    "serializer.encoding": "The encoding of Java's StringSerializer; UTF-8",
+    "key.deserializer.encoding": "The encoding of Java's StringDeserializer for keys; UTF-8",
+    "value.deserializer.encoding": "The encoding of Java's StringDeserializer for values; UTF-8",
+    "deserializer.encoding": "The encoding of Java's StringDeserializer; UTF-8",
+}
+_SOURCES = ("URL", "USER_INFO", "SASL_INHERIT")
+
+
+def registry_of(properties: Properties) -> SchemaRegistry:
+    """The registry that these keys describe."""
+    url = _text(properties, "schema.registry.url")
+    if not url:
+        raise SerdeRefused("schema.registry.url is missing; it looks like http://127.0.0.1:8081")
+    timeout = _text(properties, "schema.registry.timeout.ms")
+    if timeout is not None and not timeout.isdecimal():
+        raise SerdeRefused(f"schema.registry.timeout.ms={timeout} is no whole number")
+    user, password = _user(properties)
+    tls = {
+        key.removeprefix(REGISTRY_PREFIX): str(value)
+        for key, value in properties.items()
+        if key.startswith(f"{REGISTRY_PREFIX}ssl.")
+    }
+    return SchemaRegistry(
+        url,
+        user=user,
+        password=password,
+        token=_token(properties),
+        tls=Tls.from_properties(tls) if tls else None,
+        timeout_s=int(timeout) / 1000 if timeout else TIMEOUT_S_DEFAULT,
+    )
+
+
+def configured_avro(properties: Properties, is_key: bool) -> AvroSerde[object]:
+    """As Confluent's Avro serializers are configured."""
+    return avro(
+        registry=registry_of(properties),
+        subject_of=_naming(properties, is_key),
+        auto_register=_truth(properties, "auto.register.schemas", True),
+        use_latest=_truth(properties, "use.latest.version", False),
+    )
+
+
+def configured_json_schema(properties: Properties, is_key: bool) -> JsonSchemaSerde[object]:
+    """As Confluent's JSON Schema serializers are configured."""
+    return json_schema(
+        registry=registry_of(properties),
+        subject_of=_naming(properties, is_key),
+        auto_register=_truth(properties, "auto.register.schemas", True),
+        use_latest=_truth(properties, "use.latest.version", False),
+        validate=_truth(properties, "json.fail.invalid.schema", False),
+    )
+
+
+def encoding_of(properties: Properties, noun: str, is_key: bool) -> str | None:
+    """Of Java's String serializers: the part's own key before the general one."""
+    part = "key" if is_key else "value"
+    return _text(properties, f"{part}.{noun}.encoding") or _text(properties, f"{noun}.encoding")
+
+
+def _naming(properties: Properties, is_key: bool) -> SubjectOf:
+    said = _text(properties, f"{'key' if is_key else 'value'}.subject.name.strategy")
+    return by_topic if said is None else subject_naming(said)
+
+
+def _user(properties: Properties) -> tuple[str | None, str | None]:
+    source = _text(properties, "basic.auth.credentials.source")
+    info = _text(properties, "basic.auth.user.info")
+    if source is not None and source.upper() not in _SOURCES:
+        raise SerdeRefused(
+            f"basic.auth.credentials.source={source} is not one of {', '.join(_SOURCES)}"
+        )
+    if source is not None and source.upper() == "SASL_INHERIT":
+        options = parse_jaas(_text(properties, "sasl.jaas.config") or "").options
+        return options.get("username"), options.get("password")
+    if info is None:
+        if source is not None and source.upper() == "USER_INFO":
+            raise SerdeRefused("basic.auth.user.info is missing; it looks like user:password")
+        return None, None
+    user, colon, password = info.partition(":")
+    if not colon:
+        raise SerdeRefused("basic.auth.user.info has no colon; it looks like user:password")
+    return user, password
+
+
+def _token(properties: Properties) -> str | None:
+    source = _text(properties, "bearer.auth.credentials.source")
+    token = _text(properties, "bearer.auth.token")
+    if source is not None and source.upper() != "STATIC_TOKEN":
+        raise SerdeRefused(
+            f"bearer.auth.credentials.source={source} is not offered; use STATIC_TOKEN and "
+            "bearer.auth.token"
+        )
+    if source is not None and token is None:
+        raise SerdeRefused("bearer.auth.token is missing")
+    return token
+
+
+def _text(properties: Properties, key: str) -> str | None:
+    """Also under Confluent's longer name, schema.registry.basic.auth.user.info and so on."""
+    value = properties.get(key)
+    if value is None:
+        value = properties.get(f"{REGISTRY_PREFIX}{key}")
+    return None if value is None else str(value)
+
+
+def _truth(properties: Properties, key: str, default: bool) -> bool:
+    text = _text(properties, key)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise SerdeRefused(f"{key}={text} is neither true nor false")
+    return text.lower() == "true"

@@ -1,0 +1,92 @@
+"""JSON: of anything that it knows, and of one type (dataclasses, pydantic, msgspec, containers).
+
+Written without blanks, in UTF-8, and without NaN, which is no JSON. A pydantic model or a msgspec
+Struct is written and read by its own library, everything else by the rules of shapes.py.
+"""
+
+import json
+import sys
+from typing import Any, TypeVar, get_origin, is_typeddict
+
+from penstock.client.serde.protocols import Plain
+from penstock.client.serde.shapes import is_msgspec, is_pydantic, reader_of, to_jsonable
+
+T = TypeVar("T")
+
+_write = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=to_jsonable
+).encode
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_read = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def json_bytes(value: Any) -> bytes:
+    """One value as JSON."""
+    return _write(value).encode()
+
+
+def json_value(data: bytes) -> Any:
+    """What the JSON says, in Python's own types."""
+    return _read(str(data, "utf-8"))
+
+
+JSON: Plain[Any] = Plain("json", json_bytes, json_value)
+
+
+def json_of(kind: type[T]) -> Plain[T]:
+    """JSON of one type; a value that is none of it is refused on both sides."""
+    if is_pydantic(kind):
+        return _pydantic(kind)
+    if is_msgspec(kind):
+        return _msgspec(kind)
+    reader = reader_of(kind)
+    checked = _checked(kind)
+
+    def encode(value: T) -> bytes:
+        if checked is not None and not isinstance(value, checked):
+            raise TypeError(f"expected {checked.__name__}, not {type(value).__name__}")
+        return _write(value).encode()
+
+    def decode(data: bytes) -> T:
+        made: T = reader(_read(str(data, "utf-8")))
+        return made
+
+    return Plain(f"json of {_name(kind)}", encode, decode)
+
+
+def _checked(kind: Any) -> type | None:
+    """The class that values have to be of; of containers with types inside there is none."""
+    plain = isinstance(kind, type) and get_origin(kind) is None and not is_typeddict(kind)
+    return kind if plain else None
+
+
+def _pydantic(kind: Any) -> Plain[Any]:
+    def encode(value: Any) -> bytes:
+        if not isinstance(value, kind):
+            raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
+        text: str = value.model_dump_json()
+        return text.encode()
+
+    return Plain(f"json of {_name(kind)}", encode, kind.model_validate_json)
+
+
+def _msgspec(kind: Any) -> Plain[Any]:
+    library = sys.modules["msgspec"].json
+    write = library.Encoder().encode
+
+    def encode(value: Any) -> bytes:
+        if not isinstance(value, kind):
+            raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
+        data: bytes = write(value)
+        return data
+
+    return Plain(f"json of {_name(kind)}", encode, library.Decoder(kind).decode)
+
+
+def _name(kind: object) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)

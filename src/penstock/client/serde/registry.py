@@ -1,0 +1,317 @@
+"""A client of a schema registry: Confluent's HTTP interface, answers kept, everything bounded.
+
+Schemas never change once they have an id, so what was asked once is not asked again; only the
+newest version of a subject is asked for anew after a while. A call blocks its thread for at most
+`timeout_s` per address.
+"""
+
+import base64
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from penstock.client.failure_kinds import ClientError
+from penstock.client.serde.protocols import SerdeRefused
+from penstock.client.tls import Tls
+
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+ANSWER_PART_BYTES = 64 * 1024
+ADDRESSES_MAX = 16
+KEPT_MAX = 1_000
+LATEST_KEPT_S = 300.0
+TIMEOUT_S_DEFAULT = 10.0
+REFERENCES_MAX = 100
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+AVRO, JSON_SCHEMA = "AVRO", "JSON"
+
+
+class RegistryError(ClientError):
+    """The schema registry did not do what it was asked for."""
+
+    def __init__(self, what: str = "", *, status: int = 0, code: int = 0, step: str = "") -> None:
+        super().__init__(what, next_step=step)
+        self.status = status
+        self.code = code
+        # Nobody answered, or the registry had a problem of its own.
+        self.retriable = status == 0 or status >= 500
+
+
+class Reference(NamedTuple):
+    """Another schema that a schema names."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema as the registry has it."""
+
+    text: str
+    kind: str = AVRO
+    references: tuple[Reference, ...] = ()
+
+
+class Numbered(NamedTuple):
+    """A schema and its id."""
+
+    id: int
+    schema: Schema
+
+
+class SchemaRegistry:
+    """One registry, at one address or several; `user` and `password`, or a `token`, if it asks."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        tls: Tls | None = None,
+        timeout_s: float = TIMEOUT_S_DEFAULT,
+    ) -> None:
+        self._addresses = _addresses(url)
+        self._timeout_s = timeout_s
+        self._tls = tls
+        self._headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+        credentials = _credentials(self._addresses, user, password)
+        if credentials is not None and token is not None:
+            raise SerdeRefused("a schema registry takes a user and password or a token, not both")
+        if credentials is not None:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
+        elif token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._by_id: OrderedDict[int, Schema] = OrderedDict()
+        self._ids: OrderedDict[tuple[str, Schema, bool], int] = OrderedDict()
+        self._versions: OrderedDict[tuple[str, int], Schema] = OrderedDict()
+        self._latest: OrderedDict[str, tuple[float, Numbered]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({', '.join(_shown(each) for each in self._addresses)})"
+
+    def by_id(self, schema_id: int) -> Schema:
+        """The schema that has this id."""
+        kept = self._by_id.get(schema_id)
+        if kept is None:
+            kept = _schema(self._ask("GET", f"/schemas/ids/{schema_id}"))
+            _keep(self._by_id, schema_id, kept)
+        return kept
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """The id of this schema under the subject, which gets it if it has not."""
+        return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}/versions", True)
+
+    def find(self, subject: str, schema: Schema) -> int:
+        """The id of this schema under the subject, where it has to be."""
+        return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}", False)
+
+    def latest(self, subject: str) -> Numbered:
+        """The newest schema of the subject; what was asked for is used for some minutes."""
+        kept = self._latest.get(subject)
+        if kept is None or time.monotonic() >= kept[0]:
+            answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+            found = Numbered(_whole(answer, "id"), _schema(answer))
+            kept = (time.monotonic() + LATEST_KEPT_S, found)
+            _keep(self._latest, subject, kept)
+            _keep(self._by_id, found.id, found.schema)
+        return kept[1]
+
+    def references(self, schema: Schema) -> list[tuple[str, Schema]]:
+        """What the schema refers to, also indirectly; those that others refer to come first."""
+        found: dict[str, Schema] = {}
+        self._gather(schema, found)
+        return list(found.items())
+
+    def _gather(self, schema: Schema, found: dict[str, Schema]) -> None:
+        for each in schema.references:
+            if each.name in found:
+                continue
+            if len(found) >= REFERENCES_MAX:
+                raise RegistryError(f"a schema refers to more than {REFERENCES_MAX} others")
+            other = self._version(each.subject, each.version)
+            found[each.name] = other  # before what is below it: a circle ends here
+            self._gather(other, found)
+            found[each.name] = found.pop(each.name)
+
+    def _version(self, subject: str, version: int) -> Schema:
+        kept = self._versions.get((subject, version))
+        if kept is None:
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            kept = _schema(self._ask("GET", path))
+            _keep(self._versions, (subject, version), kept)
+        return kept
+
+    def _id_of(self, subject: str, schema: Schema, path: str, registers: bool) -> int:
+        key = (subject, schema, registers)
+        kept = self._ids.get(key)
+        if kept is None:
+            body: dict[str, object] = {"schema": schema.text}
+            if schema.kind != AVRO:
+                body["schemaType"] = schema.kind
+            if schema.references:
+                body["references"] = [each._asdict() for each in schema.references]
+            kept = _whole(self._ask("POST", path, body), "id")
+            _keep(self._ids, key, kept)
+        return kept
+
+    def _ask(self, method: str, path: str, body: object = None) -> Mapping[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        problem: RegistryError | None = None
+        for address in self._addresses:
+            try:
+                return self._ask_one(address, method, path, data)
+            except RegistryError as failed:
+                if not failed.retriable:
+                    raise  # the same question gets the same answer elsewhere
+                problem = failed
+        assert problem is not None, "a registry has at least one address"
+        raise problem
+
+    def _ask_one(
+        self, address: SplitResult, method: str, path: str, data: bytes | None
+    ) -> Mapping[str, Any]:
+        from http.client import HTTPException
+
+        try:
+            status, answer = self._exchange(address, method, address.path.rstrip("/") + path, data)
+        except (OSError, HTTPException) as failed:
+            raise RegistryError(
+                f"no answer from the schema registry at {_shown(address)}: "
+                f"{failed or type(failed).__name__}",
+                step="See whether it runs, and whether schema.registry.url is right",
+            ) from failed
+        told = _parsed(answer)
+        if 200 <= status < 300 and isinstance(told, dict):
+            return told
+        raise _refusal(address, path, status, told)
+
+    def _exchange(
+        self, address: SplitResult, method: str, path: str, data: bytes | None
+    ) -> tuple[int, bytes]:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        assert address.hostname is not None, "checked when it was given"
+        deadline = time.monotonic() + self._timeout_s
+        connection: HTTPConnection
+        if address.scheme == "https":
+            context = (self._tls or Tls()).context()
+            connection = HTTPSConnection(
+                address.hostname, address.port, timeout=self._timeout_s, context=context
+            )
+        else:
+            connection = HTTPConnection(address.hostname, address.port, timeout=self._timeout_s)
+        try:
+            connection.request(method, path, body=data, headers=self._headers)
+            answer = connection.getresponse()
+            parts: list[bytes] = []
+            size = 0
+            # In parts, so that one who sends a byte now and then does not hold the caller.
+            while part := answer.read1(ANSWER_PART_BYTES):
+                parts.append(part)
+                size += len(part)
+                if size > ANSWER_BYTES_MAX:
+                    raise OSError(f"its answer has more than {ANSWER_BYTES_MAX} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError("its answer takes too long")
+            return answer.status, b"".join(parts)
+        finally:
+            connection.close()
+
+
+def _addresses(url: str) -> tuple[SplitResult, ...]:
+    found = tuple(urlsplit(each.strip()) for each in url.split(",") if each.strip())
+    if not 0 < len(found) <= ADDRESSES_MAX:
+        raise SerdeRefused(f"schema.registry.url takes 1 to {ADDRESSES_MAX} addresses")
+    for each in found:
+        try:
+            good = each.scheme in ("http", "https") and each.hostname and (each.port or 1) > 0
+        except ValueError:
+            good = False
+        if not good:
+            raise SerdeRefused(
+                f"schema.registry.url={_shown(each)} is no address; it looks like "
+                "http://127.0.0.1:8081"
+            )
+    return found
+
+
+def _credentials(
+    addresses: tuple[SplitResult, ...], user: str | None, password: str | None
+) -> bytes | None:
+    if user is None and addresses[0].username:
+        user = unquote(addresses[0].username)
+        password = unquote(addresses[0].password or "")
+    return None if user is None else f"{user}:{password or ''}".encode()
+
+
+def _shown(address: SplitResult) -> str:
+    """Without user and password."""
+    return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
+
+
+def _parsed(answer: bytes) -> object:
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return None
+
+
+def _refusal(address: SplitResult, path: str, status: int, told: object) -> RegistryError:
+    said = told if isinstance(told, dict) else {}
+    code = said.get("error_code")
+    code = code if isinstance(code, int) else 0
+    text = str(said.get("message") or "no reason given")[:500]
+    step = ""
+    if status in (401, 403):
+        step = "Check basic.auth.user.info, and what the user may do there"
+    elif status == 404:
+        step = (
+            "Register the schema first, or let the serializer do it (auto_register=True)"
+            if path.startswith("/subjects")
+            else "Is it the registry that the sender used?"
+        )
+    elif status == 409:
+        step = "Change the schema so that it is compatible with what the subject has"
+    elif 200 <= status < 300:
+        text = "the answer is no JSON object"
+    return RegistryError(
+        f"the schema registry at {_shown(address)} answered {path} with {status}: {text}",
+        status=status,
+        code=code,
+        step=step,
+    )
+
+
+def _schema(answer: Mapping[str, Any]) -> Schema:
+    text = answer.get("schema")
+    if not isinstance(text, str):
+        raise RegistryError("the answer of the schema registry has no schema", status=200)
+    references = answer.get("references") or ()
+    try:
+        found = tuple(
+            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
+            for each in references
+        )
+    except (KeyError, TypeError, ValueError):
+        raise RegistryError("the references of a schema cannot be read", status=200) from None
+    return Schema(text, str(answer.get("schemaType") or AVRO), found)
+
+
+def _whole(answer: Mapping[str, Any], name: str) -> int:
+    number = answer.get(name)
+    if not isinstance(number, int):
+        raise RegistryError(f"the answer of the schema registry has no {name}", status=200)
+    return number
+
+
+def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    kept[key] = value
+    while len(kept) > KEPT_MAX:
+        kept.popitem(last=False)

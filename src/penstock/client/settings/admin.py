@@ -1,0 +1,79 @@
+"""An admin client's settings: it speaks the protocol itself, so most keys have nothing to tune."""
+
+from collections.abc import Mapping
+
+from penstock.client.security import Protocol, Security
+from penstock.client.settings.keys_rdkafka import ADMIN_MEANS
+from penstock.client.settings.reading import Given, read
+from penstock.client.settings.security import refusal, security_properties
+from penstock.client.settings.shared import CLIENT_ID, REQUEST_TIMEOUT_MS
+from penstock.client.settings.table import Client
+from penstock.client.settings.values import AdminSettings, SettingRefused, SettingValue
+from penstock.client.stores import STORE_BYTES_MAX
+
+API_TIMEOUT_MS = 60_000
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def admin_settings(
+    given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
+) -> AdminSettings:
+    """SettingRefused names the key that cannot be used, why, and the way out."""
+    said = read(given, Client.ADMIN, bootstrap)
+    for name in said.serde:
+        said.note(name, "the admin client has no serializers")
+    properties = {**security_properties(said), **_from_rdkafka(said)}
+    try:
+        security = Security.from_properties(properties)
+    except ValueError as problem:
+        raise refusal(problem, "security.protocol") from problem
+    return AdminSettings(
+        bootstrap=str(said.values["bootstrap.servers"]),
+        client_id=said.text("client.id") or CLIENT_ID,
+        request_timeout_ms=said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS),
+        api_timeout_ms=said.whole("default.api.timeout.ms", API_TIMEOUT_MS),
+        security=None if security.protocol is Protocol.PLAINTEXT else security,
+        namespace=said.text("namespace"),
+        ignored=said.ignored,
+    )
+
+
+def _from_rdkafka(said: Given) -> dict[str, str]:
+    """librdkafka's names of TLS and SASL in Kafka's, so that one configuration fits all clients."""
+    own = {name: str(value) for name, value in said.own.items()}
+    found = {ADMIN_MEANS[name]: value for name, value in own.items() if name in ADMIN_MEANS}
+    for file, means in (
+        ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
+        ("ssl.key.location", "ssl.keystore.key"),
+    ):
+        if file in own:
+            found[means] = _content(file, own[file])
+    if "sasl.username" in own:
+        mechanism = str(said.get("sasl.mechanism", "")).upper()
+        if mechanism not in _MODULES:
+            raise SettingRefused(
+                "sasl.mechanism", f"is {mechanism!r}; with sasl.username: {', '.join(_MODULES)}"
+            )
+        found["sasl.jaas.config"] = (
+            f"{_MODULES[mechanism]} required username={_quoted(own['sasl.username'])} "
+            f"password={_quoted(own.get('sasl.password', ''))};"
+        )
+    return found
+
+
+def _content(key: str, path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(STORE_BYTES_MAX)
+    except OSError as problem:
+        raise SettingRefused(key, f"{path} cannot be read: {problem.strerror}") from problem
+
+
+def _quoted(text: str) -> str:
+    """As the JAAS reader takes it back."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'

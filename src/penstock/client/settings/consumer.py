@@ -1,0 +1,218 @@
+"""A consumer's settings, by Kafka's rules.
+
+Offsets are stored by the consumer itself, once the body of the loop has ended: librdkafka is told
+not to.
+"""
+
+from collections.abc import Mapping
+from typing import cast
+
+from penstock.client.settings.durations import duration_ms
+from penstock.client.settings.keys_consumer import FETCH_BYTES_MOST
+from penstock.client.settings.reading import Given, read
+from penstock.client.settings.security import rdkafka_security
+from penstock.client.settings.shared import rdkafka_connection
+from penstock.client.settings.table import Client
+from penstock.client.settings.values import (
+    ConsumerSettings,
+    Isolation,
+    OffsetReset,
+    RdkafkaValue,
+    SettingRefused,
+    SettingValue,
+)
+
+AUTO_COMMIT_INTERVAL_MS = 5_000
+AUTO_COMMIT_INTERVAL_MS_MOST = 86_400_000
+POLL_RECORDS_MAX = 500
+API_TIMEOUT_MS = 60_000
+HANDLER_TIMEOUT_MS = 600_000
+REVOKE_TIMEOUT_MS = 30_000
+POLL_INTERVAL_MS = 300_000
+POLL_INTERVAL_MS_MOST = 86_400_000
+SESSION_TIMEOUT_MS = 45_000
+SESSION_TIMEOUT_MS_MOST = 3_600_000
+FETCH_BYTES_LEAST = 1_000
+MESSAGE_BYTES = 1_000_000
+BY_DURATION = "by_duration:"
+_RESET_WORDS: Mapping[str, OffsetReset] = {
+    "earliest": "earliest",
+    "latest": "latest",
+    "none": "none",
+    # librdkafka's words for them
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "end": "latest",
+    "error": "none",
+}
+_ASSIGNORS: Mapping[str, str] = {
+    "range": "range",
+    "roundrobin": "roundrobin",
+    "cooperative-sticky": "cooperative-sticky",
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+_STICKY = ("sticky", "org.apache.kafka.clients.consumer.StickyAssignor")
+# By group.protocol=consumer the brokers decide these; each with the way out.
+_OF_BROKERS: Mapping[str, str] = {
+    "session.timeout.ms": "set consumer.session.timeout.ms of the group "
+    "(`penstock config set --group NAME`)",
+    "heartbeat.interval.ms": "set consumer.heartbeat.interval.ms of the group "
+    "(`penstock config set --group NAME`)",
+    "partition.assignment.strategy": "set group.remote.assignor instead",
+}
+
+
+def consumer_settings(
+    given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
+) -> ConsumerSettings:
+    """SettingRefused names the key that cannot be used, why, and the way out."""
+    said = read(given, Client.CONSUMER, bootstrap)
+    group_id = said.text("group.id")
+    auto_commit = _auto_commit(said, group_id)
+    offset_reset = _offset_reset(said)
+    isolation = cast("Isolation", said.get("isolation.level", "read_uncommitted"))
+    interval_ms = said.whole("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
+    rdkafka: dict[str, RdkafkaValue] = {
+        **said.plain_rdkafka(),
+        **rdkafka_connection(said),
+        **rdkafka_security(said),
+        **_group(said),
+        **_fetching(said),
+        "auto.offset.reset": offset_reset if offset_reset in ("earliest", "latest") else "error",
+        "isolation.level": isolation,
+        "check.crcs": said.get("check.crcs", True),
+        "allow.auto.create.topics": said.get("allow.auto.create.topics", True),
+        "enable.auto.offset.store": False,
+        "enable.auto.commit": auto_commit,
+        # 0 would switch librdkafka's commits off; to Kafka it is as often as possible.
+        "auto.commit.interval.ms": min(max(interval_ms, 1), AUTO_COMMIT_INTERVAL_MS_MOST),
+    }
+    return ConsumerSettings(
+        rdkafka={**rdkafka, **said.own},
+        group_id=group_id,
+        auto_commit=auto_commit,
+        auto_commit_interval_ms=interval_ms,
+        offset_reset=offset_reset,
+        poll_records_max=said.whole("max.poll.records", POLL_RECORDS_MAX),
+        api_timeout_ms=said.whole("default.api.timeout.ms", API_TIMEOUT_MS),
+        handler_timeout_ms=said.whole("handler.timeout.ms", HANDLER_TIMEOUT_MS),
+        revoke_timeout_ms=said.whole("revoke.timeout.ms", REVOKE_TIMEOUT_MS),
+        key_deserializer=said.get("key.deserializer", None),
+        value_deserializer=said.get("value.deserializer", None),
+        interceptors=said.get("interceptor.classes", ()),
+        namespace=said.text("namespace"),
+        isolation=isolation,
+        excludes_internal_topics=said.get("exclude.internal.topics", True),
+        serde=said.serde,
+        ignored=said.ignored,
+    )
+
+
+def _auto_commit(said: Given, group_id: str | None) -> bool:
+    enabled: bool = said.get("enable.auto.commit", group_id is not None)
+    if enabled and group_id is None:
+        raise SettingRefused(
+            "enable.auto.commit", "is true, and there is no group to commit for; set group.id"
+        )
+    return enabled
+
+
+def _offset_reset(said: Given) -> OffsetReset:
+    text = (said.text("auto.offset.reset") or "latest").lower()
+    word = _RESET_WORDS.get(text)
+    if word is not None:
+        return word
+    if text.startswith(BY_DURATION):
+        try:
+            return "by_duration", duration_ms(text.removeprefix(BY_DURATION))
+        except ValueError as problem:
+            raise SettingRefused("auto.offset.reset", str(problem)) from None
+    raise SettingRefused(
+        "auto.offset.reset",
+        f"is {text!r}; it takes earliest, latest, none, or by_duration:PT1H",
+    )
+
+
+def _group(said: Given) -> dict[str, RdkafkaValue]:
+    protocol = said.get("group.protocol", "classic")
+    told: dict[str, RdkafkaValue] = {"group.protocol": protocol, **_patience(said)}
+    if protocol == "consumer":
+        for name, way_out in _OF_BROKERS.items():
+            if said.has(name):
+                raise SettingRefused(name, f"cannot be set with group.protocol=consumer; {way_out}")
+        return told
+    if said.text("group.remote.assignor"):
+        raise SettingRefused(
+            "group.remote.assignor",
+            "takes effect with group.protocol=consumer only; set that, or "
+            "partition.assignment.strategy instead",
+        )
+    if said.has("partition.assignment.strategy"):
+        told["partition.assignment.strategy"] = _assignors(said)
+    return told
+
+
+def _patience(said: Given) -> dict[str, RdkafkaValue]:
+    """librdkafka wants max.poll.interval.ms to be at least session.timeout.ms."""
+    interval_ms = min(said.whole("max.poll.interval.ms", POLL_INTERVAL_MS), POLL_INTERVAL_MS_MOST)
+    session_ms = min(said.whole("session.timeout.ms", SESSION_TIMEOUT_MS), SESSION_TIMEOUT_MS_MOST)
+    if interval_ms >= session_ms:
+        return {"max.poll.interval.ms": interval_ms}
+    if not said.has("max.poll.interval.ms"):
+        return {"max.poll.interval.ms": session_ms}
+    if said.has("session.timeout.ms"):
+        raise SettingRefused(
+            "max.poll.interval.ms",
+            f"is {interval_ms}, below session.timeout.ms, which librdkafka does not do; raise it: "
+            "a slow handler is limited by handler.timeout.ms",
+        )
+    if said.get("group.protocol", "classic") == "consumer":
+        return {"max.poll.interval.ms": interval_ms}
+    return {"max.poll.interval.ms": interval_ms, "session.timeout.ms": interval_ms}
+
+
+def _assignors(said: Given) -> str:
+    name = "partition.assignment.strategy"
+    listed = [each.strip() for each in str(said.get(name, "")).split(",") if each.strip()]
+    found: list[str] = []
+    for each in listed:
+        if each in _STICKY:
+            raise SettingRefused(
+                name, f"{each} is not offered by librdkafka; use cooperative-sticky, or range"
+            )
+        if each not in _ASSIGNORS:
+            raise SettingRefused(
+                name,
+                f"{each} is not known; it takes range, roundrobin, cooperative-sticky, or Java's "
+                "names of them",
+            )
+        if _ASSIGNORS[each] not in found:
+            found.append(_ASSIGNORS[each])
+    if not found:
+        raise SettingRefused(name, "is empty; it takes range, roundrobin or cooperative-sticky")
+    eager = [each for each in found if each != "cooperative-sticky"]
+    if eager and len(eager) < len(found):
+        said.note(
+            name,
+            "cooperative-sticky is left out: librdkafka does not offer it beside others. Say it "
+            "alone once all members know it",
+        )
+        return ",".join(eager)
+    return ",".join(found)
+
+
+def _fetching(said: Given) -> dict[str, RdkafkaValue]:
+    """librdkafka wants an answer to hold the largest message."""
+    if not said.has("fetch.max.bytes"):
+        return {}
+    asked = said.whole("fetch.max.bytes", 0)
+    most = min(max(asked, FETCH_BYTES_LEAST), FETCH_BYTES_MOST)
+    if most != asked and asked > 0:
+        said.note("fetch.max.bytes", f"{asked} is taken as {most}, librdkafka's limit")
+    told: dict[str, RdkafkaValue] = {"fetch.max.bytes": most}
+    if most < MESSAGE_BYTES and "message.max.bytes" not in said.own:
+        told["message.max.bytes"] = most
+    return told

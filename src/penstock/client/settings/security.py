@@ -1,0 +1,251 @@
+"""TLS and SASL in librdkafka's words, from Kafka's keys.
+
+Stores are read here and given as PEM text, a JAAS configuration as user and password, or as a
+function that gives tokens. Without TLS or SASL in security.protocol their keys have no effect, as
+in Kafka, and nothing is read.
+"""
+
+import base64
+import binascii
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from penstock.client.sasl import OAuthBearer, Plain, Scram
+from penstock.client.security import Protocol, Security
+from penstock.client.settings.keys_security import KEYS
+from penstock.client.settings.reading import Given
+from penstock.client.settings.values import RdkafkaValue, SettingRefused
+from penstock.client.stores import DER_SEQUENCE, Store, identity, trusted_certificates
+from penstock.client.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
+
+Rdkafka: TypeAlias = dict[str, RdkafkaValue]
+# (token, when it expires in seconds since 1970, principal, extensions)
+Token: TypeAlias = tuple[str, float, str, dict[str, str]]
+
+# Of a token that does not tell its end: asked for again after most of this.
+OPAQUE_TOKEN_S = 300.0
+_NAMES = frozenset(row.name for row in KEYS)
+_CERTIFICATE = re.compile(
+    r"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE)-----.*?-----END \1-----",
+    re.DOTALL,
+)
+_KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+# librdkafka's own ways to say who one is, which pass as they are.
+_OWN_CREDENTIALS = (
+    "sasl.username",
+    "oauth_cb",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.method",
+    "enable.sasl.oauthbearer.unsecure.jwt",
+)
+_OWN_TRUST = ("ssl.ca.location", "ssl.ca.pem")
+_OWN_IDENTITY = (
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.key.location",
+    "ssl.key.pem",
+)
+
+
+def rdkafka_security(given: Given) -> Rdkafka:
+    """What librdkafka is to be told about TLS and SASL."""
+    properties = security_properties(given)
+    protocol = _protocol(properties)
+    told: Rdkafka = {"security.protocol": protocol.value.lower()}
+    secured = protocol in (Protocol.SSL, Protocol.SASL_SSL)
+    named = protocol in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
+    if secured:
+        told |= _tls(given, properties)
+    if named:
+        told |= _sasl(given, properties)
+    if "oauth_cb" in given.own and told.get("sasl.mechanism") != "OAUTHBEARER":
+        # librdkafka would wait for the token of nobody.
+        del given.own["oauth_cb"]
+        given.note("oauth_cb", "it gives tokens, and sasl.mechanism is not OAUTHBEARER")
+    for name in properties:
+        without = (name.startswith("ssl.") and not secured) or (
+            name.startswith("sasl.") and not named
+        )
+        if without:
+            given.note(name, f"security.protocol is {protocol}")
+    return told
+
+
+def security_properties(given: Given) -> dict[str, str]:
+    """Kafka's keys of TLS and SASL, as text."""
+    return {
+        name: str(value)
+        for name, value in given.values.items()
+        if name in _NAMES and value is not None
+    }
+
+
+def refusal(problem: ValueError, fallback: str) -> SettingRefused:
+    """The first word of such an error names the key, where it names one."""
+    text = str(problem)
+    key = re.match(r"(?:the [a-z ]*of )?((?:sasl|ssl|security)[a-z.]*[a-z])", text)
+    return SettingRefused(key.group(1) if key else fallback, text)
+
+
+def _protocol(properties: Mapping[str, str]) -> Protocol:
+    text = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    try:
+        return Protocol(text)
+    except ValueError:
+        raise SettingRefused(
+            "security.protocol", f"is {text!r}; it takes {', '.join(Protocol)}"
+        ) from None
+
+
+def _tls(given: Given, properties: Mapping[str, str]) -> Rdkafka:
+    try:
+        tls = Tls.from_properties(properties)
+        told: Rdkafka = {
+            "ssl.endpoint.identification.algorithm": "https" if tls.check_host else "none"
+        }
+        _check_versions(tls)
+        if tls.cipher_suites:
+            told |= _ciphers(given, tls.cipher_suites)
+        if tls.truststore is not None:
+            _exclude(given, "ssl.truststore", _OWN_TRUST)
+            told["ssl.ca.pem"] = trusted_certificates(tls.truststore)
+        if tls.keystore is not None:
+            _exclude(given, "ssl.keystore", _OWN_IDENTITY)
+            told |= _identity(tls.keystore)
+        elif "ssl.key.password" in properties:
+            told["ssl.key.password"] = properties["ssl.key.password"]
+    except SettingRefused:
+        raise
+    except ValueError as problem:
+        raise refusal(problem, "ssl.keystore.location") from problem
+    return told
+
+
+def _exclude(given: Given, kafkas: str, own: tuple[str, ...]) -> None:
+    for name in own:
+        if name in given.own:
+            raise SettingRefused(name, f"and {kafkas}.* say the same thing; say one of them")
+
+
+def _check_versions(tls: Tls) -> None:
+    missing = [each for each in PROTOCOLS_DEFAULT if each not in tls.protocols]
+    if missing:
+        raise SettingRefused(
+            "ssl.enabled.protocols",
+            f"has no {missing[0]}, and librdkafka cannot take it away; say "
+            f"{','.join(PROTOCOLS_DEFAULT)}, and limit it on the broker's listener",
+        )
+
+
+def _ciphers(given: Given, suites: tuple[str, ...]) -> Rdkafka:
+    older = [openssl_name(each) if "_WITH_" in each else each for each in suites]
+    older = [each for each in older if not each.startswith("TLS_")]
+    if len(older) < len(suites):
+        given.note("ssl.cipher.suites", "those of TLS 1.3 cannot be chosen among; all stay allowed")
+    return {"ssl.cipher.suites": ":".join(older)} if older else {}
+
+
+def _identity(store: Store) -> Rdkafka:
+    if store.location is not None and find_spec("cryptography") is None:
+        with open(store.location, "rb") as file:
+            if file.read(1) == bytes([DER_SEQUENCE]):
+                # librdkafka opens PKCS12 itself, but leaves out what signed the certificate.
+                return {
+                    "ssl.keystore.location": store.location,
+                    "ssl.keystore.password": store.password or "",
+                }
+    pem, password = identity(store)
+    certificates = [each.group(0) for each in _CERTIFICATE.finditer(pem)]
+    key = _KEY.search(pem)
+    if not certificates or key is None:
+        missing = "certificate" if not certificates else "private key"
+        raise SettingRefused(f"ssl.{store.role}.location", f"holds no {missing} in PEM")
+    told: Rdkafka = {
+        "ssl.certificate.pem": "\n".join(certificates) + "\n",
+        "ssl.key.pem": key.group(0) + "\n",
+    }
+    if password:
+        told["ssl.key.password"] = password
+    return told
+
+
+def _sasl(given: Given, properties: Mapping[str, str]) -> Rdkafka:
+    own = [name for name in _OWN_CREDENTIALS if name in given.own]
+    mechanism = properties.get("sasl.mechanism", "").strip().upper()
+    if own:
+        if "sasl.jaas.config" in properties:
+            raise SettingRefused(own[0], "and sasl.jaas.config say the same; say one of them")
+        if not mechanism:
+            raise SettingRefused("sasl.mechanism", "is missing, e.g. SCRAM-SHA-512")
+        return {"sasl.mechanism": mechanism, **_oidc(given, properties)}
+    try:
+        found = Security.from_properties(_only_sasl(properties)).mechanism
+    except ValueError as problem:
+        raise refusal(problem, "sasl.jaas.config") from problem
+    match found:
+        case Plain():
+            return _user(found.name, found.username, found.password)
+        case Scram():
+            if found.token:
+                raise SettingRefused(
+                    "sasl.jaas.config",
+                    'has tokenauth="true", and librdkafka cannot log in with a delegation token; '
+                    "give it a user and password. Admin can",
+                )
+            return _user(found.name, found.username, found.password)
+        case OAuthBearer():
+            return {"sasl.mechanism": found.name, "oauth_cb": tokens_of(found)}
+    raise AssertionError("a mechanism is one of three")
+
+
+def _only_sasl(properties: Mapping[str, str]) -> dict[str, str]:
+    """TLS is looked at elsewhere, once."""
+    kept = {name: value for name, value in properties.items() if not name.startswith("ssl.")}
+    return {**kept, "security.protocol": Protocol.SASL_PLAINTEXT.value}
+
+
+def _oidc(given: Given, properties: Mapping[str, str]) -> Rdkafka:
+    """Kafka's keys that librdkafka has by the same name, for its own way to fetch tokens."""
+    if "sasl.oauthbearer.method" not in given.own:
+        return {}
+    return {
+        name: properties[name]
+        for name in (
+            "sasl.oauthbearer.token.endpoint.url",
+            "sasl.oauthbearer.client.credentials.client.id",
+            "sasl.oauthbearer.client.credentials.client.secret",
+            "sasl.oauthbearer.scope",
+        )
+        if name in properties
+    }
+
+
+def _user(mechanism: str, name: str, password: str) -> Rdkafka:
+    return {"sasl.mechanism": mechanism, "sasl.username": name, "sasl.password": password}
+
+
+def tokens_of(bearer: OAuthBearer) -> Callable[[str], Token]:
+    """The function that librdkafka calls for a token, and again before it expires."""
+    extensions = dict(bearer.extensions)
+
+    def give(_configuration: str) -> Token:
+        token = bearer.source.token()
+        expires, principal = _claims(token)
+        return token, expires, principal, extensions
+
+    return give
+
+
+def _claims(token: str) -> tuple[float, str]:
+    """When the token expires and whose it is, if it tells."""
+    opaque = time.time() + OPAQUE_TOKEN_S
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return float(claims.get("exp", opaque)), str(claims.get("sub", ""))
+    except (IndexError, AttributeError, TypeError, ValueError, binascii.Error):
+        return opaque, ""

@@ -1,0 +1,76 @@
+"""All keys by client and name, and what a name is that is none of them."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+
+from penstock.client.serde.configured import REGISTRY_PREFIX, SERDE_KEYS
+from penstock.client.settings import (
+    keys_admin,
+    keys_connection,
+    keys_consumer,
+    keys_producer,
+    keys_rdkafka,
+    keys_security,
+)
+from penstock.client.settings.row import Row
+
+LIKENESS = 0.6
+
+
+class Client(StrEnum):
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    ADMIN = "admin"
+
+
+def _by_name(*groups: tuple[Row, ...]) -> Mapping[str, Row]:
+    return {row.name: row for rows in groups for row in rows}
+
+
+ROWS: Mapping[Client, Mapping[str, Row]] = {
+    Client.PRODUCER: _by_name(keys_connection.KEYS, keys_security.KEYS, keys_producer.KEYS),
+    Client.CONSUMER: _by_name(keys_connection.KEYS, keys_security.KEYS, keys_consumer.KEYS),
+    Client.ADMIN: _by_name(keys_admin.KEYS, keys_security.KEYS),
+}
+# Names of librdkafka's that pass as they are; Admin understands a few of them.
+PASSING: Mapping[Client, frozenset[str]] = {
+    Client.PRODUCER: frozenset(keys_rdkafka.OF_PRODUCERS),
+    Client.CONSUMER: frozenset(keys_rdkafka.OF_CONSUMERS),
+    Client.ADMIN: frozenset(
+        {
+            *keys_rdkafka.ADMIN_MEANS,
+            "sasl.username",
+            "sasl.password",
+            "ssl.certificate.location",
+            "ssl.key.location",
+        }
+    ),
+}
+# Of Kafka's older clients; they do nothing there any more.
+RETIRED: Mapping[str, str] = {
+    "auto.include.jmx.reporter": "Kafka 4 no longer has it",
+    "block.on.buffer.full": "Kafka no longer has it; max.block.ms says how long sending waits",
+    "internal.leave.group.on.close": "Kafka no longer has it",
+    "metadata.fetch.timeout.ms": "Kafka no longer has it; max.block.ms says how long sending waits",
+    "timeout.ms": "Kafka no longer has it; request.timeout.ms says how long an answer takes",
+}
+
+
+def is_for_serdes(name: str) -> bool:
+    return name in SERDE_KEYS or name.startswith(REGISTRY_PREFIX)
+
+
+def other_client(name: str, client: Client) -> Client | None:
+    """The client whose key it is, if it is another's."""
+    for each in Client:
+        if each is not client and (name in ROWS[each] or name in PASSING[each]):
+            return each
+    return None
+
+
+def nearest(name: str, client: Client) -> str | None:
+    """The known key that looks most like it."""
+    known = [*ROWS[client], *sorted(PASSING[client]), *keys_rdkafka.ALIASES, *SERDE_KEYS]
+    found = get_close_matches(name.lower().replace("_", "."), known, n=1, cutoff=LIKENESS)
+    return found[0] if found else None

@@ -1,0 +1,161 @@
+"""What was said about one topic: who handles its records, how they are read, and what happens if
+that fails.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from penstock.client.failures import DeserializationError, SerializationError
+from penstock.client.records import Headers, OutRecord, Record, headers_to_send
+from penstock.client.serde import Deserializer, Serializer
+from penstock.retry.course import Entry, Write
+from penstock.retry.ladder import Ladder, wait_ms_of
+
+CONCURRENCY_MAX = 1_000
+
+# Gets a record as it was in the source, tried for the first time or again.
+Handler: TypeAlias = Callable[[Record[Any, Any]], Awaitable[object]]
+# Names the event that a record tells of; None: this record is not guarded.
+Identity: TypeAlias = Callable[[Record[Any, Any]], str | bytes | None]
+
+
+class NoRetry(Exception):
+    """Raised by a handler: another attempt would fail, too. The record is dead at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Records of one event are handled once within a window, as far as they share a partition.
+
+    `by` is the name of a header, or a function of the record. What was handled is written beside
+    the source, with the offset; with `shared=False` this process alone remembers it, and forgets it
+    when it ends or the partition goes elsewhere.
+    """
+
+    by: str | Identity
+    window: str | float | timedelta = "1d"
+    shared: bool = True
+
+    @property
+    def window_ms(self) -> int:
+        return wait_ms_of(self.window)
+
+    def identity(self, record: Record[Any, Any]) -> bytes | None:
+        said = record.header(self.by) if isinstance(self.by, str) else self.by(record)
+        return said.encode() if isinstance(said, str) else said
+
+
+class WithHeaders(NamedTuple):
+    """A result whose records get these headers, behind those that they have."""
+
+    result: object
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where results go, in the transaction that commits the offset."""
+
+    topic: str
+    key: Serializer[Any]
+    value: Serializer[Any]
+
+    def writes(self, result: object, raw_key: bytes | None) -> list[Write]:
+        """A value keeps the key of the record that it was made of; an OutRecord says for itself.
+        Nothing is sent for None; a list of OutRecords is several."""
+        more: Headers = ()
+        if isinstance(result, WithHeaders):
+            result, more = result
+        if result is None:
+            return []
+        if isinstance(result, list) and result and all(isinstance(e, OutRecord) for e in result):
+            return [self._write(each, more) for each in result]
+        if isinstance(result, OutRecord):
+            return [self._write(result, more)]
+        headers = list(more)
+        value = self._serialized(self.value, result, headers, is_key=False)
+        return [Write(self.topic, raw_key, value, tuple(headers))]
+
+    def _write(self, out: OutRecord[Any, Any], more: Headers) -> Write:
+        headers = [*headers_to_send(out.headers), *more]
+        key = self._serialized(self.key, out.key, headers, is_key=True)
+        value = self._serialized(self.value, out.value, headers, is_key=False)
+        return Write(self.topic, key, value, tuple(headers), out.partition)
+
+    def _serialized(
+        self,
+        serializer: Serializer[Any],
+        said: object,
+        headers: list[tuple[str, bytes | None]],
+        *,
+        is_key: bool,
+    ) -> bytes | None:
+        if said is None:
+            return None
+        try:
+            return serializer.serialize(self.topic, said, headers)
+        except Exception as error:
+            raise SerializationError(error, topic=self.topic, is_key=is_key) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Of one topic."""
+
+    topic: str
+    handler: Handler
+    key: Deserializer[Any]
+    value: Deserializer[Any]
+    ladder: Ladder
+    ordered: bool = False
+    concurrency: int = 1
+    guard: Guard | None = None
+    output: Output | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise ValueError(f"concurrency is from 1 to {CONCURRENCY_MAX}")
+
+    @property
+    def seen_window_ms(self) -> int | None:
+        """Of a guard that is written."""
+        return self.guard.window_ms if self.guard is not None and self.guard.shared else None
+
+    def opened(self, entry: Entry) -> Record[Any, Any]:
+        """The record as it stood in the source, with its key and value read. Its headers tell of
+        earlier attempts. DeserializationError if it cannot be read."""
+        raw, trail = entry.record, entry.trail
+        return Record(
+            trail.topic,
+            trail.partition,
+            trail.offset,
+            self._read(self.key, raw.key, entry, is_key=True),
+            self._read(self.value, raw.value, entry, is_key=False),
+            raw.headers,
+            trail.timestamp_ms,
+        )
+
+    def _read(
+        self, deserializer: Deserializer[Any], data: bytes | None, entry: Entry, *, is_key: bool
+    ) -> Any:
+        if data is None:
+            return None
+        trail = entry.trail
+        try:
+            return deserializer.deserialize(trail.topic, data, entry.record.headers)
+        except Exception as error:
+            raise DeserializationError(
+                error,
+                topic=trail.topic,
+                partition=trail.partition,
+                offset=trail.offset,
+                is_key=is_key,
+            ) from error
+
+    def identity(self, record: Record[Any, Any]) -> bytes | None:
+        return None if self.guard is None else self.guard.identity(record)
+
+    def outputs(self, result: object, entry: Entry) -> Sequence[Write]:
+        return () if self.output is None else self.output.writes(result, entry.key)

@@ -1,0 +1,167 @@
+"""The topics beside a source: made if they are not there, with as many partitions, and checked.
+
+    <topic>.<group>.retry.5s   one for each step; what was tried is deleted as it is committed
+    <topic>.<group>.dead       kept until somebody purges it
+    <topic>.<group>.pending    compacted; only where the order of keys is kept
+    <topic>.<group>.seen       compacted, and deleted with the window; only with a shared guard
+
+Steps that the ladder no longer has are found by their names, so that nothing is left in them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.client.aio_admin import Admin
+from penstock.client.failures import ClientError
+from penstock.client.values import NewTopic, Resource, ResourceType, TopicDescription
+from penstock.errors import KafkaError, TopicAlreadyExists
+from penstock.retry.course import Steps
+from penstock.retry.ladder import Ladder, Names, wait_text
+from penstock.retry.settings import REQUEST_BYTES_DEFAULT, TRAIL_BYTES_MAX
+
+log = logging.getLogger("penstock.retry")
+
+KEPT_FOR_EVER = "-1"
+LOOK_AGAIN_S = 0.05
+LOOKS_MAX = 200
+_BYTES_KEY = "max.message.bytes"
+
+
+class TopicsUnfit(ClientError):
+    """The topics beside a source are not there or not as they have to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one source needs beside it."""
+
+    names: Names
+    ladder: Ladder
+    ordered: bool
+    seen_window_ms: int | None  # None: no guard that is written
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there now."""
+
+    steps: Steps
+    partitions: int
+    message_bytes_max: int  # of the source
+
+
+async def prepare(admin: Admin, wanted: Wanted) -> Found:
+    """Make what is missing. TopicsUnfit says what cannot be, and what to do."""
+    source = await _source(admin, wanted.names)
+    count = len(source.partitions)
+    bytes_max = await message_bytes_max(admin, wanted.names.topic)
+    there = {each.name: each for each in await admin.list_topics()}
+    steps = Steps(wanted.names, wanted.ladder, _former(wanted, there))
+    plan = _plan(wanted, source, bytes_max)
+    await _create(admin, [each for each in plan if each.name not in there])
+    beside = [*steps.topics, *(each.name for each in plan)]
+    await _grow(admin, [there[name] for name in dict.fromkeys(beside) if name in there], count)
+    await _visible(admin, list(dict.fromkeys(beside)))
+    return Found(steps, count, bytes_max)
+
+
+async def _source(admin: Admin, names: Names) -> TopicDescription:
+    found = (await admin.describe_topics([names.topic]))[names.topic]
+    if isinstance(found, KafkaError):
+        raise TopicsUnfit(
+            f"the topic {names.topic} cannot be read: {found}",
+            next_step=f"Create it first: penstock topic create {names.topic}",
+        ) from found
+    return found
+
+
+async def message_bytes_max(admin: Admin, topic: str) -> int:
+    """What the topic allows; Kafka's default if nobody may tell."""
+    resource = Resource(ResourceType.TOPIC, topic)
+    found = (await admin.describe_configs([resource], keys=[_BYTES_KEY]))[resource]
+    if isinstance(found, KafkaError):
+        log.warning("%s of %s is not known: %s", _BYTES_KEY, topic, found)
+        return REQUEST_BYTES_DEFAULT
+    said = next((each.value for each in found if each.name == _BYTES_KEY), None)
+    return REQUEST_BYTES_DEFAULT if said is None else int(said)
+
+
+def _former(wanted: Wanted, there: dict[str, TopicDescription]) -> tuple[int, ...]:
+    """Steps by their topics' names, as far as the ladder does not have them."""
+    steps = wanted.names.steps_among(there)
+    found = tuple(sorted(each for each in steps if each not in wanted.ladder.waits_ms))
+    if found:
+        said = ", ".join(map(wait_text, found))
+        log.info("%s: steps of an earlier ladder are read, too: %s", wanted.names.topic, said)
+    return found
+
+
+def _plan(wanted: Wanted, source: TopicDescription, bytes_max: int) -> list[NewTopic]:
+    names = wanted.names
+    kept = {"cleanup.policy": "delete", "retention.ms": KEPT_FOR_EVER, "retention.bytes": "-1"}
+    configs = {names.retry(each): kept for each in wanted.ladder.waits_ms}
+    configs[names.dead] = kept
+    if wanted.ordered:
+        configs[names.pending] = {"cleanup.policy": "compact"}
+    if wanted.seen_window_ms is not None:
+        configs[names.seen] = {
+            "cleanup.policy": "compact,delete",
+            "retention.ms": str(wanted.seen_window_ms),
+        }
+    return [
+        NewTopic(
+            name,
+            len(source.partitions),
+            source.replication_factor,
+            {**config, _BYTES_KEY: str(bytes_max + TRAIL_BYTES_MAX)},
+        )
+        for name, config in configs.items()
+    ]
+
+
+async def _create(admin: Admin, topics: Sequence[NewTopic]) -> None:
+    if not topics:
+        return
+    for name, result in (await admin.create_topics(topics)).items():
+        # Another process of the group was quicker.
+        if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
+            topic = next(each for each in topics if each.name == name)
+            raise TopicsUnfit(
+                f"the topic {name} could not be made: {result}",
+                next_step=f"Let the client create topics, or make it: {topic.partitions} "
+                f"partitions, replication factor {topic.replication_factor}, {topic.configs}",
+            ) from result
+        log.info("made the topic %s", name)
+
+
+async def _visible(admin: Admin, names: Sequence[str]) -> None:
+    """Brokers hear of a new topic one after the other."""
+    for _ in range(LOOKS_MAX):
+        found = await admin.describe_topics(names)
+        if not any(isinstance(each, KafkaError) for each in found.values()):
+            return
+        await asyncio.sleep(LOOK_AGAIN_S)
+    raise TopicsUnfit("new topics are not seen by all brokers yet", next_step="Try again")
+
+
+async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) -> None:
+    """The source may have got more partitions since."""
+    larger = [each.name for each in topics if len(each.partitions) > count]
+    if larger:
+        raise TopicsUnfit(
+            f"{larger[0]} has more partitions than its source has ({count})",
+            next_step="Was the source deleted and made again? Delete the topics beside it, too",
+        )
+    fewer = [each.name for each in topics if len(each.partitions) < count]
+    if not fewer:
+        return
+    for name, error in (await admin.create_partitions(dict.fromkeys(fewer, count))).items():
+        if error is not None:
+            raise TopicsUnfit(
+                f"{name} has fewer partitions than its source has ({count}), and got no more: "
+                f"{error}",
+                next_step=f"Give it {count}: penstock topic alter {name} --partitions {count}",
+            ) from error
+        log.info("%s has %d partitions now, as its source has", name, count)

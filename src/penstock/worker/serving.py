@@ -1,0 +1,102 @@
+"""A worker as a process: signals, the HTTP server, the end.
+
+The first SIGTERM or SIGINT lets what was begun end, commits it and leaves the group; the second
+ends at once, and what was begun is read again by others.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import NoReturn
+
+from penstock.observe.http import Request, Response
+from penstock.observe.text import OPENMETRICS_TYPE, TEXT_TYPE, page, wants_openmetrics
+from penstock.worker.app import THREAD_NAME, Worker, run_until
+from penstock.worker.health import HealthServer
+from penstock.worker.metrics import ROWS
+
+log = logging.getLogger("penstock.worker")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+INTERRUPTED = 130
+ABANDONED = 1
+
+
+def end_at_once(why: str, code: int) -> NoReturn:
+    """Without waiting for anybody: neither clients nor threads get a word in."""
+    log.warning("%s", why)
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def end_in_spite_of_threads() -> None:
+    """A function that does not return would keep the process for ever, though nobody waits for
+    what it does."""
+    stuck = [each for each in threading.enumerate() if each.name.startswith(THREAD_NAME)]
+    if stuck:
+        end_at_once(f"{len(stuck)} functions did not end in time and are left behind", ABANDONED)
+
+
+async def serve(
+    worker: Worker,
+    *,
+    address: tuple[str, int] | None = None,
+    on_listening: Callable[[tuple[str, int]], None] | None = None,
+) -> None:
+    """Run until a signal; a second one ends the process. OSError if the address cannot be had."""
+    stop = asyncio.Event()
+
+    def signalled(number: int) -> None:
+        if stop.is_set():
+            end_at_once("a second signal: ended at once", INTERRUPTED)
+        name = signal.Signals(number).name
+        limit_s = worker.stop_timeout_s
+        log.info("%s: what was begun ends within %g s; a second signal ends at once", name, limit_s)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as stack:
+        for each in SIGNALS:
+            loop.add_signal_handler(each, signalled, each)
+            stack.callback(loop.remove_signal_handler, each)
+        if address is not None:
+            server = await stack.enter_async_context(HealthServer(*address, pages(worker, stop)))
+            if on_listening is not None:
+                on_listening(server.address)
+        await run_until(worker, stop)
+
+
+def pages(worker: Worker, stop: asyncio.Event) -> dict[str, Callable[[Request], Response]]:
+    """What the HTTP server has."""
+
+    def health(_request: Request) -> Response:
+        """Alive: it runs, or begins anew; whoever restarts processes asks this."""
+        if worker.figures is None:
+            return Response(503, b"not running\n")
+        return Response(200, b"ok\n")
+
+    def ready(_request: Request) -> Response:
+        """It has partitions and works on them."""
+        figures = worker.figures
+        if figures is None or stop.is_set():
+            return Response(503, b"stopping\n" if stop.is_set() else b"not running\n")
+        count = len(figures.retrying.partitions)
+        if not count:
+            return Response(503, b"no partitions yet\n")
+        return Response(200, f"ok, {count} partitions\n".encode())
+
+    def metrics(request: Request) -> Response:
+        figures = worker.figures
+        if figures is None:
+            return Response(503, b"not running\n")
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        text = page(ROWS, figures, openmetrics=openmetrics)
+        return Response(200, text.encode(), OPENMETRICS_TYPE if openmetrics else TEXT_TYPE)
+
+    return {"/health": health, "/ready": ready, "/metrics": metrics}

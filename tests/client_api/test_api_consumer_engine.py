@@ -1,0 +1,178 @@
+"""The engine's rare turns, with a stand-in for librdkafka: what no broker can be made to do."""
+
+from collections.abc import Collection
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError as RdkafkaError
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as RdkafkaPlace
+
+from penstock.client.consumer.engine import Engine
+from penstock.client.consumer.ledger import Place, Work
+from penstock.client.consumer.plan import Callbacks, PartitionsCallback, make_plan
+from penstock.client.consumer.troubles import Echo
+from penstock.model import TopicPartition
+
+A: Place = ("orders", 0)
+B: Place = ("orders", 1)
+
+
+class Message:
+    """As librdkafka's."""
+
+    def __init__(self, at: Place, number: int) -> None:
+        self.at, self.number = at, number
+
+    def error(self) -> None:
+        return None
+
+    def topic(self) -> str:
+        return self.at[0]
+
+    def partition(self) -> int:
+        return self.at[1]
+
+    def offset(self) -> int:
+        return self.number
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Rdkafka:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[tuple[str, int, int]]]] = []
+        self.positions: dict[Place, int] = {}
+
+    def committed(self, *_: object) -> list[RdkafkaPlace]:
+        raise KafkaException(RdkafkaError(RdkafkaError._TIMED_OUT))
+
+    def position(self, places: list[RdkafkaPlace]) -> list[RdkafkaPlace]:
+        known = [(each.topic, each.partition) for each in places]
+        return [RdkafkaPlace(*each, self.positions.get(each, -1001)) for each in known]
+
+    def __getattr__(self, name: str) -> Any:
+        def note(places: Any = ()) -> list[Any]:
+            listed = places if isinstance(places, list) else [places]
+            self.told.append((name, [(p.topic, p.partition, p.offset) for p in listed]))
+            return []
+
+        return note
+
+
+class Nobody:
+    """A face without bodies behind it."""
+
+    def is_working(self, work: Work[Any]) -> bool:  # noqa: ARG002
+        return False
+
+    def strike(self, work: Work[Any]) -> None:
+        raise AssertionError(work)
+
+    def call(
+        self, callback: PartitionsCallback, places: Collection[TopicPartition]
+    ) -> "Future[None]":
+        raise AssertionError((callback, places))
+
+
+def engine_of(strategy: str) -> tuple[Engine, Rdkafka]:
+    """One that was opened, with two partitions."""
+    from penstock.client.consumer.partitions import Partitions
+    from penstock.client.consumer.rebalancing import Rebalancing
+
+    plan, _ = make_plan(
+        {"partition.assignment.strategy": strategy},
+        bootstrap="127.0.0.1:1",
+        group="g",
+        namespace=None,
+        manual_finish=False,
+        callbacks=Callbacks(),
+        hides_internal=False,
+    )
+    face, rdkafka = Nobody(), Rdkafka()
+    engine = Engine(plan, face)
+    engine.rdkafka = rdkafka  # type: ignore[assignment]
+    engine.partitions = Partitions(plan, engine.desk, engine.rdkafka, engine.committing)
+    engine._rebalancing = Rebalancing(plan, engine.desk, face, engine.partitions, engine.committing)
+    engine.partitions.take_over({A: None, B: None}, replacing=True)
+    rdkafka.told.clear()
+    return engine, rdkafka
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        (
+            "cooperative-sticky",
+            [
+                ("incremental_unassign", [("orders", 0, -1001)]),
+                ("incremental_assign", [("orders", 0, -1001)]),
+            ],
+        ),
+        ("range", [("assign", [("orders", 0, -1001), ("orders", 1, 7)])]),
+    ],
+)
+def test_a_partition_that_went_and_came_in_one_poll_begins_anew(
+    strategy: str, told: list[tuple[str, list[tuple[str, int, int]]]]
+) -> None:
+    engine, rdkafka = engine_of(strategy)
+    engine._rebalancing.gone.append(A)
+    engine._arrived([Message(A, 3), Message(B, 6), Message(A, 4)])
+    work = engine.desk.step(None, 9, None)
+    assert work is not None
+    assert [(each.at, each.number) for each in work.messages] == [(B, 6)]
+    # The other partition goes on behind what this poll has brought of it.
+    assert [each for each in rdkafka.told if "assign" in each[0]] == told
+
+
+def test_a_partition_that_went_in_a_poll_shows_nothing_more() -> None:
+    engine, rdkafka = engine_of("range")
+    engine._rebalancing.gone.append(A)
+    engine.desk.ledger.revoke([A])
+    engine._arrived([Message(A, 3), Message(B, 6)])
+    work = engine.desk.step(None, 9, None)
+    assert work is not None and [each.at for each in work.messages] == [B]
+    assert not [each for each in rdkafka.told if "assign" in each[0]]
+
+
+def test_a_position_of_an_earlier_assignment_is_not_believed() -> None:
+    engine, rdkafka = engine_of("range")
+    rdkafka.positions = {A: 40, B: 50}  # librdkafka's, until it reads again
+    engine.partitions.catch_up()
+    assert engine.desk.ledger.ends() == {A: None, B: None}
+    engine._arrived([Message(A, 60)])
+    assert engine.desk.ledger.ends() == {A: 61, B: None}
+    rdkafka.positions[A] = 62  # behind the marker of a transaction
+    engine.partitions.catch_up()
+    assert engine.desk.ledger.ends() == {A: 62, B: None}
+    engine.partitions.move({A: 5})
+    engine.partitions.catch_up()
+    assert engine.desk.ledger.ends() == {A: 5, B: None}
+
+
+def test_an_end_that_was_reached_is_not_taken_back_by_a_position() -> None:
+    engine, rdkafka = engine_of("range")
+    engine._arrived([Message(A, 60)])
+    engine.partitions.reached({A: 70})  # compaction left nothing between
+    rdkafka.positions[A] = 61
+    engine.partitions.catch_up()
+    engine._arrived([Message(B, number) for number in range(50)])
+    assert engine.desk.ledger.ends() == {A: 70, B: 50}
+
+
+def test_the_log_does_not_repeat_what_librdkafka_repeats(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    echo = Echo()
+    with caplog.at_level("WARNING", "penstock.client.consumer"):
+        for number in range(5):
+            echo.log(30, "%s [%s] %s", "FAIL", "client", f"refused (after {number}ms in state X)")
+        echo.log(30, "%s [%s] %s", "FAIL", "client", "another")
+    assert [each.getMessage() for each in caplog.records] == [
+        "FAIL [client] refused (after 0ms in state X)",
+        "FAIL [client] another",
+    ]

@@ -1,0 +1,74 @@
+"""What a type checker sees of producers. mypy reads this file with the others; its asserts hold."""
+
+from dataclasses import dataclass
+from typing import assert_type
+
+from producing import fresh_topic, run, values_of
+
+from penstock import Delivered, Delivery, Producer
+from penstock import sync as blocking
+from penstock.client import serde
+from penstock.testing.outside import ClusterLike
+
+
+@dataclass(frozen=True)
+class Order:
+    customer: str
+    cents: int
+
+
+def test_a_producer_knows_the_types_of_its_keys_and_values(penstock_cluster: ClusterLike) -> None:
+    topic = fresh_topic(penstock_cluster)
+
+    async def send() -> None:
+        producer = Producer(bootstrap=penstock_cluster.bootstrap, key=str, value=Order)
+        assert_type(producer, Producer[str, Order])
+        async with producer:
+            delivery = producer.send(topic, Order("ada", 12), "ada")
+            assert_type(delivery, Delivery)
+            assert_type(await delivery, Delivered)
+            await producer.send_batch(topic, [("bob", Order("bob", 3)), Order("eve", 4)])
+
+    run(send())
+    assert values_of(penstock_cluster, topic) == [
+        b'{"customer":"ada","cents":12}',
+        b'{"customer":"bob","cents":3}',
+        b'{"customer":"eve","cents":4}',
+    ]
+
+
+def test_a_value_of_another_type_is_an_error_to_the_checker() -> None:
+    def wrong(producer: Producer[str, Order]) -> None:
+        producer.send("topic", "no order", "key")  # type: ignore[arg-type]
+        producer.send("topic", Order("ada", 1), 7)  # type: ignore[arg-type]
+
+    assert wrong is not None
+
+
+def test_types_come_from_annotations_when_settings_name_the_serializers() -> None:
+    producer: Producer[str, Order] = Producer(
+        {"key.serializer": "org.apache.kafka.common.serialization.StringSerializer"},
+        bootstrap="127.0.0.1:1",
+        value=serde.json_of(Order),
+    )
+    assert_type(producer, Producer[str, Order])
+
+
+def test_without_serializers_bytes_and_text_are_sent() -> None:
+    producer = Producer(bootstrap="127.0.0.1:1")
+
+    def send(anything: Producer[bytes | str, bytes | str]) -> None:
+        anything.send("topic", b"bytes", "text")
+
+    assert_type(producer, Producer[bytes | str, bytes | str])
+    assert send is not None
+
+
+def test_the_blocking_twin_has_the_same_types() -> None:
+    producer = blocking.Producer(bootstrap="127.0.0.1:1", key=int, value=Order)
+    assert_type(producer, blocking.Producer[int, Order])
+
+    def send(typed: blocking.Producer[int, Order]) -> Delivered:
+        return typed.send("topic", Order("ada", 1), 7).result()
+
+    assert send is not None

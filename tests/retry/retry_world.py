@@ -1,0 +1,207 @@
+"""A source partition, the topics beside it, and a process that works on them and crashes: by seed.
+
+What is committed is a value of the world; what a process knows is lost when it crashes. The process
+is the one of penstock.retry without its clients: Course, Shelf, Pending, Seen, lanes by key.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from penstock.client.records import Headers, Record
+from penstock.model import TopicPartition
+from penstock.retry.course import Course, Entry, Portion, Steps, Verdict
+from penstock.retry.ladder import Ladder, Names
+from penstock.retry.pending import Pending
+from penstock.retry.seen import Seen
+from penstock.retry.shelf import Shelf
+from penstock.retry.trail import read_trail
+
+Raw = Record[bytes, bytes]
+NAMES = Names("orders", "billing")
+STEPS = Steps(NAMES, Ladder.of(("5s", "1m")))
+WINDOW_MS = 10**9
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@dataclass
+class World:
+    """What the cluster has committed."""
+
+    topics: dict[str, list[Raw]] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    now_ms: int = 0
+
+    def append(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
+        log = self.topics.setdefault(topic, [])
+        log.append(Record(topic, 0, len(log), key, value, headers, self.now_ms))
+
+    def commit(self, portion: Portion) -> None:
+        """All of it, or nothing: one transaction."""
+        for write in portion.writes:
+            assert write.partition == 0
+            self.append(write.topic, write.key, write.value, write.headers)
+        for place, offset in portion.offsets.items():
+            assert offset > self.offsets.get(place.topic, 0), "offsets only move on"
+            self.offsets[place.topic] = offset
+
+    @property
+    def read_topics(self) -> list[str]:
+        return [NAMES.topic, *STEPS.topics]
+
+    @property
+    def is_done(self) -> bool:
+        return all(
+            self.offsets.get(each, 0) == len(self.topics.get(each, [])) for each in self.read_topics
+        )
+
+
+@dataclass
+class History:
+    """What handlers saw and what became of it; kept by the test, so crashes do not touch it."""
+
+    tried: list[int] = field(default_factory=list)
+    settled: set[int] = field(default_factory=set)  # succeeded or dead, committed or not
+    committed: set[int] = field(default_factory=set)
+
+
+class Process:
+    """One life of a process, from restored state to a crash or the end."""
+
+    def __init__(
+        self, world: World, history: History, dice: random.Random, *, ordered: bool, guarded: bool
+    ) -> None:
+        self.world, self.history, self.dice = world, history, dice
+        pending, seen = Pending(), Seen(WINDOW_MS) if guarded else None
+        pending.restore((each.key, each.value) for each in world.topics.get(NAMES.pending, []))
+        if seen is not None:
+            for each in world.topics.get(NAMES.seen, []):
+                assert each.key is not None and each.value is not None
+                seen.add(each.key, int(each.value), world.now_ms)
+        self.course = Course(STEPS, 0, ordered, pending, seen, guarded)
+        self.shelf = Shelf()
+        self.position = dict(world.offsets)
+        self.lanes: dict[bytes | None, deque[Entry]] = {}
+        self.running: dict[bytes | None, Entry] = {}
+        self.keys = {each.offset: each.key for each in world.topics[NAMES.topic]}
+        self.ordered = ordered
+        source = world.topics[NAMES.topic]
+        self.garbage = {each.offset for each in source if each.value == b"garbage"}
+
+    # -- what may happen next
+
+    def step(self) -> None:
+        choices = [self.read, self.begin, self.end, self.commit, self.pass_time]
+        self.dice.choice(choices)()
+
+    def read(self) -> None:
+        topic = self.dice.choice(self.world.read_topics)
+        log, at = self.world.topics.get(topic, []), self.position.get(topic, 0)
+        if at >= len(log) or self.shelf.holds(TopicPartition(topic, 0)):
+            return
+        self.position[topic] = at + 1
+        record = log[at]
+        due_ms = 0 if topic == NAMES.topic else read_trail(record.headers).due_ms or 0
+        if due_ms > self.world.now_ms:
+            self.shelf.put(record, due_ms)
+        else:
+            self.admit(record)
+
+    def admit(self, record: Raw) -> None:
+        self.lanes.setdefault(record.key, deque()).append(self.course.admit(record))
+
+    def pass_time(self) -> None:
+        self.world.now_ms += self.dice.choice((1, 1_000, 5_000, 60_000))
+        for record in self.shelf.take_due(self.world.now_ms):
+            self.admit(record)
+
+    def begin(self) -> None:
+        idle = [key for key, lane in self.lanes.items() if lane and key not in self.running]
+        if not idle:
+            return
+        key = self.dice.choice(idle)
+        entry = self.lanes[key].popleft()
+        offset = entry.trail.offset
+        identity = b"event-%d" % offset if self.course.seen is not None else None
+        refusal = ValueError("unreadable") if entry.record.value == b"garbage" else None
+        verdict = self.course.begin(entry, self.world.now_ms, identity, refusal)
+        if verdict is Verdict.DEAD:
+            self.history.settled.add(offset)
+        if verdict is not Verdict.TRY:
+            return
+        assert offset not in self.history.committed, "what is settled for good is not tried again"
+        if self.ordered and key is not None:
+            for earlier in range(offset):
+                if self.keys[earlier] == key:
+                    assert earlier in self.history.settled, (key, earlier, offset)
+        self.history.tried.append(offset)
+        self.running[key] = entry
+
+    def end(self) -> None:
+        if not self.running:
+            return
+        key = self.dice.choice(list(self.running))
+        entry = self.running.pop(key)
+        offset = entry.trail.offset
+        if self.dice.random() < 0.6:
+            self.course.succeeded(entry, self.world.now_ms)
+            self.history.settled.add(offset)
+            return
+        before = self.course.counts.dead
+        self.course.failed(entry, RuntimeError("no luck"), self.world.now_ms)
+        if self.course.counts.dead > before:
+            self.history.settled.add(offset)
+
+    def commit(self) -> None:
+        portion = self.course.portion()
+        if not portion:
+            return
+        crash = self.dice.random()
+        if crash < 0.03:
+            raise Crash  # before anything
+        self.world.commit(portion)
+        for entry in portion.entries:
+            waits = any(each.topic in STEPS.topics for each in entry.writes)
+            if not waits:
+                self.history.committed.add(entry.trail.offset)
+        self.check_prefixes()
+        if crash < 0.06:
+            raise Crash  # the cluster knows, the process does not
+        self.course.committed(portion)
+
+    def check_prefixes(self) -> None:
+        """Of each key, what is settled for good has nothing unsettled before it; but what cannot be
+        read is buried at once."""
+        if not self.ordered:
+            return
+        for offset in self.history.committed - self.garbage:
+            key = self.keys[offset]
+            for earlier in range(offset if key is not None else 0):
+                if self.keys[earlier] == key:
+                    assert earlier in self.history.committed, (key, earlier, offset)
+
+
+def story(seed: int, *, ordered: bool, guarded: bool) -> tuple[World, History]:
+    """Records of a few keys, tried by processes that crash, until nothing is left to do."""
+    dice = random.Random(seed)
+    world, history = World(), History()
+    for number in range(dice.randrange(1, 25)):
+        key = dice.choice((b"a", b"b", b"c", None))
+        value = b"garbage" if dice.random() < 0.05 else b"%d" % number
+        world.append(NAMES.topic, key, value)
+    process = Process(world, history, dice, ordered=ordered, guarded=guarded)
+    for _ in range(200_000):
+        if world.is_done:
+            return world, history
+        try:
+            if dice.random() < 0.002:
+                raise Crash
+            process.step()
+        except Crash:
+            process = Process(world, history, dice, ordered=ordered, guarded=guarded)
+    raise AssertionError(f"seed {seed}: it does not come to an end")

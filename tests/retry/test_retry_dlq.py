@@ -1,0 +1,209 @@
+"""`penstock dlq`, and what stands behind it: dead letters listed, shown, replayed once, purged."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from retry_running import Bench, Happenings, ManualClock, bench, run, running
+
+from penstock import Producer
+from penstock.cli.main import main
+from penstock.retry import read_trail
+from penstock.retry.dead_letters import DeadLetters, NotReplayed
+from penstock.retry.letters import MARK, REPLAYED, Choice
+from penstock.testing.outside import ClusterLike
+
+
+@pytest.fixture
+def place(penstock_cluster: ClusterLike) -> Bench:
+    """With three dead letters."""
+    found = bench(penstock_cluster)
+    run(fill(found, [("a", "one"), ("b", "two"), (None, "three")]))
+    return found
+
+
+async def fill(place: Bench, pairs: list[tuple[str | None, str]]) -> None:
+    async def handler(record: Any) -> None:
+        raise KeyError(record.value) if record.value == "two" else ValueError("no use")
+
+    clock = ManualClock()
+    retrying = place.retrying(clock=clock)
+    retrying.add(place.topic, handler, value=str, ladder=("5s",))
+    await place.send(*pairs)
+    counts = retrying.counts[place.topic]
+    async with running(retrying):
+        await retrying.until(lambda: counts.retried == len(pairs))
+        await place.arrive(place.names.retry(5_000), len(pairs))
+        await clock.advance(5)
+        await retrying.until(lambda: counts.dead == len(pairs))
+
+
+def dlq(place: Bench, *arguments: str) -> int:
+    return main(["--bootstrap", place.cluster.bootstrap, "--format", "json", "dlq", *arguments])
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_topics_are_listed_with_their_source_group_and_count(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "list", f"{place.topic}.*") == 0
+    (row,) = told(capsys)
+    assert row["topic"] == place.names.dead
+    assert (row["source"], row["group"]) == (place.topic, place.names.group)
+    assert (row["letters"], row["replayed"]) == (3, 0)
+    assert row["oldest"] == "2023-11-14T22:13:25.000Z"
+    assert dlq(place, "list", "--group", place.names.group) == 0
+    assert len(told(capsys)) == 1
+    assert dlq(place, "list", "--group", "nobody") == 0
+    assert told(capsys) == []
+
+
+def test_letters_are_shown_with_cause_attempts_and_place(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "show", place.topic, "--group", place.names.group, "--key", "b") == 0
+    shown = told(capsys)
+    assert (shown["key"], shown["value"], shown["attempts"]) == ("b", "two", 2)
+    assert shown["cause"] == "KeyError: 'two'"
+    assert shown["source"] == {"topic": place.topic, "partition": 0, "offset": 1}
+    assert main(["--bootstrap", place.cluster.bootstrap, "dlq", "show", place.names.dead]) == 0
+    text = capsys.readouterr().out
+    assert "cause     ValueError: no use" in text and "value     three" in text
+
+
+def test_a_replay_goes_to_the_first_retry_topic_and_happens_once(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "replay", place.names.dead, "--cause", "keyerror") == 0
+    assert told(capsys)["replayed"] == 1
+    for already in (1, 0):
+        assert dlq(place, "replay", place.names.dead, "--at", "0:0") == 0
+        assert told(capsys)["replayed"] == already
+    assert dlq(place, "list", place.names.dead) == 0
+    (row,) = told(capsys)
+    assert (row["letters"], row["replayed"]) == (1, 2)
+
+    async def judge() -> None:
+        again = [
+            each
+            for each in await place.read(place.names.retry(5_000))
+            if each.header(REPLAYED) is not None
+        ]
+        assert [each.value for each in again] == [b"two", b"one"]
+        assert read_trail(again[0].headers).attempts == 0
+        assert again[1].header(REPLAYED) == f"{place.names.dead}-0@0".encode()
+        assert len(await place.read(place.topic)) == 3, "other groups see nothing of it"
+        letters = await place.read(place.names.dead)
+        marks = [each.header(MARK) for each in letters if each.header(MARK)]
+        assert marks == [b"%d" % letters[1].offset, b"0"]
+
+    run(judge())
+
+
+def test_what_was_replayed_is_tried_again_by_its_group(place: Bench) -> None:
+    async def story() -> None:
+        handled = Happenings[str]()
+
+        async def handler(record: Any) -> None:
+            await handled.add(f"{record.value} {record.offset}")
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handler, value=str, ladder=("5s",))
+        async with DeadLetters(bootstrap=place.cluster.bootstrap) as dead:
+            replayed = await dead.replay(place.names.dead)
+            assert replayed.topics == {place.names.retry(5_000): 3}
+        async with running(retrying):
+            await handled.reach(3)
+        assert sorted(handled) == ["one 0", "three 2", "two 1"]
+
+    run(story())
+
+
+def test_a_replay_to_the_source_is_a_new_record_there(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "replay", place.names.dead, "--all", "--to-source") == 0
+    assert told(capsys)["written_to"] == {place.topic: 3}
+    source = run(place.read(place.topic))
+    assert [each.value for each in source[3:]] == [b"one", b"two", b"three"]
+    assert source[3].headers == ((REPLAYED, f"{place.names.dead}-0@0".encode()),)
+
+
+def test_what_is_to_be_replayed_has_to_be_said(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "replay", place.names.dead) == 2
+    assert dlq(place, "replay", place.names.dead, "--all", "--key", "a") == 2
+    assert dlq(place, "replay", place.names.dead, "--at", "x") == 2
+    assert dlq(place, "replay", place.names.dead, "--all", "--dry-run") == 0
+    assert told(capsys) == {"topic": place.names.dead, "replayed": 0, "would_be_replayed": 3}
+    assert dlq(place, "show", "no-such.dead") == 1
+    assert "penstock dlq list" in capsys.readouterr().err
+
+
+def test_two_replays_at_once_replay_each_letter_once(place: Bench) -> None:
+    async def story() -> None:
+        async def replay() -> int:
+            async with DeadLetters(bootstrap=place.cluster.bootstrap) as dead:
+                return (await dead.replay(place.names.dead)).count
+
+        results = await asyncio.gather(replay(), replay(), return_exceptions=True)
+        counts = [each for each in results if isinstance(each, int)]
+        again = [e for e in await place.read(place.names.retry(5_000)) if e.header(REPLAYED)]
+        assert sum(counts) == len(again) == 3 or (not counts and not again)
+
+    run(story())
+
+
+def test_a_letter_that_others_have_put_there_is_left_out(place: Bench) -> None:
+    async def story() -> None:
+        async with Producer[Any, Any](bootstrap=place.cluster.bootstrap) as producer:
+            await producer.send(place.names.dead, "stranger")
+        async with DeadLetters(bootstrap=place.cluster.bootstrap) as dead:
+            replayed = await dead.replay(place.names.dead, Choice())
+        assert (replayed.count, replayed.without_trail) == (3, 1)
+
+    run(story())
+
+
+def test_without_a_retry_topic_the_source_is_the_way_out(penstock_cluster: ClusterLike) -> None:
+    place = bench(penstock_cluster)
+
+    async def story() -> None:
+        async def handler(_record: Any) -> None:
+            raise ValueError
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handler, ladder=())
+        await place.send(("k", "v"))
+        async with running(retrying):
+            await retrying.until(lambda: retrying.counts[place.topic].dead == 1)
+        async with DeadLetters(bootstrap=place.cluster.bootstrap) as dead:
+            with pytest.raises(NotReplayed, match="Replay to the source"):
+                await dead.replay(place.names.dead)
+            assert (await dead.replay(place.names.dead, to="source")).count == 1
+
+    run(story())
+
+
+def test_a_purge_asks_first_and_can_leave_what_was_not_replayed(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "purge", place.names.dead) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert dlq(place, "replay", place.names.dead, "--at", "0:0") == 0
+    capsys.readouterr()
+    assert dlq(place, "purge", place.names.dead, "--replayed", "--yes") == 0
+    assert told(capsys) == [{"topic": place.names.dead, "partition": 0, "letters": 1}]
+    assert dlq(place, "list", place.names.dead) == 0
+    assert told(capsys)[0]["letters"] == 2
+    assert dlq(place, "purge", place.names.dead, "--dry-run") == 0
+    assert told(capsys)[0]["letters"] == 2
+    assert dlq(place, "purge", place.names.dead, "--yes") == 0
+    capsys.readouterr()
+    assert dlq(place, "list", place.names.dead) == 0
+    assert told(capsys)[0]["letters"] == 0

@@ -1,0 +1,484 @@
+"""Retries against a node: what is tried again, when, and what is written beside the source."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from retry_running import BEGIN_MS, Bench, Happenings, ManualClock, bench, run, running, texts
+
+from penstock import OutRecord
+from penstock.client.aio_admin import Admin
+from penstock.client.connection import CannotReach
+from penstock.client.failures import NoOffset, TimedOut
+from penstock.client.settings import SettingRefused
+from penstock.client.values import Resource, ResourceType
+from penstock.retry import Guard, NoRetry, Retrying, read_trail
+from penstock.retry import retrying as retrying_module
+from penstock.retry.topics import TopicsUnfit
+from penstock.retry.writer import OutcomeUnknown
+from penstock.testing.outside import ClusterLike
+
+# Values are read as text where a test looks at them.
+Anything = Any
+
+
+@pytest.fixture
+def place(penstock_cluster: ClusterLike) -> Bench:
+    return bench(penstock_cluster)
+
+
+class Trials:
+    """A handler that fails for some values, as often as it is told, and remembers its calls."""
+
+    def __init__(self, failures: dict[str, int] | None = None) -> None:
+        self.seen: Happenings[str] = Happenings()
+        self._failures = failures or {}
+
+    async def __call__(self, record: Anything) -> None:
+        await self.seen.add(record.value)
+        if self._failures.get(record.value, 0) > 0:
+            self._failures[record.value] -= 1
+            raise ValueError(f"no {record.value} today")
+
+
+def test_a_failed_record_is_tried_again_when_it_is_due(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"order": 1})
+        retrying = place.retrying(clock=clock)
+        retrying.add(place.topic, trials, value=str, ladder=("5s", "1m"))
+        await place.send(("k", "order"), headers={"own": "header"})
+        async with running(retrying):
+            await trials.seen.reach(1)
+            (waiting,) = await place.arrive(place.names.retry(5_000))
+            assert (waiting.key, waiting.value, waiting.header("own")) == (
+                b"k",
+                b"order",
+                b"header",
+            )
+            trail = read_trail(waiting.headers)
+            assert (trail.topic, trail.partition, trail.offset) == (place.topic, 0, 0)
+            assert (trail.attempts, trail.cause) == (1, "ValueError: no order today")
+            assert trail.due_ms == BEGIN_MS + 5_000
+            await retrying.until(lambda: retrying.transactions == 1)
+            await clock.advance(5)
+            await trials.seen.reach(2)
+        assert retrying.transactions == 2
+        assert trials.seen == ["order", "order"]
+        assert await place.read(place.names.dead) == []
+        assert retrying.counts[place.topic].succeeded == 1
+
+    run(story())
+
+
+def test_what_waits_holds_up_nothing_else(place: Bench) -> None:
+    async def story() -> None:
+        trials = Trials({"bad": 9})
+        retrying = place.retrying(clock=ManualClock())
+        retrying.add(place.topic, trials, value=str)
+        await place.send(("k", "bad"), ("k", "one"), (None, "two"))
+        async with running(retrying):
+            await trials.seen.reach(3)
+            await place.send(("k", "three"))
+            await trials.seen.reach(4)
+        assert trials.seen == ["bad", "one", "two", "three"]
+
+    run(story())
+
+
+def test_after_the_last_step_a_record_is_dead_with_its_cause(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"order": 9})
+        retrying = place.retrying(clock=clock)
+        retrying.add(place.topic, trials, value=str, ladder=("5s", "1m"))
+        await place.send(("k", "order"))
+        async with running(retrying):
+            await trials.seen.reach(1)
+            await place.arrive(place.names.retry(5_000))
+            await clock.advance(5)
+            await trials.seen.reach(2)
+            await place.arrive(place.names.retry(60_000))
+            await clock.advance(60)
+            await trials.seen.reach(3)
+            (letter,) = await place.arrive(place.names.dead)
+        trail = read_trail(letter.headers)
+        assert (trail.attempts, trail.due_ms) == (3, None)
+        assert trail.cause == "ValueError: no order today"
+        assert (trail.first_failed_ms, trail.last_failed_ms) == (BEGIN_MS, BEGIN_MS + 65_000)
+        assert (letter.key, letter.value) == (b"k", b"order")
+
+    run(story())
+
+
+def test_a_handler_can_give_up_at_once(place: Bench) -> None:
+    async def story() -> None:
+        async def handler(record: Anything) -> None:
+            raise NoRetry(f"{record.value} will never do")
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handler, value=str)
+        await place.send((None, "order"))
+        async with running(retrying):
+            await retrying.until(lambda: retrying.counts[place.topic].dead == 1)
+            (letter,) = await place.arrive(place.names.dead)
+        assert read_trail(letter.headers).cause == "NoRetry: order will never do"
+
+    run(story())
+
+
+def test_what_cannot_be_read_is_dead_at_once_and_stops_nothing(place: Bench) -> None:
+    async def story() -> None:
+        trials = Trials()
+        retrying = place.retrying()
+
+        async def handler(record: Anything) -> None:
+            await trials.seen.add(str(record.value))
+
+        retrying.add(place.topic, handler, value="json")
+        await place.send(("k", "{"), ("k", '{"n": 1}'))
+        async with running(retrying):
+            await trials.seen.reach(1)
+            (letter,) = await place.arrive(place.names.dead)
+        assert trials.seen == ["{'n': 1}"]
+        assert letter.value == b"{"
+        trail = read_trail(letter.headers)
+        assert trail.attempts == 1
+        assert trail.cause.startswith("DeserializationError: ")
+
+    run(story())
+
+
+def test_a_handler_that_takes_too_long_has_failed(place: Bench) -> None:
+    async def story() -> None:
+        begun = Happenings[str]()
+
+        async def handler(record: Anything) -> None:
+            await begun.add(record.value)
+            await asyncio.Event().wait()
+
+        retrying = place.retrying(settings={"handler.timeout.ms": 100})
+        retrying.add(place.topic, handler, value=str, ladder=("10m",))
+        await place.send((None, "order"))
+        async with running(retrying):
+            await begun.reach(1)
+            (waiting,) = await place.arrive(place.names.retry(600_000))
+        assert read_trail(waiting.headers).cause.startswith("HandlerTimedOut: ")
+
+    run(story())
+
+
+def test_a_handler_sees_the_record_as_it_was_in_the_source(place: Bench) -> None:
+    async def story() -> None:
+        clock, seen = ManualClock(), Happenings[Anything]()
+
+        async def handler(record: Anything) -> None:
+            await seen.add(record)
+            if len(seen) == 1:
+                raise ValueError
+
+        retrying = place.retrying(clock=clock)
+        retrying.add(place.topic, handler, key=str, value=str, ladder=("5s",))
+        await place.send(("k", "order"), timestamp_ms=123_456)
+        async with running(retrying):
+            await seen.reach(1)
+            await place.arrive(place.names.retry(5_000))
+            await clock.advance(5)
+            await seen.reach(2)
+        first, second = seen
+        for record in seen:
+            assert (record.topic, record.partition, record.offset) == (place.topic, 0, 0)
+            assert (record.key, record.value, record.timestamp_ms) == ("k", "order", 123_456)
+        assert first.headers == ()
+        assert read_trail(second.headers).attempts == 1
+
+    run(story())
+
+
+def test_in_order_a_record_waits_behind_the_one_of_its_key(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"a1": 1})
+        retrying = place.retrying(clock=clock)
+        retrying.add(
+            place.topic, trials, value=str, ladder=("5s", "1m"), ordered=True, concurrency=4
+        )
+        await place.send(("a", "a1"), ("b", "b1"), ("a", "a2"), ("a", "a3"), ("b", "b2"))
+        async with running(retrying):
+            await trials.seen.reach(3)
+            waiting = await place.arrive(place.names.retry(5_000), 3)
+            assert texts(waiting) == ["a1", "a2", "a3"]
+            assert [read_trail(each.headers).attempts for each in waiting] == [1, 0, 0]
+            await clock.advance(5)
+            await trials.seen.reach(6)
+        assert [each for each in trials.seen if each[0] == "a"] == ["a1", "a1", "a2", "a3"]
+        assert [each for each in trials.seen if each[0] == "b"] == ["b1", "b2"]
+
+    run(story())
+
+
+def test_pending_keys_are_restored_by_the_next_process(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"a1": 1})
+        first = place.retrying(clock=clock)
+        first.add(place.topic, trials, value=str, ladder=("5s",), ordered=True)
+        await place.send(("a", "a1"))
+        async with running(first):
+            await trials.seen.reach(1)
+            await place.arrive(place.names.retry(5_000))
+        await place.send(("a", "a2"))
+        second = place.retrying(clock=clock)
+        second.add(place.topic, trials, value=str, ladder=("5s",), ordered=True)
+        async with running(second):
+            await place.arrive(place.names.retry(5_000), 2)
+            assert trials.seen == ["a1"]
+            await clock.advance(5)
+            await trials.seen.reach(3)
+        assert trials.seen == ["a1", "a1", "a2"]
+        assert second.counts[place.topic].behind == 1
+
+    run(story())
+
+
+def test_a_duplicate_is_left_out_also_by_the_next_process(place: Bench) -> None:
+    async def story() -> None:
+        for number in (1, 2):
+            trials = Trials()
+            retrying = place.retrying()
+            retrying.add(place.topic, trials, value=str, guard=Guard("event", "1h"))
+            await place.send((None, f"again {number}"), headers={"event": "e-1"})
+            await place.send((None, f"new {number}"), headers={"event": f"f-{number}"})
+            async with running(retrying):
+                await trials.seen.until(lambda seen, last=f"new {number}": last in seen)  # type: ignore[misc]
+            assert trials.seen == (["again 1", "new 1"] if number == 1 else ["new 2"])
+            assert retrying.counts[place.topic].seen == number - 1
+
+    run(story())
+
+
+def test_a_guard_of_one_process_says_so(place: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        trials = Trials()
+        retrying = place.retrying()
+        guard = Guard(lambda record: record.value, "1h", shared=False)
+        retrying.add(place.topic, trials, value=str, guard=guard)
+        await place.send((None, "one"), (None, "one"), (None, "two"))
+        async with running(retrying):
+            await trials.seen.reach(2)
+        assert trials.seen == ["one", "two"]
+        async with Admin(place.cluster.bootstrap) as admin:
+            assert place.names.seen not in [each.name for each in await admin.list_topics()]
+
+    run(story())
+    assert "this process only" in caplog.text
+
+
+def test_a_result_is_written_once_with_the_offset(place: Bench) -> None:
+    async def story() -> None:
+        out = place.cluster.create_topic(f"{place.topic}-out", 1, {})
+        done = Happenings[str]()
+
+        async def handler(record: Anything) -> object:
+            await done.add(record.value)
+            match record.value:
+                case "nothing":
+                    return None
+                case "several":
+                    return [OutRecord("one", key="x"), OutRecord("two", headers={"h": "1"})]
+            return record.value.upper()
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handler, key=str, value=str, output=out, output_value=str)
+        await place.send(("k", "plain"), ("k", "nothing"), ("k", "several"))
+        async with running(retrying):
+            await done.reach(3)
+        written = await place.read(out)
+        pairs = [(each.key, each.value) for each in written]
+        assert pairs == [(b"k", b"PLAIN"), (b"x", b"one"), (None, b"two")]
+        assert written[2].header("h") == b"1"
+
+    run(story())
+
+
+def test_a_clean_stop_leaves_nothing_to_read_again(place: Bench) -> None:
+    async def story() -> None:
+        trials = Trials()
+        retrying = place.retrying()
+        retrying.add(place.topic, trials, value=str, concurrency=8)
+        await place.send(*[(f"k{n}", f"v{n}") for n in range(200)])
+        async with running(retrying):
+            await trials.seen.reach(200)
+        assert retrying.counts[place.topic].succeeded == 200
+        assert await place.lag() == 0
+        again = Trials()
+        second = place.retrying()
+        second.add(place.topic, again, value=str)
+        await place.send(("k", "last"))
+        async with running(second):
+            await again.seen.reach(1)
+        assert again.seen == ["last"]
+
+    run(story())
+
+
+def test_upkeep_empties_the_topics_of_the_ladder_and_leaves_no_lag(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"order": 1})
+        retrying = place.retrying(clock=clock)
+        retrying.add(place.topic, trials, value=str, ladder=("5s",))
+        await place.send(("k", "order"), ("k", "another"))
+        counts = retrying.counts[place.topic]
+        async with running(retrying):
+            await retrying.until(lambda: counts.succeeded == 1 and counts.retried == 1)
+            await clock.advance(5)
+            await retrying.until(lambda: counts.succeeded == 2)
+            assert retrying._life is not None
+            while await place.lag():
+                await retrying._life._upkeep.step()
+            await retrying._life._upkeep.step()
+        assert await place.read(place.names.retry(5_000)) == []
+        assert len(await place.read(place.topic)) == 2
+
+    run(story())
+
+
+def test_steps_that_the_ladder_no_longer_has_are_read_to_their_end(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"order": 1})
+        first = place.retrying(clock=clock)
+        first.add(place.topic, trials, value=str, ladder=("7s", "1m"))
+        await place.send(("k", "order"))
+        async with running(first):
+            await trials.seen.reach(1)
+            await place.arrive(place.names.retry(7_000))
+        second = place.retrying(clock=clock)
+        second.add(place.topic, trials, value=str, ladder=("5s",))
+        async with running(second):
+            await clock.advance(7)
+            await trials.seen.reach(2)
+        assert second.counts[place.topic].succeeded == 1
+
+    run(story())
+
+
+def test_topics_beside_the_source_have_its_partitions_and_room_for_the_trail(
+    penstock_cluster: ClusterLike,
+) -> None:
+    place = bench(penstock_cluster, 3)
+
+    async def story() -> None:
+        retrying = place.retrying()
+        trials = Trials()
+        retrying.add(place.topic, trials, value=str, ordered=True, guard=Guard("id", "1h"))
+        await place.send(("k", "order"))
+        async with running(retrying):
+            await trials.seen.reach(1)
+        names = place.names
+        beside = [
+            *map(names.retry, (5_000, 60_000, 600_000)),
+            names.dead,
+            names.pending,
+            names.seen,
+        ]
+        async with Admin(place.cluster.bootstrap) as admin:
+            for found in (await admin.describe_topics(beside)).values():
+                assert len(getattr(found, "partitions", ())) == 3, found
+            resources = [Resource(ResourceType.TOPIC, each) for each in beside]
+            configs = await admin.describe_configs(resources)
+            for each in resources:
+                values = {one.name: one.value for one in configs[each]}  # type: ignore[union-attr]
+                assert int(values["max.message.bytes"] or 0) > 1_048_588
+            policies = [
+                next(one.value for one in configs[each] if one.name == "cleanup.policy")  # type: ignore[union-attr]
+                for each in resources
+            ]
+        assert policies == ["delete"] * 4 + ["compact", "compact,delete"]
+
+    run(story())
+
+
+def test_a_topic_that_is_not_there_is_said(place: Bench) -> None:
+    async def story() -> None:
+        retrying = place.retrying()
+        retrying.add("no-such-topic", Trials())
+        await retrying.run()
+
+    with pytest.raises(TopicsUnfit, match="penstock topic create no-such-topic"):
+        run(story())
+
+
+def test_latest_reads_only_what_comes_after_the_start(place: Bench) -> None:
+    async def story() -> None:
+        clock, trials = ManualClock(), Trials({"new": 1})
+        retrying = place.retrying(clock=clock, settings={"auto.offset.reset": "latest"})
+        retrying.add(place.topic, trials, value=str, ladder=("5s",))
+        await place.send((None, "old"))
+        async with running(retrying):
+            await retrying.until(lambda: bool(retrying.partitions))
+            await place.send((None, "new"))
+            await trials.seen.reach(1)
+            await place.arrive(place.names.retry(5_000))
+            await clock.advance(5)
+            await trials.seen.reach(2)
+        assert trials.seen == ["new", "new"]
+
+    run(story())
+
+
+def test_without_an_offset_and_with_none_it_ends(place: Bench) -> None:
+    async def story() -> None:
+        retrying = place.retrying(settings={"auto.offset.reset": "none"})
+        retrying.add(place.topic, Trials())
+        await retrying.run()
+
+    with pytest.raises(NoOffset):
+        run(story())
+
+
+def test_what_may_pass_begins_everything_anew_and_what_may_not_is_raised(
+    place: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster that was never reached is a mistake; one that was reached may come back."""
+    failures: list[Exception] = [OutcomeUnknown(), CannotReach("gone"), TimedOut(), ValueError("!")]
+
+    class Life:
+        writer = SimpleNamespace(transactions=0)
+
+        async def run(self, *_: object) -> None:
+            raise failures.pop(0)
+
+    async def begin_life(*_: object) -> Life:
+        if isinstance(failures[0], CannotReach):
+            raise failures.pop(0)
+        return Life()
+
+    monkeypatch.setattr(retrying_module, "begin_life", begin_life)
+    monkeypatch.setattr(retrying_module, "REST_S_MIN", 0.001)
+
+    async def story() -> None:
+        retrying = place.retrying()
+        retrying.add(place.topic, Trials())
+        with pytest.raises(ValueError, match="!"):
+            await retrying.run()
+        assert retrying.restarts == 3
+        failures.append(CannotReach("wrong address"))
+        another = place.retrying()
+        another.add(place.topic, Trials())
+        with pytest.raises(CannotReach):
+            await another.run()
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("isolation.level", "read_uncommitted"),
+        ("enable.auto.commit", True),
+        ("partition.assignment.strategy", "cooperative-sticky"),
+        ("group.remote.assignor", "uniform"),
+        ("transactional.id", "mine"),
+        ("max.pol.records", 5),
+    ],
+)
+def test_settings_that_would_break_the_promise_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(SettingRefused, match=key):
+        Retrying({key: value}, bootstrap="127.0.0.1:1", group="g")
