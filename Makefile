@@ -75,6 +75,7 @@ bench-pipelines: $(VENV)/.dev
 reference: $(VENV)/.dev
 	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
 	$(BIN)/python -m penstock.broker.metrics.reference > docs/reference/metrics.md
+	$(BIN)/python -m penstock.cli.reference > docs/reference/commands.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
+from compat.commands import check_commands
 from compat.compaction import check_compaction
 from compat.delivery import check_delivery
 from compat.directories import check_directories
@@ -26,6 +27,7 @@ CHECKS = {
     "directories": check_directories,
     "compaction": check_compaction,
     "tools": check_tools,
+    "commands": check_commands,
     "delivery": check_delivery,
     "history": check_history,
     "sample": check_sample,

@@ -258,42 +258,40 @@ def test_a_reset_that_cannot_be_says_why(cluster: Cluster, topic: str, name: str
 # -- delete
 
 
-def test_a_group_is_deleted_once_it_is_executed(cluster: Cluster, group: str) -> None:
-    shown = at(cluster, "delete", group)
+def test_a_group_is_deleted_once_somebody_says_yes(cluster: Cluster, group: str) -> None:
+    shown = at(cluster, "delete", group, "--dry-run")
     assert shown.out.splitlines()[1].split() == [group, "classic", "Empty", "2"]
-    assert shown.err == "nothing was deleted; --execute deletes 1 group\n"
+    assert shown.err == "nothing was deleted; --yes deletes 1 group\n"
     assert at(cluster, "describe", group).code == 0
-    assert at(cluster, "delete", group, "--execute").out == f"{group}: deleted\n"
+    assert at(cluster, "delete", group, "--yes").out == f"{group}: deleted\n"
     assert at(cluster, "describe", group).code == 1
 
 
-@pytest.mark.parametrize("execute", [[], ["--execute"]])
-def test_a_group_in_use_is_not_deleted(
-    cluster: Cluster, topic: str, group: str, execute: list[str]
-) -> None:
+@pytest.mark.parametrize("how", ["--dry-run", "--yes", "--execute"])
+def test_a_group_in_use_is_not_deleted(cluster: Cluster, topic: str, group: str, how: str) -> None:
     with joined(cluster.bootstrap, group, topic):
-        ran = at(cluster, "delete", group, *execute)
+        ran = at(cluster, "delete", group, how)
     assert ran.code == 1
     assert "the group has members; stop them first" in ran.err
     assert "NON_EMPTY_GROUP" in ran.err
 
 
-@pytest.mark.parametrize(("execute", "code"), [([], 1), (["--execute"], 4)])
+@pytest.mark.parametrize(("how", "code"), [("--dry-run", 1), ("--yes", 4)])
 def test_some_groups_deleted_and_some_not_ends_with_4_if_it_is_done(
-    cluster: Cluster, group: str, execute: list[str], code: int
+    cluster: Cluster, group: str, how: str, code: int
 ) -> None:
-    ran = at(cluster, "delete", group, "nobody", *execute)
+    ran = at(cluster, "delete", group, "nobody", how)
     assert ran.code == code
     assert "nobody: there is no group nobody" in ran.err
 
 
-def test_offsets_of_a_topic_are_deleted_once_it_is_executed(
+def test_offsets_of_a_topic_are_deleted_once_somebody_says_yes(
     cluster: Cluster, topic: str, group: str
 ) -> None:
-    shown = at(cluster, "delete-offsets", group, "--topic", f"{topic}:1")
+    shown = at(cluster, "delete-offsets", group, "--topic", f"{topic}:1", "--dry-run")
     assert shown.out.splitlines()[1].split() == [topic, "1", "1"]
     assert committed(cluster, group) == {0: 6, 1: 1}
-    ran = at(cluster, "delete-offsets", group, "--topic", f"{topic}:1", "--execute")
+    ran = at(cluster, "delete-offsets", group, "--topic", f"{topic}:1", "--yes")
     assert (ran.code, ran.out) == (0, f"{topic}-1: deleted\n")
     assert committed(cluster, group) == {0: 6}
 

@@ -108,3 +108,17 @@ def test_what_is_no_address_is_refused(wrong: str) -> None:
     ran = run("log", "status", "--address", wrong)
     assert ran.code == 2
     assert "HOST:PORT" in ran.err
+
+
+def test_what_is_not_compacted_is_shown_with_its_reason() -> None:
+    broken = {"partition": "orders-0", "directory": "/disk1", "reason": "a batch is broken"}
+    status = {**STATUS, "uncleanable": [broken], "uncleanable_left_out": 3, "strays": []}
+    said = lines(status, {})
+    (at,) = [place for place, line in enumerate(said) if line.startswith("NOT COMPACTED")]
+    assert said[at + 1].split(maxsplit=1) == ["orders-0", "a batch is broken"]
+    assert said[at + 2] == "... and 3 more"
+
+
+def test_stray_directories_are_shown() -> None:
+    status = {**STATUS, "strays": ["/disk1/old-0.0123-stray"]}
+    assert "/disk1/old-0.0123-stray" in lines(status, {})

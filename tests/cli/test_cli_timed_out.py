@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from cli_running import run
 
+from penstock.cli.access import Access
 from penstock.cli.timed_out import NO_PARTITION, ask_reason, reason
 from penstock.client.values import PartitionDescription, TopicDescription
 from penstock.errors import TopicAuthorizationFailed, UnknownTopicOrPartition
@@ -50,7 +51,7 @@ def test_the_reason_is_part_of_the_json(cluster: Cluster) -> None:
 def test_a_topic_that_is_well_is_no_reason(cluster: Cluster) -> None:
     """Though it asks for more replicas than there are: the server does not insist on those."""
     strict = cluster.create_topic("strict", partitions=1, config={"min.insync.replicas": 2})
-    assert ask_reason(cluster.bootstrap, strict, {0}, acks_all=True) is None
+    assert ask_reason(Access(cluster.bootstrap), strict, {0}, acks_all=True) is None
 
 
 def test_too_few_in_sync_replicas_are_the_reason() -> None:
@@ -69,7 +70,7 @@ def test_replicas_that_the_partition_does_not_have_are_no_reason() -> None:
 
 
 def test_a_server_that_has_gone_is_the_reason() -> None:
-    said = ask_reason("127.0.0.1:1", "orders", {0}, acks_all=True)
+    said = ask_reason(Access("127.0.0.1:1"), "orders", {0}, acks_all=True)
     assert said == "127.0.0.1:1 cannot be reached: nothing listens there"
 
 

@@ -170,16 +170,17 @@ def test_a_transaction_that_nobody_will_end_is_found_and_aborted(
 
 
 @pytest.mark.usefixtures("opened")
-def test_a_transaction_is_aborted_in_a_partition_once_it_is_executed(
+def test_a_transaction_is_aborted_in_a_partition_once_somebody_says_yes(
     cluster: Cluster, topic: str, name: str
 ) -> None:
     which = ("--topic", topic, "--partition", "1", "--start-offset", "0")
-    shown = at(cluster, "abort", *which, "--format", "json")
+    assert at(cluster, "abort", *which).code == 2
+    shown = at(cluster, "abort", *which, "--dry-run", "--format", "json")
     assert (shown.code, shown.json[0]["start_offset"]) == (0, 0)
     assert f"warning: this transaction does not hang: {name} has it open (Ongoing)" in shown.err
-    assert "nothing was written; --execute aborts this transaction" in shown.err
+    assert "nothing was written; --yes aborts this transaction" in shown.err
     assert open_in(cluster, topic, 1) == [0]
-    ran = at(cluster, "abort", *which, "--execute")
+    ran = at(cluster, "abort", *which, "--yes")
     assert (ran.code, ran.out) == (0, f"{topic}-1: aborted\n")
     assert open_in(cluster, topic, 1) == [None]
 

@@ -44,7 +44,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(cluster: Cluste
     (described,) = at(cluster, "topic", "describe", name, "--format", "json").json
     assert described["configs"] == {"retention.ms": "5000", "flush.ms": "9"}
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2, 3]
-    assert at(cluster, "topic", "delete", name).out == f"{name}: deleted\n"
+    assert at(cluster, "topic", "delete", name, "--yes").out == f"{name}: deleted\n"
     assert at(cluster, "topic", "describe", name).code == 1
 
 
@@ -68,8 +68,8 @@ def test_what_the_server_refuses_ends_with_1(cluster: Cluster, topic: str) -> No
     assert "TOPIC_ALREADY_EXISTS" in again.err
     assert at(cluster, "topic", "create", topic, "--if-not-exists").code == 0
     assert at(cluster, "topic", "create", "new", "--config", "retention.mss=1").code == 1
-    assert at(cluster, "topic", "delete", "never-there").code == 1
-    assert at(cluster, "topic", "delete", "never-there", "--if-exists").code == 0
+    assert at(cluster, "topic", "delete", "never-there", "--yes").code == 1
+    assert at(cluster, "topic", "delete", "never-there", "--if-exists", "-y").code == 0
     assert at(cluster, "topic", "alter", topic, "-p", "1").code == 1
 
 
@@ -169,7 +169,7 @@ def test_what_is_kept_without_effect_is_told(
     assert (created.code, created.err) == (0, said)
     assert at(cluster, "config", "set", "--topic", topic, setting).err == said
     assert at(cluster, "topic", "alter", topic, "--config", setting).err == said
-    at(cluster, "topic", "delete", f"{topic}-new")
+    at(cluster, "topic", "delete", f"{topic}-new", "--yes")
 
 
 def test_a_brokers_settings_are_shown(cluster: Cluster) -> None:

@@ -4,23 +4,53 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.cli.access import Access
 from penstock.cli.output import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
+    from penstock.client.settings import AdminSettings
 
+CLIENT_ID = "penstock-cli"
 TIMEOUT_MS = 15_000
 
 
 @contextmanager
-def connect(bootstrap: str) -> Iterator["Admin"]:
+def connect(access: Access) -> Iterator["Admin"]:
     """An admin client for the length of a command."""
     # Loading the protocol takes longer than printing a help text.
     from penstock.client.admin import Admin
 
+    said = _settings(access) if access.settings else None
     try:
-        admin = Admin(bootstrap, client_id="penstock-cli", timeout_ms=TIMEOUT_MS)
+        if said is None:
+            admin = Admin(
+                access.bootstrap,
+                client_id=CLIENT_ID,
+                timeout_ms=TIMEOUT_MS,
+                namespace=access.namespace,
+            )
+        else:
+            timed = "request.timeout.ms" in access.settings
+            admin = Admin(
+                access.bootstrap,
+                client_id=said.client_id if "client.id" in access.settings else CLIENT_ID,
+                timeout_ms=said.request_timeout_ms if timed else TIMEOUT_MS,
+                api_timeout_ms=said.api_timeout_ms,
+                security=said.security,
+                namespace=access.namespace,
+            )
     except ValueError as problem:
         raise CommandFailed(f"--bootstrap: {problem}", ExitCode.USAGE) from None
     with admin:
         yield admin
+
+
+def _settings(access: Access) -> "AdminSettings":
+    """Keys that are of other clients are no mistake: a command may have some of those too."""
+    from penstock.client.settings import SettingRefused, admin_settings
+
+    try:
+        return admin_settings(access.settings, bootstrap=access.bootstrap)
+    except SettingRefused as refused:
+        raise CommandFailed(f"-X {refused}", ExitCode.USAGE) from None

@@ -4,24 +4,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
 from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
     error_text,
     format_of,
     key_values,
     note,
-    print_json,
     print_rows,
+    print_value,
     report,
 )
+from penstock.cli.shared_options import on_cluster, with_format
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ def _resource(
 
 
 @app.command()
+@on_cluster
 def describe(
     context: typer.Context,
     keys: Annotated[list[str], typer.Argument(metavar="KEY")] = [],  # noqa: B006
@@ -79,12 +79,10 @@ def describe(
     everything: Annotated[
         bool, typer.Option("--all", help="Also the keys that have their default.")
     ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Show settings: those that somebody set, unless keys are named or --all is given."""
     resource = _resource(topic, group, broker, all_brokers)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         values = admin.describe_configs([resource], keys=keys or None)[resource]
         unknown = unknown_keys(admin, resource, keys)
     if isinstance(values, KafkaError):
@@ -93,8 +91,8 @@ def describe(
     if not everything and not keys:
         shown = [each for each in shown if each.source != SOURCE_DEFAULT]
     rows = [_row(each) for each in shown]
-    how = format_of(context, form)
-    if rows or not unknown or how is Format.JSON:
+    how = format_of(context)
+    if rows or not unknown or how is not Format.TABLE:
         print_rows(how, ("name", "value", "source"), rows)
     for error in unknown.values():
         note(f"error: {resource}: {error_text(error)}")
@@ -118,28 +116,28 @@ def _row(value: "ConfigValue") -> dict[str, Json]:
 
 
 @app.command("set")
+@on_cluster
 def set_keys(
     context: typer.Context,
-    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
+    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
     *,
     topic: TopicOption = None,
     group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Set keys of a topic, of a group, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
-    said = key_values(settings, "set")
+    said = key_values(pairs, "set")
     changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
     resource = _resource(topic, group, broker, all_brokers)
-    _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
+    _change(access_of(context), format_of(context), resource, changes)
     note_without_effect(resource, said)
 
 
 @app.command()
+@on_cluster
 def unset(
     context: typer.Context,
     keys: Keys,
@@ -148,25 +146,23 @@ def unset(
     group: GroupOption = None,
     broker: BrokerOption = None,
     all_brokers: AllBrokersOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Let keys have the value that they had before somebody set them."""
     from penstock.client.values import ConfigChange, Operation
 
     changes = [ConfigChange(key, Operation.DELETE) for key in keys]
     resource = _resource(topic, group, broker, all_brokers)
-    _change(bootstrap_of(context, bootstrap), format_of(context, form), resource, changes)
+    _change(access_of(context), format_of(context), resource, changes)
 
 
 def _change(
-    bootstrap: str, form: Format, resource: "Resource", changes: "list[ConfigChange]"
+    access: Access, form: Format, resource: "Resource", changes: "list[ConfigChange]"
 ) -> None:
     from penstock.client.values import Operation
 
     removed = [each.name for each in changes if each.operation is Operation.DELETE]
     error: KafkaError | None
-    with connect(bootstrap) as admin:
+    with connect(access) as admin:
         error = next(iter(unknown_keys(admin, resource, removed).values()), None)
         if error is None:
             error = admin.alter_configs({resource: changes})[resource]
@@ -175,11 +171,12 @@ def _change(
 
 
 @app.command()
-def explain(context: typer.Context, keys: Keys, form: FormatOption = None) -> None:
+@with_format
+def explain(context: typer.Context, keys: Keys) -> None:
     """Say what keys mean here, their defaults and limits. Needs no server."""
     rows = [row for name in keys for row in _explained(name)]
-    if format_of(context, form) is Format.JSON:
-        print_json(list(rows))
+    if format_of(context) is not Format.TABLE:
+        print_value(format_of(context), list(rows))
         return
     for row in rows:
         print(f"{row['name']}  ({row['scope']} key)")

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
+from penstock.cli.confirmation import DryRunOption, YesOrExecuteOption, confirm
 from penstock.cli.group_reset import reset
 from penstock.cli.group_view import (
     MEMBER_COLUMNS,
@@ -19,23 +21,21 @@ from penstock.cli.group_view import (
     state_row,
 )
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
-    ExecuteOption,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
+    conclude,
     counted,
     error_text,
     format_of,
     note,
-    print_json,
     print_rows,
+    print_value,
     report,
 )
 from penstock.cli.partitions import Choice, TopicsOption, parse_topics, partitions_text
+from penstock.cli.shared_options import on_cluster
 from penstock.client.values import At
 from penstock.errors import KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 from penstock.model import TopicPartition
@@ -72,6 +72,7 @@ Groups = Annotated[list[str], typer.Argument(metavar="GROUP")]
 
 
 @app.command("list")
+@on_cluster
 def list_groups(
     context: typer.Context,
     *,
@@ -83,11 +84,9 @@ def list_groups(
         list[GroupType],
         typer.Option("--type", case_sensitive=False, help="Only these; may be repeated."),
     ] = [],  # noqa: B006
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """List groups."""
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         found = admin.groups.list_all(states=states, types=types)
     rows: list[dict[str, Json]] = [
         {
@@ -99,10 +98,11 @@ def list_groups(
         }
         for each in found
     ]
-    print_rows(format_of(context, form), ("group", "type", "state", "coordinator"), rows)
+    print_rows(format_of(context), ("group", "type", "state", "coordinator"), rows)
 
 
 @app.command()
+@on_cluster
 def describe(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="GROUP")] = [],  # noqa: B006
@@ -112,8 +112,6 @@ def describe(
     ] = False,
     members: Annotated[bool, typer.Option("--members", help="Who is in the group.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Only the state of each group.")] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Describe groups, all of them unless named: what they have committed, and what is left."""
     if state and (members or offsets):
@@ -122,7 +120,7 @@ def describe(
             ExitCode.USAGE,
         )
     offsets = offsets or not (members or state)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         wanted = names or _describable(admin)
         found = admin.groups.describe(wanted)
         described = [each for each in found.values() if not isinstance(each, KafkaError)]
@@ -133,18 +131,17 @@ def describe(
         if offsets:
             for row, partitions in zip(rows, _offset_rows(admin, described), strict=True):
                 row["partitions"] = [*partitions]
-    if format_of(context, form) is Format.JSON:
-        print_json([*rows])
+    if format_of(context) is not Format.TABLE:
+        print_value(format_of(context), [*rows])
     elif state:
         print_rows(Format.TABLE, STATE_COLUMNS, rows)
     else:
         for row, group in zip(rows, described, strict=True):
             _print_described(row, group)
-    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
-    for name, error in failed.items():
-        note(f"error: {name}: {error_text(explained(name, error))}")
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+    failed = {
+        name: explained(name, each) for name, each in found.items() if isinstance(each, KafkaError)
+    }
+    conclude(failed, some_done=bool(described))
 
 
 def _describable(admin: "Admin") -> list[str]:
@@ -198,23 +195,31 @@ def _print_described(row: dict[str, Json], group: "GroupDescription") -> None:
 
 
 @app.command()
+@on_cluster
 def delete(
     context: typer.Context,
     names: Groups,
     *,
-    execute: ExecuteOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
+    yes: YesOrExecuteOption = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Delete groups that have no members, with all that they have committed."""
-    chosen = format_of(context, form)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
-        if not execute:
+    chosen, access = format_of(context), access_of(context)
+    if not dry_run:
+        confirm(
+            _question(f"{counted(len(names), 'group')} with all offsets", access, names), yes=yes
+        )
+    with connect(access) as admin:
+        if dry_run:
             _show_deletable(admin, names, chosen)
             return
         results = admin.groups.delete(names)
     failed = {name: explained(name, error) for name, error in results.items() if error is not None}
     report(chosen, [name for name in results if name not in failed], failed, "deleted")
+
+
+def _question(what: str, access: Access, names: list[str]) -> str:
+    return f"Delete {what} at {access.where}: {', '.join(names)}?"
 
 
 def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
@@ -231,33 +236,35 @@ def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
     for name, error in failed.items():
         note(f"error: {name}: {error_text(error)}")
     if rows:
-        note(f"nothing was deleted; --execute deletes {counted(len(rows), 'group')}")
+        note(f"nothing was deleted; --yes deletes {counted(len(rows), 'group')}")
     if failed:
         raise typer.Exit(ExitCode.REFUSED)  # nothing was done, so no part of it either
 
 
 @app.command("delete-offsets")
+@on_cluster
 def delete_offsets(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="GROUP")],
     *,
     topics: TopicsOption,
-    execute: ExecuteOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
+    yes: YesOrExecuteOption = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Forget what a group has committed for topics that none of its members reads."""
     choice = parse_topics(topics)
-    form = format_of(context, form)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    form, access = format_of(context), access_of(context)
+    if not dry_run:
+        confirm(_question(f"what {name} has committed for", access, topics), yes=yes)
+    with connect(access) as admin:
         committed = admin.groups.offsets(name)
         chosen = _chosen(name, choice, committed)
-        if not execute:
+        if dry_run:
             rows: list[dict[str, Json]] = [
                 {**each._asdict(), "committed": committed[each].offset} for each in chosen
             ]
             print_rows(form, ("topic", "partition", "committed"), rows)
-            note(f"nothing was deleted; --execute deletes {counted(len(rows), 'offset')}")
+            note(f"nothing was deleted; --yes deletes {counted(len(rows), 'offset')}")
             return
         results = admin.groups.delete_offsets(name, chosen)
     failed = {

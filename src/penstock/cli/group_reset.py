@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import access_of
 from penstock.cli.admin import connect
 from penstock.cli.group_view import explained
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
     ExecuteOption,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
     counted,
     error_text,
     format_of,
@@ -46,6 +44,7 @@ from penstock.cli.reset_plan import (
     plan,
     to_csv,
 )
+from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, parse_time, wall_ms
 from penstock.client.values import At
 from penstock.errors import (
@@ -66,6 +65,7 @@ AIMS = (
 COLUMNS = ("topic", "partition", "committed", "new_offset")
 
 
+@on_cluster
 def reset(
     context: typer.Context,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
@@ -74,8 +74,10 @@ def reset(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All that the group has committed.")
     ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest")] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="The start of each log.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end of each log.")] = False,
     to_datetime: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="The first record at or after it: 2026-01-31T12:00:00Z."),
@@ -86,7 +88,9 @@ def reset(
     shift_by: Annotated[
         int | None, typer.Option(metavar="N", help="From what is committed; back if negative.")
     ] = None,
-    to_offset: Annotated[int | None, typer.Option(metavar="N", min=0)] = None,
+    to_offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="This offset in every partition.")
+    ] = None,
     to_current: Annotated[
         bool, typer.Option("--to-current", help="What is committed; else the end.")
     ] = False,
@@ -98,8 +102,6 @@ def reset(
     export: Annotated[
         bool, typer.Option("--export", help="Print the new offsets as lines for --from-file.")
     ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Move the offsets of a group that has no members."""
     aim = _only(
@@ -114,12 +116,12 @@ def reset(
     )
     _check_scope(aim, topics, all_topics)
     choice = parse_topics(topics)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         _check_unused(admin, group)
         moves = _moves(admin, group, aim, choice)
         results = _commit(admin, group, moves) if execute else {}
     failed = {each: error for each, error in results.items() if error is not None}
-    _show(moves, results, export, format_of(context, form))
+    _show(moves, results, export, format_of(context))
     _conclude(group, moves, failed, execute)
 
 

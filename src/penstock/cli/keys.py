@@ -23,6 +23,8 @@ def _key(resource: "Resource", name: str) -> "Key | None":
             return GROUP_KEYS.get(name)
         case ResourceType.BROKER:
             return find_broker_key(name)
+        case _:
+            return None
 
 
 def unknown_keys(

@@ -1,35 +1,38 @@
-"""`penstock log dump`: what is inside the files of a data directory; needs no server.
-`penstock log status`: where the long duties of a running node are."""
+"""`penstock log dirs|move|status|dump`
+
+The directories of brokers and what lies in them; where the long duties of a running node are; and
+what is inside the files of a data directory, which needs no server.
+"""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from penstock.cli.log_dirs import dirs, move
 from penstock.cli.log_status import ADDRESS_DEFAULT, show_status
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
     Format,
-    FormatOption,
     Json,
     format_of,
     note,
-    print_json_line,
+    print_next_value,
     reason_of,
 )
+from penstock.cli.shared_options import with_format
 
 app = typer.Typer(
-    help="Look into logs: their files, and what is done to them.", no_args_is_help=True
+    help="Look into logs: directories, moves between them, duties, files.", no_args_is_help=True
 )
 
-
-@app.callback()
-def group() -> None:
-    """Look into logs: their files, and what is done to them."""
+app.command()(dirs)
+app.command()(move)
 
 
 @app.command()
+@with_format
 def status(
     context: typer.Context,
     address: Annotated[
@@ -42,25 +45,24 @@ def status(
         ),
     ] = ADDRESS_DEFAULT,
     watch: Annotated[bool, typer.Option("--watch", help="Again every second.")] = False,
-    form: FormatOption = None,
 ) -> None:
     """Where the long duties of a node are: cleaning, deletion, recovery, moves."""
-    show_status(address, format_of(context, form), watch=watch)
+    show_status(address, format_of(context), watch=watch)
 
 
 @app.command()
+@with_format
 def dump(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH")],
     records: Annotated[
         bool, typer.Option("--records", help="The records of each batch too, decoded.")
     ] = False,
-    form: FormatOption = None,
 ) -> None:
     """Print segments, indexes, snapshots and checkpoints: files, or a partition's directory."""
     from penstock.cli.dump import dump_file
 
-    chosen = format_of(context, form)
+    chosen = format_of(context)
     faults = 0
     for file in [file for path in paths for file in _files(path)]:
         if chosen is Format.TABLE:
@@ -88,8 +90,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _print_row(file: Path, row: dict[str, Json], form: Format) -> None:
-    if form is Format.JSON:
-        print_json_line({"file": str(file), **row})
+    if form is not Format.TABLE:
+        print_next_value(form, {"file": str(file), **row})
         return
     if "fault" in row:
         note(f"fault: {file}: {row['fault']}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, TypeAlias
 
-from penstock.cli.output import CommandFailed, ExitCode, Format, print_json
+from penstock.cli.output import CommandFailed, ExitCode, Format, print_next_value, print_value
 from penstock.cli.progress_bar import bar, bytes_text, seconds_text
 
 ADDRESS_DEFAULT = "127.0.0.1:9404"
@@ -31,8 +31,8 @@ def show_status(address: str, form: Format, *, watch: bool) -> None:
     seen: Seen = {}
     while True:
         status = ask(address)
-        if form is Format.JSON:
-            print_json(status)
+        if form is not Format.TABLE:
+            (print_next_value if watch else print_value)(form, status)
         else:
             if watch and sys.stdout.isatty():
                 print(_HOME, end="")
@@ -98,6 +98,7 @@ def lines(status: Status, rates: dict[Place, float]) -> list[str]:
         + (", stopping" if status["stopping"] else "")
     ]
     said += _aligned([["DIRECTORY", "STATE", "PARTITIONS", "FREE"], *_directories(status)])
+    said += _wrong(status)
     said.append("")
     duties = list(_duties(status, rates))
     if duties:
@@ -116,6 +117,21 @@ def _directories(status: Status) -> Iterator[list[str]]:
             free = f"{bytes_text(each['free_bytes'])} of {bytes_text(each['total_bytes'])}"
         state = each["state"] + (f": {each['reason']}" if each["reason"] else "")
         yield [each["path"], state, str(each["partitions"]), free]
+
+
+def _wrong(status: Status) -> Iterator[str]:
+    """What somebody has to look at. A node of an older release does not tell it."""
+    uncleanable = [[each["partition"], each["reason"]] for each in status.get("uncleanable", ())]
+    if uncleanable:
+        yield ""
+        yield from _aligned([["NOT COMPACTED", "REASON"], *uncleanable])
+        if status["uncleanable_left_out"]:
+            yield f"... and {status['uncleanable_left_out']:,} more"
+    strays = status.get("strays", ())
+    if strays:
+        yield ""
+        yield "STRAY: belongs to no partition of this node; remove it when nobody needs it"
+        yield from strays
 
 
 def _duties(status: Status, rates: dict[Place, float]) -> Iterator[list[str]]:

@@ -9,19 +9,25 @@ from typing import Annotated
 
 import typer
 
-from penstock import __version__
 from penstock.cli import (
+    broker,
+    cluster,
     config,
     consume,
+    dlq,
     group,
     log,
     produce,
+    profile,
+    quorum,
     spark,
     start,
     streams,
+    top,
     topic,
     txn,
     version,
+    worker,
 )
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -32,7 +38,9 @@ from penstock.cli.output import (
     error_text,
     note,
 )
+from penstock.cli.shared_options import SETTINGS_HELP
 from penstock.errors import KafkaError
+from penstock.release import VERSION
 
 app = typer.Typer(
     name="penstock",
@@ -46,43 +54,79 @@ app = typer.Typer(
 )
 app.command("start")(start.start)
 app.add_typer(topic.app, name="topic")
-app.add_typer(config.app, name="config")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.add_typer(group.app, name="group")
+app.add_typer(config.app, name="config")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(broker.app, name="broker")
+app.add_typer(quorum.app, name="quorum")
 app.add_typer(txn.app, name="txn")
 app.add_typer(log.app, name="log")
+app.add_typer(dlq.app, name="dlq")
+app.command("top")(top.top)
+app.add_typer(profile.app, name="profile")
 app.add_typer(spark.app, name="spark")
 app.add_typer(streams.app, name="streams")
+app.command("worker")(worker.worker)
 app.command("version")(version.version)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"penstock {__version__}")
+        print(f"penstock {VERSION}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
     context: typer.Context,
+    *,
     bootstrap: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="HOST:PORT",
             envvar="PENSTOCK_BOOTSTRAP",
-            help="A server of the cluster, or several with commas between.",
+            help="A server of the cluster, or several with commas between. "
+            f"Default: the profile's, or {BOOTSTRAP_DEFAULT}.",
         ),
-    ] = BOOTSTRAP_DEFAULT,
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="PENSTOCK_PROFILE",
+            help="A profile: see `penstock profile`. Default: the current one, if there is one.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            envvar="PENSTOCK_NAMESPACE",
+            help="Stands before all names of topics, groups and transactional ids; others are "
+            "hidden. It keeps environments apart, and is no security boundary.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False
+        ),
+    ] = [],  # noqa: B006 - typer reads it, nobody changes it
     format: Annotated[
-        Format, typer.Option(help="How results are printed; json is the stable form for programs.")
-    ] = Format.TABLE,
+        Format | None,
+        typer.Option(
+            envvar="PENSTOCK_FORMAT",
+            help="How results are printed; json and yaml are the stable forms for programs.",
+        ),
+    ] = None,
     version: Annotated[  # noqa: ARG001 - it acts as soon as it is read
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
     ] = False,
 ) -> None:
-    context.obj = Options(bootstrap, format)
+    context.obj = Options(bootstrap, format, profile, namespace, tuple(settings or ()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,8 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(f"error: {failed}")
         return int(failed.code)
     except KafkaError as refused:
-        note(f"error: {error_text(refused)}")
-        return int(ExitCode.REFUSED)
+        return _refused(refused)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except Exception as problem:
@@ -107,14 +150,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(ExitCode.OK)
 
 
+def _refused(error: KafkaError) -> int:
+    """What the server said, and what to do about it."""
+    from penstock.client.next_steps import NEXT_STEPS
+
+    note(f"error: {error_text(error)}")
+    step = NEXT_STEPS.get(error.kafka_name())
+    if step:
+        note(f"{step}.")
+    return int(ExitCode.REFUSED)
+
+
 def _from_outside(problem: Exception) -> int:
     """Errors of rooms that are loaded only when a command needs them."""
     from penstock.client.connection import CannotReach
+    from penstock.client.failure_kinds import ClientError, TimedOut
 
     if isinstance(problem, CannotReach):
         note(f"error: {problem}")
         note("Is a node running there? `penstock start` starts one; --bootstrap says where.")
         return int(ExitCode.CANNOT_REACH)
+    if isinstance(problem, ClientError):
+        note(f"error: {problem}")
+        timed_out = isinstance(problem, TimedOut)
+        return int(ExitCode.CANNOT_REACH if timed_out else ExitCode.REFUSED)
     if os.environ.get("PENSTOCK_TRACEBACK"):
         raise problem
     note(f"error: {type(problem).__name__}: {problem}")

@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout as tables or JSON, everything else on stderr.
+"""How commands speak: results on stdout as tables, JSON or YAML, everything else on stderr.
 
 Exit codes:
 
@@ -12,12 +12,13 @@ Exit codes:
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
 
+from penstock.cli.colours import Style, coloured, styled
 from penstock.errors import KafkaError
 
 # What JSON can hold: the rows that commands print.
@@ -38,13 +39,25 @@ class ExitCode(IntEnum):
 class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
 
 
 class Options(NamedTuple):
-    """What was said before the name of the command."""
+    """What was said before the name of the command, and after it; the environment counts as said.
 
-    bootstrap: str
-    format: Format
+    None where nothing was said.
+    """
+
+    bootstrap: str | None = None
+    format: Format | None = None
+    profile: str | None = None
+    namespace: str | None = None
+    settings: tuple[str, ...] = ()  # of -X: key=value
+
+    def followed_by(self, later: "Options") -> "Options":
+        """What comes later wins; of settings both are kept, in their order."""
+        said = {name: value for name, value in later._asdict().items() if value is not None}
+        return self._replace(**{**said, "settings": (*self.settings, *later.settings)})
 
 
 class CommandFailed(Exception):
@@ -55,31 +68,17 @@ class CommandFailed(Exception):
         self.code = code
 
 
-BootstrapOption = Annotated[
-    str | None,
-    typer.Option("--bootstrap", metavar="HOST:PORT", help="A server of the cluster, or several."),
-]
-FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="json is the stable form for programs.")
-]
 ExecuteOption = Annotated[
     bool, typer.Option("--execute", help="Do it. Without this, only say what would be done.")
 ]
 
 
-def bootstrap_of(context: typer.Context, said: str | None) -> str:
-    """The address for this command: its own option, or the one before its name."""
-    if said is not None:
-        return said
+def format_of(context: typer.Context) -> Format:
     options: Options = context.obj
-    return options.bootstrap
+    return options.format or Format.TABLE
 
 
-def format_of(context: typer.Context, said: Format | None) -> Format:
-    if said is not None:
-        return said
-    options: Options = context.obj
-    return options.format
+# -- results
 
 
 def print_json(value: Json) -> None:
@@ -90,19 +89,48 @@ def print_json_line(value: Json) -> None:
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
-def print_rows(form: Format, columns: Sequence[str], rows: Sequence[dict[str, Json]]) -> None:
-    """Rows as a JSON array, or the named columns as a table."""
+def print_value(form: Format, value: Json) -> None:
+    """One result for programs."""
+    assert form is not Format.TABLE, "a value has no columns"
     if form is Format.JSON:
-        print_json(list(rows))
+        print_json(value)
         return
+    from penstock.cli.yaml_output import to_yaml
+
+    print(to_yaml(value), end="")
+
+
+def print_next_value(form: Format, value: Json) -> None:
+    """One of many results for programs: a line of JSON, or a document of YAML."""
+    assert form is not Format.TABLE, "a value has no columns"
+    if form is Format.JSON:
+        print_json_line(value)
+        return
+    print("---")
+    print_value(form, value)
+
+
+def print_rows(form: Format, columns: Sequence[str], rows: Sequence[Mapping[str, Json]]) -> None:
+    """Rows as an array for programs, or the named columns as a table."""
+    if form is not Format.TABLE:
+        print_value(form, [dict(row) for row in rows])
+        return
+    for line in table_lines(columns, rows, colours=coloured(sys.stdout)):
+        print(line)
+
+
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Json]], *, colours: bool = False
+) -> list[str]:
+    """A heading and a line for each row, in columns of one width."""
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    widths = [
-        max([len(column), *(len(line[at]) for line in cells)]) for at, column in enumerate(columns)
+    heading = [column.replace("_", " ").upper() for column in columns]
+    widths = [max(map(len, column)) for column in zip(heading, *cells, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (heading, *cells)
     ]
-    for line in [[column.replace("_", " ").upper() for column in columns], *cells]:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+    return [styled(lines[0], Style.BOLD, wanted=colours), *lines[1:]]
 
 
 def _cell(value: Json) -> str:
@@ -112,13 +140,31 @@ def _cell(value: Json) -> str:
         case bool():
             return "yes" if value else "no"
         case list():
-            return ",".join(map(str, value)) or "-"
+            return shown(",".join(map(str, value))) or "-"
         case _:
-            return str(value)
+            return shown(str(value))
+
+
+def shown(text: str) -> str:
+    """As a terminal may show it: names that others chose must not steer it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+# -- everything else
+
+_NOTE_STYLES = {"error": Style.RED, "warning": Style.YELLOW, "note": Style.CYAN}
 
 
 def note(text: str) -> None:
     """Something for people that is not a result."""
+    kind, colon, rest = text.partition(":")
+    style = _NOTE_STYLES.get(kind)
+    if colon and style is not None:
+        text = styled(kind + colon, style, wanted=coloured(sys.stderr)) + rest
     print(text, file=sys.stderr)
 
 
@@ -137,22 +183,30 @@ def error_text(error: KafkaError) -> str:
     return f"{error.message} ({error.kafka_name()})"
 
 
-def report(form: Format, done: Sequence[str], failed: dict[str, KafkaError], verb: str) -> None:
+def report(form: Format, done: Sequence[str], failed: Mapping[str, KafkaError], verb: str) -> None:
     """Say for each item whether it was done; ends the command unless all were."""
-    if form is Format.JSON:
+    if form is not Format.TABLE:
         rows: list[Json] = [{"name": name, "done": True} for name in done]
         rows += [
             {"name": name, "done": False, "error": error.kafka_name(), "message": error.message}
             for name, error in failed.items()
         ]
-        print_json(rows)
+        print_value(form, rows)
     else:
         for name in done:
             print(f"{name}: {verb}")
+    conclude(failed, some_done=bool(done))
+
+
+def conclude(failed: Mapping[str, KafkaError], *, some_done: bool) -> None:
+    """Tell what failed, and end the command with it."""
     for name, error in failed.items():
         note(f"error: {name}: {error_text(error)}")
     if failed:
-        raise typer.Exit(ExitCode.PARTIAL if done else ExitCode.REFUSED)
+        raise typer.Exit(ExitCode.PARTIAL if some_done else ExitCode.REFUSED)
+
+
+# -- what was said
 
 
 def key_values(texts: Sequence[str], option: str) -> dict[str, str]:

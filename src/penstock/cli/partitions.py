@@ -26,18 +26,18 @@ TopicsOption = Annotated[
 ]
 
 
-def parse_topics(texts: Sequence[str]) -> Choice:
+def parse_topics(texts: Sequence[str], option: str = "--topic") -> Choice:
     chosen: Choice = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
         if not topic or not all(part.isdecimal() for part in parts):
             raise CommandFailed(
-                f"--topic {text}: must be NAME, or NAME:0,1 with numbers of partitions",
+                f"{option} {text}: must be NAME, or NAME:0,1 with numbers of partitions",
                 ExitCode.USAGE,
             )
         if topic in chosen:
-            raise CommandFailed(f"--topic {topic}: named twice", ExitCode.USAGE)
+            raise CommandFailed(f"{option} {topic}: named twice", ExitCode.USAGE)
         chosen[topic] = list(dict.fromkeys(map(int, parts)))
     return chosen
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from penstock import __version__
 from penstock.cli.logs import logging_to
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
     ExitCode,
     Format,
-    FormatOption,
     Json,
     format_of,
     key_values,
     note,
-    print_json,
-    print_json_line,
+    print_next_value,
+    print_value,
     reason_of,
 )
 from penstock.cli.progress_bar import BarredStream, RecoveryBar
+from penstock.cli.shared_options import with_format
 from penstock.log_levels import LogLevel
+from penstock.release import VERSION
 
 if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
@@ -60,6 +60,7 @@ class Running(Protocol):
         ...
 
 
+@with_format
 def start(
     context: typer.Context,
     *,
@@ -96,12 +97,12 @@ def start(
             help="How much the node says on stderr.",
         ),
     ] = LogLevel.INFO,
-    form: FormatOption = None,
 ) -> None:
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
     said = [f"log.dirs={data}", *sets] if data is not None else sets
-    if check and format_of(context, form) is Format.JSON:
-        _check_as_json(config, said)
+    form = format_of(context)
+    if check and form is not Format.TABLE:
+        _check_for_programs(form, config, said)
         return
     loaded = _load(config, said)
     _warn(loaded.warnings)
@@ -110,7 +111,7 @@ def start(
         return
     stream = BarredStream(sys.stderr)
     with logging_to(stream, log_level):
-        code = _run(loaded, cluster_id, format_of(context, form), stream)
+        code = _run(loaded, cluster_id, form, stream)
     raise typer.Exit(code)
 
 
@@ -121,7 +122,7 @@ def _warn(warnings: Sequence[str]) -> None:
         note(f"... and {len(warnings) - WARNINGS_MAX} more")
 
 
-def _check_as_json(path: Path | None, sets: Sequence[str]) -> None:
+def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) -> None:
     from penstock.config.load import ConfigRefused
 
     problems: list[Json] = []
@@ -130,7 +131,7 @@ def _check_as_json(path: Path | None, sets: Sequence[str]) -> None:
     except ConfigRefused as refused:
         problems += map(str, refused.problems)
         warnings = refused.warnings
-    print_json({"fine": not problems, "problems": problems, "warnings": [*warnings]})
+    print_value(form, {"fine": not problems, "problems": problems, "warnings": [*warnings]})
     if problems:
         raise typer.Exit(ExitCode.REFUSED)
 
@@ -184,8 +185,8 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
     node = import_module("penstock.node")
 
     def announce(running: Running) -> None:
-        if form is Format.JSON:
-            print_json_line(_announcement(running))
+        if form is not Format.TABLE:
+            print_next_value(form, _announcement(running))
         else:
             print(banner(running, _said_without_effect(loaded)))
         sys.stdout.flush()
@@ -222,7 +223,7 @@ def _announcement(running: Running) -> dict[str, Json]:
     config = running.config
     return {
         "event": "started",
-        "version": __version__,
+        "version": VERSION,
         "node_id": config.node_id,
         "cluster_id": running.cluster_id,
         "listeners": [str(listener) for listener in running.listeners],
@@ -265,7 +266,7 @@ def banner(running: Running, without_effect: Sequence[str]) -> str:
     if address != BOOTSTRAP_DEFAULT:
         command += f" --bootstrap {address}"
     lines = [
-        f"Penstock {__version__} is running: node {config.node_id}, {' and '.join(config.roles)}, "
+        f"Penstock {VERSION} is running: node {config.node_id}, {' and '.join(config.roles)}, "
         f"cluster {running.cluster_id}",
         f"  listening on  {', '.join(map(str, running.listeners))}",
         f"  data in       {', '.join(os.path.abspath(each) for each in config.log_dirs)}",

@@ -1,26 +1,27 @@
 """`penstock streams run|describe|list|reset`"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
     ExecuteOption,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
     format_of,
     note,
-    print_json,
     print_rows,
+    print_value,
     report,
 )
+from penstock.cli.shared_options import on_cluster, with_format
+from penstock.client.namespace import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from penstock.streams.app import Streams
@@ -113,7 +114,8 @@ def run(
 
 
 @app.command()
-def describe(context: typer.Context, target: Target, *, form: FormatOption = None) -> None:
+@with_format
+def describe(context: typer.Context, target: Target) -> None:
     """Draw an application's topology: its queries, their steps, what they read and write."""
     from dataclasses import asdict
 
@@ -122,7 +124,7 @@ def describe(context: typer.Context, target: Target, *, form: FormatOption = Non
 
     application = _load(target)
     try:
-        if format_of(context, form) is Format.TABLE:
+        if format_of(context) is Format.TABLE:
             print(application.describe())
             return
         plan = application.plan()
@@ -142,13 +144,12 @@ def describe(context: typer.Context, target: Target, *, form: FormatOption = Non
         }
         for query in plan.queries
     ]
-    print_json(known)
+    print_value(format_of(context), known)
 
 
 @app.command("list")
-def list_applications(
-    context: typer.Context, *, state_dir: StateDir = None, form: FormatOption = None
-) -> None:
+@with_format
+def list_applications(context: typer.Context, *, state_dir: StateDir = None) -> None:
     """List the applications that have run with this state directory."""
     from penstock.streams.registry import is_running, last_batch, list_known
     from penstock.streams.settings import state_directory
@@ -171,10 +172,11 @@ def list_applications(
             }
         )
     columns = ("application", "state", "queries", "batches", "reads", "writes")
-    print_rows(format_of(context, form), columns, rows)
+    print_rows(format_of(context), columns, rows)
 
 
 @app.command()
+@on_cluster
 def reset(
     context: typer.Context,
     target: Annotated[
@@ -182,20 +184,21 @@ def reset(
     ],
     *,
     state_dir: StateDir = None,
-    bootstrap: BootstrapOption = None,
     execute: ExecuteOption = False,
-    form: FormatOption = None,
 ) -> None:
     """Send an application back to its beginning: state, checkpoints, offsets, internal topics."""
     from penstock.streams.errors import StreamsError
     from penstock.streams.reset import apply, plan_reset
     from penstock.streams.topics import open_admin
 
-    known, directory, settings = _known(target, state_dir, bootstrap_of(context, bootstrap))
-    chosen = format_of(context, form)
+    # Names of applications have no namespace.
+    access = replace(access_of(context), namespace=NO_NAMESPACE)
+    known, directory, settings = _known(target, state_dir, access)
+    chosen = format_of(context)
     try:
-        # A script knows how to log in; an id alone has the address only: secrets are not kept.
-        with connect(known.bootstrap) if settings is None else open_admin(settings) as admin:
+        # A script knows how to log in; of an id only the address was kept, no secrets.
+        there = replace(access, bootstrap=known.bootstrap)
+        with connect(there) if settings is None else open_admin(settings) as admin:
             plan = plan_reset(known, directory, admin)
             if not execute or not plan.items:
                 rows: list[dict[str, Json]] = [
@@ -226,7 +229,7 @@ def _explain(known: "Known", count: int) -> None:
 
 
 def _known(
-    target: str, state_dir: Path | None, bootstrap: str
+    target: str, state_dir: Path | None, access: Access
 ) -> "tuple[Known, Path, Settings | None]":
     """By its script, or by what its state directory remembers of an id; where that is gone, by
     what the cluster knows."""
@@ -247,21 +250,21 @@ def _known(
             "name; `penstock streams list` shows which there are",
             ExitCode.USAGE,
         )
-    known = known or _known_of_cluster(target, bootstrap)
+    known = known or _known_of_cluster(target, access)
     if known is None:
         raise CommandFailed(
             f"there is no application {target} in {directory.parent}, and no group of it on "
-            f"{bootstrap}; `penstock streams list` shows which there are, --bootstrap says where "
-            "else to look, and the application's script can stand in place of its name",
+            f"{access.bootstrap}; `penstock streams list` shows which there are, --bootstrap says "
+            "where else to look, and the application's script can stand in place of its name",
             ExitCode.USAGE,
         )
     return known, directory, None
 
 
-def _known_of_cluster(application_id: str, bootstrap: str) -> "Known | None":
+def _known_of_cluster(application_id: str, access: Access) -> "Known | None":
     """Every application has a group: progress is committed to it."""
     from penstock.streams.registry import known_by_groups
 
-    with connect(bootstrap) as admin:
+    with connect(access) as admin:
         groups = [each.group_id for each in admin.groups.list_all()]
-    return known_by_groups(application_id, bootstrap, groups)
+    return known_by_groups(application_id, access.bootstrap, groups)

@@ -7,6 +7,7 @@ the cluster is asked afterwards what stands in the way.
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from penstock.cli.access import Access
 from penstock.cli.admin import connect
 from penstock.cli.output import counted, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
@@ -21,13 +22,13 @@ NO_PARTITION = -1  # of a record that no partition was found for
 
 
 def ask_reason(
-    bootstrap: str, topic: str, partitions: Collection[int], acks_all: bool
+    access: Access, topic: str, partitions: Collection[int], acks_all: bool
 ) -> str | None:
     """The likely reason; None if nothing is wrong, or not any more."""
     from penstock.client.connection import CannotReach
 
     try:
-        with connect(bootstrap) as admin:
+        with connect(access) as admin:
             found = admin.describe_topics([topic])[topic]
             min_insync = _min_insync(admin, topic) if acks_all else None
     except CannotReach as problem:

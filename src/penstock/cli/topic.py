@@ -1,27 +1,29 @@
-"""`penstock topic create|list|describe|alter|delete`"""
+"""`penstock topic create|list|describe|alter|delete|offsets|delete-records`"""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
+from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
-    error_text,
+    conclude,
+    counted,
     format_of,
     key_values,
     note,
-    print_json,
     print_rows,
+    print_value,
     report,
 )
+from penstock.cli.shared_options import on_cluster
+from penstock.cli.topic_records import delete_records, offsets
 from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.model import id_to_text
 
@@ -29,7 +31,12 @@ if TYPE_CHECKING:
     from penstock.client.admin import Admin
     from penstock.client.values import TopicDescription
 
-app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, list, describe, alter and delete topics; show and move their offsets.",
+    no_args_is_help=True,
+)
+
+NAMES_SHOWN_MAX = 10
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME")]
 ConfigOption = Annotated[
@@ -38,6 +45,7 @@ ConfigOption = Annotated[
 
 
 @app.command()
+@on_cluster
 def create(
     context: typer.Context,
     names: Names,
@@ -62,15 +70,13 @@ def create(
     validate_only: Annotated[
         bool, typer.Option("--validate-only", help="Ask whether it could be done; do nothing.")
     ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Create topics."""
     from penstock.client.values import NewTopic, Resource, ResourceType
 
     settings = key_values(configs, "--config")
     new = [NewTopic(name, partitions or -1, replication_factor or -1, settings) for name in names]
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         results = admin.create_topics(new, validate_only=validate_only)
     failed = {name: each for name, each in results.items() if isinstance(each, KafkaError)}
     if if_not_exists:
@@ -81,25 +87,22 @@ def create(
     done = [name for name in results if name not in failed]
     if done:
         note_without_effect(Resource(ResourceType.TOPIC, done[0]), settings)
-    report(format_of(context, form), done, failed, "valid" if validate_only else "created")
+    report(format_of(context), done, failed, "valid" if validate_only else "created")
 
 
 @app.command("list")
+@on_cluster
 def list_topics(
     context: typer.Context,
     internal: Annotated[
         bool, typer.Option("--internal", help="Also the topics that the server keeps for itself.")
     ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """List topics."""
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         topics = admin.list_topics()
     rows = [_topic_row(topic) for topic in topics if internal or not topic.internal]
-    print_rows(
-        format_of(context, form), ("name", "partitions", "replication_factor", "topic_id"), rows
-    )
+    print_rows(format_of(context), ("name", "partitions", "replication_factor", "topic_id"), rows)
 
 
 def _topic_row(topic: "TopicDescription") -> dict[str, Json]:
@@ -113,29 +116,25 @@ def _topic_row(topic: "TopicDescription") -> dict[str, Json]:
 
 
 @app.command()
+@on_cluster
 def describe(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME")] = [],  # noqa: B006
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Describe topics, all of them unless named: partitions, leaders, replicas, settings."""
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         wanted = names or [topic.name for topic in admin.list_topics() if not topic.internal]
         found = admin.describe_topics(wanted)
         described = [each for each in found.values() if not isinstance(each, KafkaError)]
         settings = {topic.name: _own_settings(admin, topic.name) for topic in described}
     rows = [_described_row(topic, settings[topic.name]) for topic in described]
-    if format_of(context, form) is Format.JSON:
-        print_json(list(rows))
+    if format_of(context) is not Format.TABLE:
+        print_value(format_of(context), list(rows))
     else:
         for topic in described:
             _print_described(topic, settings[topic.name])
     failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
-    for name, error in failed.items():
-        note(f"error: {name}: {error_text(error)}")
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+    conclude(failed, some_done=bool(described))
 
 
 def _own_settings(admin: "Admin", name: str) -> dict[str, str | None]:
@@ -183,6 +182,7 @@ def _print_described(topic: "TopicDescription", settings: dict[str, str | None])
 
 
 @app.command()
+@on_cluster
 def alter(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -195,8 +195,6 @@ def alter(
         list[str],
         typer.Option("--delete-config", metavar="KEY", help="Back to the broker's value."),
     ] = [],  # noqa: B006
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Add partitions to a topic, or change its settings."""
     from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
@@ -210,7 +208,7 @@ def alter(
         )
     results: dict[str, KafkaError | None] = {}
     error: KafkaError | None
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         if partitions is not None:
             results[f"{name} partitions"] = admin.create_partitions({name: partitions})[name]
         if changes:
@@ -223,21 +221,24 @@ def alter(
                 note_without_effect(resource, settings)
             results[f"{name} settings"] = error
     failed = {what: error for what, error in results.items() if error is not None}
-    report(format_of(context, form), [n for n in results if n not in failed], failed, "altered")
+    report(format_of(context), [n for n in results if n not in failed], failed, "altered")
 
 
 @app.command()
+@on_cluster
 def delete(
     context: typer.Context,
     names: Names,
+    *,
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="Topics that are not there are no error.")
     ] = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
+    yes: YesOption = False,
 ) -> None:
     """Delete topics with all their records."""
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    access = access_of(context)
+    _confirm(access, names, yes=yes)
+    with connect(access) as admin:
         results = admin.delete_topics(names)
     failed = {name: error for name, error in results.items() if error is not None}
     if if_exists:
@@ -246,4 +247,14 @@ def delete(
             note(f"{name}: not there")
             del failed[name], results[name]
     done = [name for name in results if name not in failed]
-    report(format_of(context, form), done, failed, "deleted")
+    report(format_of(context), done, failed, "deleted")
+
+
+def _confirm(access: Access, names: list[str], *, yes: bool) -> None:
+    named = ", ".join(names[:NAMES_SHOWN_MAX]) + (", ..." if len(names) > NAMES_SHOWN_MAX else "")
+    topics = f"{counted(len(names), 'topic')} with all records"
+    confirm(f"Delete {topics} at {access.where}: {named}?", yes=yes)
+
+
+app.command()(offsets)
+app.command("delete-records")(delete_records)

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import access_of
 from penstock.cli.admin import connect
 from penstock.cli.output import (
-    BootstrapOption,
-    ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
-    error_text,
+    conclude,
     format_of,
-    note,
-    print_json,
     print_rows,
+    print_value,
 )
 from penstock.cli.partitions import partitions_text
+from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, wall_ms
 from penstock.cli.txn_hanging import abort, find_hanging
 from penstock.cli.txn_recover import recover
@@ -73,6 +70,7 @@ OPEN = (
 
 
 @app.command("list")
+@on_cluster
 def list_transactions(
     context: typer.Context,
     *,
@@ -101,8 +99,6 @@ def list_transactions(
         str | None,
         typer.Option(metavar="REGEX", help="Only transactional ids that match it as a whole."),
     ] = None,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """List transactional ids and the state that each is in."""
     open_ms = None
@@ -110,7 +106,7 @@ def list_transactions(
         open_ms = duration_of("--longer-than", longer_than)
         states = _open_of(states)
     wanted = TransactionFilter(tuple(states), tuple(producer_ids), open_ms, pattern)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         try:
             found = admin.transactions.list_all(wanted)
         except InvalidRegularExpression:
@@ -125,7 +121,7 @@ def list_transactions(
         for each in found
     ]
     columns = ("transactional_id", "state", "producer_id", "coordinator")
-    print_rows(format_of(context, form), columns, rows)
+    print_rows(format_of(context), columns, rows)
 
 
 def _open_of(states: list[TransactionState]) -> list[TransactionState]:
@@ -150,28 +146,25 @@ def _wrong_pattern(pattern: str) -> str:
 
 
 @app.command()
+@on_cluster
 def describe(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="ID")],
-    *,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Describe transactional ids: their state, their producer, the partitions that are open."""
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         found = admin.transactions.describe(names)
     described = [each for each in found.values() if not isinstance(each, KafkaError)]
     now_ms = wall_ms()
-    if format_of(context, form) is Format.JSON:
-        print_json([_described_row(each, now_ms) for each in described])
+    if format_of(context) is not Format.TABLE:
+        print_value(format_of(context), [_described_row(each, now_ms) for each in described])
     elif described:
         rows = [_described_cells(each, now_ms) for each in described]
         print_rows(Format.TABLE, DESCRIBED_COLUMNS, rows)
-    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
-    for name, error in failed.items():
-        note(f"error: {name}: {error_text(_explained(name, error))}")
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if described else ExitCode.REFUSED)
+    failed = {
+        name: _explained(name, each) for name, each in found.items() if isinstance(each, KafkaError)
+    }
+    conclude(failed, some_done=bool(described))
 
 
 def _explained(name: str, error: KafkaError) -> KafkaError:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import access_of
 from penstock.cli.admin import connect
+from penstock.cli.confirmation import DryRunOption, YesOrExecuteOption, confirm
 from penstock.cli.hanging import (
     Coordinated,
     OpenTransaction,
@@ -14,14 +16,10 @@ from penstock.cli.hanging import (
     open_transactions,
 )
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
-    ExecuteOption,
     ExitCode,
     Format,
-    FormatOption,
     Json,
-    bootstrap_of,
     counted,
     error_text,
     format_of,
@@ -30,6 +28,7 @@ from penstock.cli.output import (
     report,
 )
 from penstock.cli.partitions import partitions_of
+from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, time_text, wall_ms
 from penstock.client.coordinator_values import AbortMarker, TransactionFilter
 from penstock.errors import (
@@ -62,6 +61,7 @@ COLUMNS = (
 )
 
 
+@on_cluster
 def find_hanging(
     context: typer.Context,
     *,
@@ -86,14 +86,12 @@ def find_hanging(
             help=f"Transactions that were written to since are not looked at. {DURATION_HELP}",
         ),
     ] = MAX_TIMEOUT_DEFAULT,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Find transactions that nobody will end: their coordinator does not know of them."""
     limit_ms = duration_of("--max-timeout", max_timeout)
     if partition is not None and topic is None:
         raise CommandFailed("--partition needs --topic", ExitCode.USAGE)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    with connect(access_of(context)) as admin:
         searched = _searched(admin, broker, topic, partition)
         found = admin.transactions.producers(searched, broker=broker)
         told = {each: got for each, got in found.items() if not isinstance(got, KafkaError)}
@@ -101,8 +99,8 @@ def find_hanging(
         candidates = idle_longer_than(open_transactions(told), limit_ms, now_ms)
         known = _coordinated(admin, (each.producer.producer_id for each in candidates))
         stuck = hanging(candidates, known)
-    chosen = format_of(context, form)
-    row = _hanging_row if chosen is Format.JSON else _hanging_cells
+    chosen = format_of(context)
+    row = _hanging_row if chosen is not Format.TABLE else _hanging_cells
     print_rows(chosen, COLUMNS, [row(each, now_ms) for each in stuck])
     failed = {each: got for each, got in found.items() if isinstance(got, KafkaError)}
     for each, error in failed.items():
@@ -174,11 +172,12 @@ def _hanging_cells(each: OpenTransaction, now_ms: int) -> dict[str, Json]:
     }
 
 
+@on_cluster
 def abort(
     context: typer.Context,
     *,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME")],
-    partition: Annotated[int, typer.Option("--partition", min=0)],
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="Where it is open.")],
+    partition: Annotated[int, typer.Option("--partition", min=0, help="Of the topic.")],
     start_offset: Annotated[
         int | None,
         typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it."),
@@ -187,22 +186,29 @@ def abort(
         int | None,
         typer.Option(min=0, max=INT64_MAX, help="With the two epochs, instead of --start-offset."),
     ] = None,
-    producer_epoch: Annotated[int | None, typer.Option(min=0, max=INT16_MAX)] = None,
-    coordinator_epoch: Annotated[int | None, typer.Option(min=-1, max=INT32_MAX)] = None,
-    execute: ExecuteOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
+    producer_epoch: Annotated[
+        int | None, typer.Option(min=0, max=INT16_MAX, help="Of the producer.")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int | None, typer.Option(min=-1, max=INT32_MAX, help="Of its coordinator.")
+    ] = None,
+    yes: YesOrExecuteOption = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Abort a hanging transaction in one partition, past its coordinator."""
     where = TopicPartition(topic, partition)
     said = _said(where, start_offset, producer_id, producer_epoch, coordinator_epoch)
-    with connect(bootstrap_of(context, bootstrap)) as admin:
+    access = access_of(context)
+    with connect(access) as admin:
         partitions_of(admin, topic, [partition])
         marker = said if isinstance(said, AbortMarker) else _marker(admin, where, said)
         _warn_if_owned(admin, marker)
-        error = admin.transactions.abort(marker) if execute else None
-    chosen = format_of(context, form)
-    if execute:
+        if not dry_run:
+            whose = f"producer {marker.producer_id}"
+            confirm(f"Abort what {whose} has open in {where} at {access.where}?", yes=yes)
+        error = None if dry_run else admin.transactions.abort(marker)
+    chosen = format_of(context)
+    if not dry_run:
         failed = {} if error is None else {str(where): _abort_refusal(marker, error)}
         report(chosen, [] if failed else [str(where)], failed, "aborted")
         return
@@ -215,7 +221,7 @@ def abort(
         "start_offset": start_offset,
     }
     print_rows(chosen, tuple(row), [row])
-    note("nothing was written; --execute aborts this transaction in this partition")
+    note("nothing was written; --yes aborts this transaction in this partition")
 
 
 def _said(

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.access import access_of
 from penstock.cli.output import (
-    BootstrapOption,
     CommandFailed,
     ExecuteOption,
     ExitCode,
-    FormatOption,
     Json,
-    bootstrap_of,
     format_of,
-    key_values,
     note,
     print_rows,
 )
+from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import duration_text, wall_ms
 
 if TYPE_CHECKING:
@@ -31,6 +29,7 @@ COLUMNS = ("sink", "last_batch", "stage", "open_transactions", "oldest")
 RECOVERED = ("sink", "finished", "aborted_transactions", "lost_rows")
 
 
+@on_cluster
 def recover(
     context: typer.Context,
     sinks: Annotated[
@@ -41,13 +40,7 @@ def recover(
         str,
         typer.Option(help="Of a decided batch whose transaction is gone: stop, rewrite or skip."),
     ] = "stop",
-    properties: Annotated[
-        list[str],
-        typer.Option("--property", metavar="KEY=VALUE", help="A client key, e.g. of TLS or SASL."),
-    ] = [],  # noqa: B006 - typer reads it, nobody changes it
     execute: ExecuteOption = False,
-    bootstrap: BootstrapOption = None,
-    form: FormatOption = None,
 ) -> None:
     """Finish or abort what the writes of killed Spark jobs have left."""
     try:
@@ -58,8 +51,8 @@ def recover(
         raise CommandFailed(
             f"{missing.name} is not installed: pip install 'penstock[spark]'"
         ) from None
-    given = key_values(properties, "--property")
-    asked = {**given, "bootstrap.servers": bootstrap_of(context, bootstrap)}
+    access = access_of(context)
+    asked = {**access.settings, "bootstrap.servers": access.bootstrap}
     try:
         options = read_sink_options(
             {"on.lost": on_lost, **{f"kafka.{key}": value for key, value in asked.items()}}
@@ -73,7 +66,7 @@ def recover(
         raise CommandFailed(f"there is no sink {', '.join(unknown)}; known: {listed}")
     chosen = sinks or known
     rows = [_recovered(options, each) if execute else _found(options, each) for each in chosen]
-    print_rows(format_of(context, form), RECOVERED if execute else COLUMNS, rows)
+    print_rows(format_of(context), RECOVERED if execute else COLUMNS, rows)
     if not execute:
         note("nothing was changed; --execute finishes what was decided and aborts the rest")
 

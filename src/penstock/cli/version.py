@@ -4,21 +4,23 @@ import platform
 
 import typer
 
-from penstock import __version__
-from penstock.cli.output import Format, FormatOption, format_of, print_json
+from penstock.cli.output import Format, format_of, print_value
+from penstock.cli.shared_options import with_format
+from penstock.release import VERSION
 
 
-def version(context: typer.Context, form: FormatOption = None) -> None:
+@with_format
+def version(context: typer.Context) -> None:
     """Print the versions of Penstock and of what it stands on."""
     import confluent_kafka
 
     versions = {
-        "penstock": __version__,
+        "penstock": VERSION,
         "python": platform.python_version(),
         "librdkafka": str(confluent_kafka.libversion()[0]),
     }
-    if format_of(context, form) is Format.JSON:
-        print_json({**versions})
+    if format_of(context) is not Format.TABLE:
+        print_value(format_of(context), {**versions})
         return
     for name, number in versions.items():
         print(f"{name} {number}")

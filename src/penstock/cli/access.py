@@ -1,0 +1,82 @@
+"""Which cluster a command talks to, and how: flags over environment over profile.
+
+The environment: PENSTOCK_BOOTSTRAP, PENSTOCK_PROFILE, PENSTOCK_NAMESPACE, PENSTOCK_FORMAT, and
+PENSTOCK_X_SECURITY_PROTOCOL for the client key security.protocol (`_` stands for a dot, `__` for an
+underscore, `___` for a dash), so that secrets need not be typed.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import typer
+
+from penstock.cli.output import (
+    BOOTSTRAP_DEFAULT,
+    CommandFailed,
+    ExitCode,
+    Options,
+    key_values,
+    note,
+)
+from penstock.cli.profiles import Profile, profiles_path, read_profiles, readable_by_others
+from penstock.client.namespace import NO_NAMESPACE, BadNamespace, Namespace, namespace_of
+
+SETTING_PREFIX = "PENSTOCK_X_"
+BOOTSTRAP_KEY = "bootstrap.servers"
+NAMESPACE_KEY = "namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A cluster; `settings` are client keys of Kafka or librdkafka, `typed` those on the line."""
+
+    bootstrap: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    namespace: Namespace = NO_NAMESPACE
+    typed: frozenset[str] = frozenset()
+
+    @property
+    def where(self) -> str:
+        """For people, who should know what they are about to change."""
+        named = f" (namespace {self.namespace.prefix})" if self.namespace else ""
+        return self.bootstrap + named
+
+
+def access_of(context: typer.Context) -> Access:
+    """What the command was told, by its flags, the environment and the profile."""
+    options: Options = context.obj
+    return resolve(options, _profile(options.profile), os.environ)
+
+
+def _profile(name: str | None) -> Profile:
+    path = profiles_path()
+    profile = read_profiles(path).chosen(name)
+    if profile.has_secrets and readable_by_others(path):
+        note(f"warning: {path} holds secrets and others may read it: chmod 600 {path}")
+    return profile
+
+
+def resolve(options: Options, profile: Profile, environment: Mapping[str, str]) -> Access:
+    typed = key_values(options.settings, "-X")
+    settings = {**profile.settings, **_settings_in(environment), **typed}
+    said = settings.pop(BOOTSTRAP_KEY, None)
+    prefix = settings.pop(NAMESPACE_KEY, None)
+    try:
+        namespace = namespace_of(options.namespace or prefix or profile.namespace)
+    except BadNamespace as wrong:
+        raise CommandFailed(str(wrong), ExitCode.USAGE) from None
+    bootstrap = typed.get(BOOTSTRAP_KEY) or options.bootstrap or said or profile.bootstrap
+    return Access(bootstrap or BOOTSTRAP_DEFAULT, settings, namespace, frozenset(typed))
+
+
+def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
+    named = [name for name in sorted(environment) if name.startswith(SETTING_PREFIX)]
+    if not named:
+        return {}
+    from penstock.config.environment import PREFIX, key_of_variable
+
+    return {
+        key_of_variable(PREFIX + name.removeprefix(SETTING_PREFIX)): environment[name]
+        for name in named
+    }

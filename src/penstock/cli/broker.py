@@ -1,0 +1,161 @@
+"""`penstock broker list|describe|apis|unregister`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.access import access_of
+from penstock.cli.admin import connect
+from penstock.cli.cluster import broker_row
+from penstock.cli.confirmation import YesOption, confirm
+from penstock.cli.output import (
+    CommandFailed,
+    Format,
+    Json,
+    conclude,
+    format_of,
+    print_rows,
+    print_value,
+    report,
+)
+from penstock.cli.progress_bar import bytes_text
+from penstock.cli.shared_options import on_cluster
+from penstock.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+    from penstock.client.values import ClusterDescription
+
+app = typer.Typer(help="The brokers of the cluster.", no_args_is_help=True)
+
+COLUMNS = ("broker", "host", "port", "rack", "fenced", "controller", "leads", "replicas")
+BrokerId = Annotated[int, typer.Argument(metavar="ID")]
+
+
+@app.command("list")
+@on_cluster
+def list_brokers(
+    context: typer.Context,
+    *,
+    fenced: Annotated[
+        bool, typer.Option("--fenced", help="Also those that are registered and not alive.")
+    ] = False,
+) -> None:
+    """List brokers: where they are, and what they lead."""
+    with connect(access_of(context)) as admin:
+        rows = _rows(admin, admin.describe_cluster(include_fenced=fenced))
+    print_rows(format_of(context), COLUMNS, rows)
+
+
+def _rows(admin: "Admin", cluster: "ClusterDescription") -> list[dict[str, Json]]:
+    partitions = [each for topic in admin.list_topics() for each in topic.partitions]
+    return [
+        {**broker_row(each, cluster.controller_id, partitions), "fenced": each.fenced}
+        for each in cluster.brokers
+    ]
+
+
+@app.command()
+@on_cluster
+def describe(context: typer.Context, broker: BrokerId) -> None:
+    """Describe a broker: where it is, what it leads, its directories."""
+    with connect(access_of(context)) as admin:
+        rows = {row["broker"]: row for row in _rows(admin, admin.describe_cluster())}
+        if broker not in rows:
+            known = ", ".join(map(str, rows))
+            raise CommandFailed(f"there is no broker {broker}; there is {known}")
+        found = admin.log_dirs.describe([broker])[broker]
+    directories: list[Json] = []
+    failed: dict[str, KafkaError] = {}
+    if isinstance(found, KafkaError):
+        failed[f"broker {broker}"] = found
+        found = {}
+    for path, directory in found.items():
+        if isinstance(directory, KafkaError):
+            failed[path] = directory
+            continue
+        directories.append(
+            {
+                "path": path,
+                "replicas": len(directory.replicas),
+                "size_bytes": sum(each.size_bytes for each in directory.replicas.values()),
+                "usable_bytes": directory.usable_bytes,
+                "total_bytes": directory.total_bytes,
+            }
+        )
+    form = format_of(context)
+    if form is not Format.TABLE:
+        print_value(form, {**rows[broker], "directories": directories})
+    else:
+        print_rows(Format.TABLE, COLUMNS, [rows[broker]])
+        print()
+        print_rows(Format.TABLE, ("path", "replicas", "size", "free"), _cells(directories))
+    conclude(failed, some_done=True)
+
+
+def _cells(directories: list[Json]) -> list[dict[str, Json]]:
+    """For people: bytes in words."""
+    cells: list[dict[str, Json]] = []
+    for each in directories:
+        assert isinstance(each, dict), "made above"
+        size, free = each["size_bytes"], each["usable_bytes"]
+        cells.append(
+            {
+                **each,
+                "size": bytes_text(size) if isinstance(size, int) else None,
+                "free": bytes_text(free) if isinstance(free, int) else None,
+            }
+        )
+    return cells
+
+
+@app.command()
+@on_cluster
+def apis(
+    context: typer.Context,
+    broker: Annotated[
+        int | None, typer.Argument(metavar="[ID]", help="Default: all brokers.")
+    ] = None,
+) -> None:
+    """Show which versions of each API brokers serve."""
+    from penstock.client.connection import CannotReach
+    from penstock.wire.apis import APIS
+
+    with connect(access_of(context)) as admin:
+        found = admin.api_versions()
+    names = {api.key: api.name for api in APIS.values()}
+    rows: list[dict[str, Json]] = []
+    failed: dict[str, KafkaError] = {}
+    for each, told in found.items():
+        if broker not in (None, each.node_id):
+            continue
+        if isinstance(told, CannotReach):
+            raise told
+        if isinstance(told, KafkaError):
+            failed[f"broker {each.node_id}"] = told
+            continue
+        for key, versions in sorted(told.versions.items()):
+            rows.append(
+                {
+                    "broker": each.node_id,
+                    "api": names.get(key),
+                    "key": key,
+                    "lowest": versions.lowest,
+                    "highest": versions.highest,
+                }
+            )
+    if broker is not None and not rows and not failed:
+        raise CommandFailed(f"there is no broker {broker}; `penstock broker list` shows them")
+    print_rows(format_of(context), ("broker", "api", "key", "lowest", "highest"), rows)
+    conclude(failed, some_done=bool(rows))
+
+
+@app.command()
+@on_cluster
+def unregister(context: typer.Context, broker: BrokerId, *, yes: YesOption = False) -> None:
+    """Take a broker that will not come back out of the cluster's metadata."""
+    access = access_of(context)
+    confirm(f"Unregister broker {broker} at {access.where}?", yes=yes)
+    with connect(access) as admin:
+        admin.unregister_broker(broker)
+    report(format_of(context), [f"broker {broker}"], {}, "unregistered")

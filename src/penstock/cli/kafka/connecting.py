@@ -1,0 +1,129 @@
+"""From `--bootstrap-server`, `--command-config` and `--...-property` to a client's settings.
+
+The files and the names in them are Kafka's. What cannot be read or is refused ends the command with
+a sentence that names the file or the key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.running import CommandRefused, UsageRefused, say
+from penstock.client.admin import Admin
+from penstock.client.settings import ConsumerSettings, ProducerSettings, SettingRefused
+from penstock.config.properties import PropertiesError, parse_properties
+
+BOOTSTRAP_SERVER = Option(
+    "bootstrap-server", "REQUIRED: a server of the cluster, or several.", "String: host:port,..."
+)
+BOOTSTRAP_CONTROLLER = Option(
+    "bootstrap-controller", "A controller of the cluster, or several.", "String: host:port,..."
+)
+COMMAND_CONFIG = Option(
+    "command-config", "A properties file for the client, in Kafka's names.", "String: file"
+)
+
+
+def read_file(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise CommandRefused(f"{path}: {reason}") from None
+    except UnicodeDecodeError:
+        raise CommandRefused(f"{path}: is no text") from None
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """The keys of a file; none without one."""
+    if path is None:
+        return {}
+    try:
+        return {entry.key: entry.value for entry in parse_properties(read_file(path))}
+    except PropertiesError as problem:
+        raise CommandRefused(f"{path} {problem}") from None
+
+
+def key_values(texts: Sequence[str]) -> dict[str, str]:
+    """`key=value` texts; a key alone has an empty value, as Kafka's tools have it."""
+    pairs = (text.partition("=") for text in texts)
+    return {key: value for key, _, value in pairs}
+
+
+def open_admin(bootstrap: str, given: Mapping[str, str]) -> Admin:
+    """An admin client; nothing is connected to yet."""
+    try:
+        return Admin(given, bootstrap=bootstrap)
+    except SettingRefused as refused:
+        raise CommandRefused(str(refused)) from None
+    except ValueError as problem:
+        raise CommandRefused(f"--bootstrap-server: {problem}") from None
+
+
+def admin_of(given: Given, bootstrap: str = BOOTSTRAP_SERVER.name) -> Admin:
+    """The admin client that a command's own options ask for."""
+    return open_admin(given.required(bootstrap), read_properties(given.text(COMMAND_CONFIG.name)))
+
+
+def admin_of_either(given: Given) -> Admin:
+    """For commands that could be asked to go to a controller."""
+    server, controller = given.has("bootstrap-server"), given.has("bootstrap-controller")
+    if server and controller:
+        raise UsageRefused(
+            "Only one of --bootstrap-server or --bootstrap-controller can be specified"
+        )
+    if not server and not controller:
+        raise UsageRefused("You must specify either --bootstrap-controller or --bootstrap-server.")
+    refuse_controllers(controller)
+    return admin_of(given)
+
+
+def refuse_controllers(said: object) -> None:
+    """Brokers pass on to the controller what is the controller's: there is no other way in."""
+    if said:
+        raise CommandRefused(
+            "--bootstrap-controller is not taken here: say --bootstrap-server, and the broker "
+            "passes it on to the controller"
+        )
+
+
+@contextmanager
+def refusing(where: str) -> Iterator[None]:
+    """Settings that are refused inside end the command."""
+    try:
+        yield
+    except SettingRefused as refused:
+        raise CommandRefused(f"{where}: {refused}") from None
+
+
+def tell_unused(
+    settings: ProducerSettings | ConsumerSettings, *, partitioner: object | None = None
+) -> None:
+    """What these commands, which go straight to librdkafka, do not make use of."""
+    if settings.namespace:
+        raise CommandRefused(
+            "namespace is not taken by Kafka's commands: say names as the cluster has them, or "
+            "use `penstock produce` and `penstock consume`"
+        )
+    unused = dict(settings.ignored)
+    if settings.interceptors:
+        unused["interceptor.classes"] = "this command has no use for interceptors"
+    if partitioner is not None:
+        unused["partitioner.class"] = "this command leaves partitions to librdkafka"
+    for key, why in unused.items():
+        say(f"note: {key} has no effect here: {why}")
+
+
+def told_once() -> dict[str, Any]:
+    """Settings with which librdkafka tells each kind of trouble once, and not line by line."""
+    told: set[str] = set()
+
+    def tell(error: Any) -> None:
+        text = error.str()
+        if error.name() not in told:
+            told.add(error.name())
+            say(f"WARN {text}")
+
+    return {"log_level": 0, "error_cb": tell}

@@ -1,0 +1,302 @@
+"""kafka-console-consumer: prints records as they come."""
+
+import random
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.cli.kafka.connecting import (
+    key_values,
+    read_properties,
+    refusing,
+    tell_unused,
+    told_once,
+)
+from penstock.cli.kafka.formatters import DEFAULT, Formatter, formatter_of
+from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.running import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Command,
+    CommandRefused,
+    UsageRefused,
+    nobody_reads,
+    print_failure,
+    require,
+    run_command,
+    say,
+    say_no_effect,
+)
+from penstock.client.settings import ConsumerSettings, consumer_settings
+from penstock.model import INTERNAL_TOPICS
+
+RECORDS_AT_ONCE_MAX = 500
+POLL_SECONDS = 0.5
+GROUPS_MADE_UP = 100_000
+PROPERTIES_HELP = (
+    "print.timestamp, print.partition, print.offset, print.epoch, print.headers, print.key, "
+    "print.value (true), key.separator (tab), line.separator, headers.separator (comma), "
+    "null.literal (null), key.deserializer, value.deserializer, headers.deserializer."
+)
+
+OPTIONS = (
+    Option("topic", "The topic to read.", "String: topic"),
+    Option("include", "A regular expression of topics to read.", "String: regex"),
+    Option("partition", "The one partition to read; from its end, but for --offset.", "Integer"),
+    Option("offset", "Where to begin: an offset, earliest or latest.", "String: offset", "latest"),
+    Option("consumer-property", "As --command-property, older.", "String: consumer_prop"),
+    Option("command-property", "A key of the consumer: key=value.", "String: consumer_prop"),
+    Option("consumer.config", "As --command-config, older.", "String: config file"),
+    Option("command-config", "A properties file for the consumer.", "String: config file"),
+    Option("formatter", "How records are written.", "String: class", DEFAULT),
+    Option("property", "As --formatter-property, older.", "String: prop"),
+    Option("formatter-property", f"What is written: {PROPERTIES_HELP}", "String: prop"),
+    Option("formatter-config", "A properties file of such.", "String: config file"),
+    Option("from-beginning", "Where nothing is committed, begin at the start, not at the end."),
+    Option("max-messages", "End after so many.", "Integer: num_messages"),
+    Option("timeout-ms", "End when none has come for so long.", "Long: timeout_ms"),
+    Option("skip-message-on-error", "Go on after a record that cannot be written."),
+    Option("bootstrap-server", "REQUIRED: a server, or several.", "String: host:port,..."),
+    Option("key-deserializer", "What keys are; as the property key.deserializer.", "String"),
+    Option("value-deserializer", "What values are; as value.deserializer.", "String"),
+    Option("enable-systest-events", "Has no effect: for Kafka's own system tests."),
+    Option(
+        "isolation-level",
+        "read_committed leaves out what open and aborted transactions wrote.",
+        "String",
+        "read_uncommitted",
+    ),
+    Option("group", "The group to read in.", "String: consumer group id"),
+)
+OLDER = {"consumer-property": "command-property", "consumer.config": "command-config"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(COMMAND, arguments)
+
+
+def _run(given: Given) -> int:
+    _check(given)
+    say_no_effect(given, enable_systest_events="it is for Kafka's own system tests")
+    formatter = _formatter(given)
+    begin = _begin(given)
+    reader = _Reader(_settings(given), given)
+    try:
+        reader.start(given, begin)
+        code = _print(reader, formatter, given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED  # an ordinary end of a command that has no other
+    except BrokenPipeError:
+        nobody_reads()
+        say("Unable to write to standard out, closing consumer.")
+        code = OK
+    finally:
+        reader.close()
+        say(f"Processed a total of {reader.count} messages")
+    return code
+
+
+COMMAND = Command(
+    "kafka-console-consumer", "Prints records as they come.", OPTIONS, _run, print_failure
+)
+
+# -- what was said
+
+
+def _check(given: Given) -> None:
+    if given.has("topic") == given.has("include"):
+        raise UsageRefused("Exactly one of the following arguments is required: [topic], [include]")
+    for old, new in (*OLDER.items(), ("property", "formatter-property")):
+        if given.has(old) and given.has(new):
+            raise UsageRefused(f"Options --{old} and --{new} cannot be specified together.")
+    if given.has("partition"):
+        if not given.has("topic"):
+            raise UsageRefused("The topic is required when partition is specified.")
+        if given.has("from-beginning") and given.has("offset"):
+            raise UsageRefused("Options from-beginning and offset cannot be specified together.")
+    elif given.has("offset"):
+        raise UsageRefused("The partition is required when offset is specified.")
+    require(given, "bootstrap-server")
+
+
+def _begin(given: Given) -> int:
+    """An offset, or what librdkafka calls its first and last."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+
+    said = given.required("offset").lower()
+    if not given.has("offset"):
+        said = "earliest" if given.has("from-beginning") else "latest"
+    match said:
+        case "earliest":
+            return int(OFFSET_BEGINNING)
+        case "latest":
+            return int(OFFSET_END)
+        case _ if said.isdecimal():
+            return int(said)
+        case _:
+            raise UsageRefused(
+                f"The provided offset value '{said}' is incorrect. Valid values are 'earliest', "
+                "'latest', or a non-negative long."
+            )
+
+
+def _formatter(given: Given) -> Formatter:
+    properties = read_properties(given.text("formatter-config"))
+    for option in ("key-deserializer", "value-deserializer"):
+        if (name := given.text(option)) is not None:
+            properties[option.replace("-", ".")] = name
+    properties |= key_values([*given.texts("property"), *given.texts("formatter-property")])
+    try:
+        return formatter_of(given.required("formatter"), properties)
+    except CommandRefused as refused:
+        raise UsageRefused(str(refused)) from None
+
+
+def _settings(given: Given) -> ConsumerSettings:
+    told = read_properties(given.text("consumer.config") or given.text("command-config"))
+    extra = key_values([*given.texts("consumer-property"), *given.texts("command-property")])
+    groups = {given.text("group"), told.get("group.id"), extra.get("group.id")}
+    named = sorted(each for each in groups if each)
+    if len(named) > 1:
+        raise UsageRefused(
+            "The group ids provided in different places (directly using '--group', via "
+            "'--consumer-property', or via '--consumer.config') do not match. Detected group "
+            "ids: " + ", ".join(f"'{each}'" for each in named)
+        )
+    if named and given.has("partition"):
+        raise UsageRefused("Options group and partition cannot be specified together.")
+    told |= extra
+    reset = told.get("auto.offset.reset")
+    if given.has("from-beginning") and reset not in (None, "earliest"):
+        raise CommandRefused(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
+            "please remove one option"
+        )
+    told.setdefault("auto.offset.reset", "earliest" if given.has("from-beginning") else "latest")
+    told.setdefault("client.id", "console-consumer")
+    if given.has("isolation-level") or "isolation.level" not in told:
+        told["isolation.level"] = given.required("isolation-level")
+    if not named:
+        # A made-up group is not met again: what it has read is nobody's to know.
+        told["group.id"] = f"console-consumer-{random.randrange(GROUPS_MADE_UP)}"
+        told.setdefault("enable.auto.commit", "false")
+    else:
+        told["group.id"] = named[0]
+    with refusing("--command-property"):
+        settings = consumer_settings(told, bootstrap=given.required("bootstrap-server"))
+    tell_unused(settings)
+    return settings
+
+
+# -- what is read and written
+
+
+class _Reader:
+    """librdkafka's consumer. What is printed counts as read, what is fetched does not."""
+
+    def __init__(self, settings: ConsumerSettings, given: Given) -> None:
+        from confluent_kafka import Consumer
+
+        if isinstance(settings.offset_reset, tuple):
+            raise CommandRefused(
+                "auto.offset.reset=by_duration has no effect here; kafka-consumer-groups "
+                "--reset-offsets --by-duration moves a group"
+            )
+        self._commits = settings.auto_commit
+        self._consumer = Consumer(
+            {
+                **settings.rdkafka,
+                "enable.auto.offset.store": False,
+                **told_once(),
+                **_left_out(given, settings),
+            }
+        )
+        self.count = 0
+
+    def start(self, given: Given, begin: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        topic, partition = given.text("topic"), given.number("partition")
+        if topic is not None and partition is not None:
+            self._consumer.assign([TopicPartition(topic, partition, begin)])
+        elif topic is not None:
+            self._consumer.subscribe([topic])
+        else:
+            self._consumer.subscribe([include_pattern(given.required("include"))])
+
+    def messages(self, timeout_seconds: float | None) -> Iterator[Any]:
+        """One by one; ends when none has come for the timeout."""
+        waited = 0.0
+        while True:
+            step = POLL_SECONDS
+            if timeout_seconds is not None:
+                step = min(step, timeout_seconds - waited)
+            first = self._consumer.poll(max(step, 0.0))
+            if first is None:
+                sys.stdout.flush()
+                waited += step
+                if timeout_seconds is not None and waited >= timeout_seconds:
+                    return
+                continue
+            waited = 0.0
+            yield first
+            yield from self._consumer.consume(RECORDS_AT_ONCE_MAX, 0)
+            sys.stdout.flush()
+
+    def printed(self, message: Any) -> None:
+        self.count += 1
+        if self._commits:
+            self._consumer.store_offsets(message)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _left_out(given: Given, settings: ConsumerSettings) -> dict[str, str]:
+    """An expression does not choose the topics that the cluster made for itself."""
+    if given.has("topic") or not settings.excludes_internal_topics:
+        return {}
+    return {"topic.blacklist": ",".join(f"^{name}$" for name in sorted(INTERNAL_TOPICS))}
+
+
+def include_pattern(expression: str) -> str:
+    """librdkafka looks for an expression anywhere in a name; Java's must match the whole of it."""
+    try:
+        re.compile(expression)
+    except re.error as problem:
+        raise UsageRefused(f"--include {expression}: {problem}") from None
+    return f"^({expression})$"
+
+
+def _print(reader: _Reader, formatter: Formatter, given: Given) -> int:
+    from confluent_kafka import KafkaException
+
+    timeout_ms, wanted = given.long("timeout-ms"), given.number("max-messages")
+    if timeout_ms is not None and timeout_ms < 0:
+        timeout_ms = None
+    if wanted == 0:
+        return OK
+    skips = given.has("skip-message-on-error")
+    out = sys.stdout.buffer
+    for message in reader.messages(None if timeout_ms is None else timeout_ms / 1000):
+        if message.error() is not None:
+            say(f"ERROR Error processing message, terminating consumer process: {message.error()}")
+            return FAILED
+        try:
+            out.write(formatter(message))
+        except (ValueError, KafkaException) as problem:
+            say(f"ERROR Error processing message: {problem}")
+            if not skips:
+                return FAILED
+        reader.printed(message)
+        if wanted is not None and reader.count >= wanted:
+            return OK
+    if timeout_ms is not None:
+        say(
+            "ERROR Error processing message, terminating consumer process: no record came within "
+            f"{timeout_ms} ms"
+        )
+    return OK

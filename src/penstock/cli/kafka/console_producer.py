@@ -1,0 +1,251 @@
+"""kafka-console-producer: every line of stdin becomes a record.
+
+A record that does not arrive is told of on stderr, and the exit code is 1.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.cli.kafka.connecting import (
+    key_values,
+    read_properties,
+    refusing,
+    tell_unused,
+    told_once,
+)
+from penstock.cli.kafka.lines import KEYS, LineReader, LineRecord, LineRefused
+from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.running import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Command,
+    CommandRefused,
+    UsageRefused,
+    print_failure,
+    require,
+    run_command,
+    say,
+)
+from penstock.client.cluster import parse_bootstrap
+from penstock.client.settings import ProducerSettings, producer_settings
+
+READER = "org.apache.kafka.tools.LineMessageReader"
+POLL_SECONDS = 0.1
+POLL_EVERY = 1_000  # records, so that reports of failures do not pile up
+FAILURES_SHOWN_MAX = 20
+FLUSH_SECONDS = 1.0
+
+# Options that stand for a key of the producer, with Kafka's defaults of the command.
+FOR_KEYS = {
+    "timeout": "linger.ms",
+    "request-required-acks": "acks",
+    "request-timeout-ms": "request.timeout.ms",
+    "message-send-max-retries": "retries",
+    "retry-backoff-ms": "retry.backoff.ms",
+    "socket-buffer-size": "send.buffer.bytes",
+    "max-memory-bytes": "buffer.memory",
+    "batch-size": "batch.size",
+    "max-partition-memory-bytes": "batch.size",
+    "metadata-expiry-ms": "metadata.max.age.ms",
+    "max-block-ms": "max.block.ms",
+}
+READER_HELP = (
+    "parse.key, key.separator (tab), parse.headers, headers.delimiter (tab), headers.separator "
+    "(comma), headers.key.separator (colon), ignore.error, null.marker. A line is headers, key, "
+    "value."
+)
+
+OPTIONS = (
+    Option("topic", "REQUIRED: where to.", "String: topic"),
+    Option("bootstrap-server", "REQUIRED: a server, or several.", "String: host:port,..."),
+    Option("sync", "Wait for each record before the next line is read."),
+    Option(
+        "compression-codec",
+        "none, gzip, snappy, lz4 or zstd; gzip if none of them is named.",
+        "String: compression-codec",
+        optional=True,
+    ),
+    Option("batch-size", "batch.size of the producer.", "Integer: size", "16384"),
+    Option("message-send-max-retries", "retries of the producer.", "Integer", "3"),
+    Option("retry-backoff-ms", "retry.backoff.ms of the producer.", "Long", "100"),
+    Option("timeout", "linger.ms of the producer.", "Long: timeout_ms", "1000"),
+    Option("request-required-acks", "acks of the producer.", "String: acks", "-1"),
+    Option("request-timeout-ms", "request.timeout.ms of the producer.", "Integer: ms", "1500"),
+    Option("metadata-expiry-ms", "metadata.max.age.ms of the producer.", "Long: ms", "300000"),
+    Option("max-block-ms", "max.block.ms of the producer.", "Long: ms", "60000"),
+    Option("max-memory-bytes", "buffer.memory of the producer.", "Long: bytes", "33554432"),
+    Option("max-partition-memory-bytes", "As --batch-size, older.", "Integer: bytes", "16384"),
+    Option("line-reader", "What reads lines; there is this one.", "String: reader_class", READER),
+    Option("socket-buffer-size", "send.buffer.bytes of the producer.", "Integer: size", "102400"),
+    Option("property", "As --reader-property, older.", "String: prop"),
+    Option("reader-property", f"How lines are read: {READER_HELP}", "String: prop"),
+    Option("reader-config", "A properties file of such.", "String: config file"),
+    Option("producer-property", "As --command-property, older.", "String: producer_prop"),
+    Option("command-property", "A key of the producer: key=value.", "String: producer_prop"),
+    Option("producer.config", "As --command-config, older.", "String: config file"),
+    Option("command-config", "A properties file for the producer.", "String: config file"),
+)
+OLDER = {
+    "producer-property": "command-property",
+    "producer.config": "command-config",
+    "property": "reader-property",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(COMMAND, arguments)
+
+
+def _run(given: Given) -> int:
+    require(given, "topic")
+    for old, new in OLDER.items():
+        if given.has(old) and given.has(new):
+            raise UsageRefused(f"Options --{new} and --{old} cannot be specified together.")
+    _check_bootstrap(given)
+    reader = _reader(given)
+    settings = _settings(given)
+    topic = given.required("topic")
+    sender = _Sender(settings, topic, wait_for_each=given.has("sync"))
+    try:
+        for record in _records(reader):
+            sender.send(record)
+    except LineRefused as refused:
+        say(str(refused))
+        sender.finish()
+        return FAILED
+    except KeyboardInterrupt:
+        sender.finish()  # what was typed before Ctrl-C shall arrive
+        return INTERRUPTED
+    return FAILED if sender.finish() else OK
+
+
+COMMAND = Command(
+    "kafka-console-producer",
+    "Every line of stdin becomes a record.",
+    OPTIONS,
+    _run,
+    print_failure,
+)
+
+# -- what was said
+
+
+def _check_bootstrap(given: Given) -> None:
+    require(given, "bootstrap-server")
+    try:
+        parse_bootstrap(given.required("bootstrap-server"))
+    except ValueError as problem:
+        raise UsageRefused(f"--bootstrap-server: {problem}") from None
+
+
+def _reader(given: Given) -> LineReader:
+    wanted = given.required("line-reader")
+    if wanted not in (READER, READER.rpartition(".")[2]):
+        raise CommandRefused(f"--line-reader {wanted}: there is {READER} only")
+    properties = read_properties(given.text("reader-config"))
+    properties |= key_values([*given.texts("property"), *given.texts("reader-property")])
+    for key in properties:
+        if key not in KEYS:
+            say(f"note: reader property {key} has no effect here: it is none of {', '.join(KEYS)}")
+    return LineReader.of(properties)
+
+
+def _settings(given: Given) -> ProducerSettings:
+    told = read_properties(given.text("producer.config") or given.text("command-config"))
+    told |= key_values([*given.texts("producer-property"), *given.texts("command-property")])
+    for option, key in FOR_KEYS.items():
+        if given.has(option) or key not in told:
+            told[key] = given.required(option)
+    codec = given.text("compression-codec") or "gzip"
+    told["compression.type"] = codec if given.has("compression-codec") else "none"
+    told.setdefault("client.id", "console-producer")
+    with refusing("--command-property"):
+        settings = producer_settings(told, bootstrap=given.required("bootstrap-server"))
+    tell_unused(settings, partitioner=settings.partitioner)
+    return settings
+
+
+# -- what is read
+
+
+def _records(reader: LineReader) -> Iterator[LineRecord]:
+    prompt = sys.stdin.isatty() and sys.stdout.isatty()
+    number = 0
+    while True:
+        number += 1
+        if prompt:
+            print(">", end="", flush=True)
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield LineRecord(None, line, []) if reader.plain else reader.record(line, number)
+
+
+# -- what is sent
+
+
+class _Sender:
+    """Hands records to librdkafka; waits for room where it has none."""
+
+    def __init__(self, settings: ProducerSettings, topic: str, *, wait_for_each: bool) -> None:
+        from confluent_kafka import Producer
+
+        self._topic = topic
+        self._wait_for_each = wait_for_each
+        self._block_seconds = settings.max_block_ms / 1000
+        self._producer = Producer(
+            {**settings.rdkafka, "delivery.report.only.error": True, **told_once()}
+        )
+        self._since_poll = 0
+        self.failures = 0
+
+    def send(self, record: LineRecord) -> None:
+        waited = 0.0
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    record.value,
+                    record.key,
+                    headers=record.headers or None,
+                    on_delivery=self._reported,
+                )
+                break
+            except BufferError:
+                if waited >= self._block_seconds:
+                    raise CommandRefused(
+                        f"there was no room for a record within {self._block_seconds:.0f} s "
+                        "(--max-block-ms)"
+                    ) from None
+                self._producer.poll(POLL_SECONDS)
+                waited += POLL_SECONDS
+        self._since_poll += 1
+        if self._wait_for_each:
+            self._wait_for_one()
+        elif self._since_poll >= POLL_EVERY:
+            self._since_poll = 0
+            self._producer.poll(0)
+
+    def _wait_for_one(self) -> None:
+        before = self.failures
+        self._producer.flush()
+        if self.failures > before:
+            raise CommandRefused("a record was not delivered; with --sync that ends the command")
+
+    def finish(self) -> int:
+        """Until everything is delivered, or given up; how many were."""
+        while self._producer.flush(FLUSH_SECONDS):
+            pass
+        if self.failures:
+            say(f"{self.failures} records were not delivered")
+        return self.failures
+
+    def _reported(self, error: Any, _message: Any) -> None:
+        if error is None:
+            return
+        self.failures += 1
+        if self.failures <= FAILURES_SHOWN_MAX:
+            say(f"ERROR Error when sending message to topic {self._topic}: {error.str()}")

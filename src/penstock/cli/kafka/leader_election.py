@@ -1,0 +1,123 @@
+"""kafka-leader-election: lets the preferred replica lead again, or, if need be, any."""
+
+from collections.abc import Sequence
+
+from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, open_admin, read_properties
+from penstock.cli.kafka.options import Given, Option, OptionRefused
+from penstock.cli.kafka.partition_json import listed_twice, read_partitions
+from penstock.cli.kafka.running import (
+    FAILED,
+    OK,
+    Command,
+    CommandRefused,
+    message_of,
+    run_command,
+    say,
+)
+from penstock.client.cluster_values import Election
+from penstock.errors import ElectionNotNeeded, KafkaError
+from penstock.model import TopicPartition
+
+SCOPES = ("topic", "all-topic-partitions", "path-to-json-file")
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    Option("admin.config", "As --command-config, older.", "String: config file"),
+    Option("command-config", "A properties file for the client.", "String: Config file"),
+    Option(
+        "path-to-json-file",
+        'Partitions: {"partitions": [{"topic": "orders", "partition": 1}]}.',
+        "String: Path to JSON file",
+    ),
+    Option("topic", "The topic of one partition.", "String: topic name"),
+    Option("partition", "Its number; goes with --topic.", "Integer: partition id"),
+    Option("all-topic-partitions", "Every partition that needs an election."),
+    Option(
+        "election-type", "REQUIRED: preferred or unclean.", "[PREFERRED|UNCLEAN]: election type"
+    ),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(COMMAND, arguments)
+
+
+def _run(given: Given) -> int:
+    election = _checked(given)
+    partitions = _partitions(given)
+    if given.has("admin.config"):
+        say("note: --admin.config is the older name of --command-config")
+    properties = read_properties(given.text("admin.config") or given.text("command-config"))
+    with open_admin(given.required("bootstrap-server"), properties) as admin:
+        results = admin.elect_leaders(partitions, election)
+    done = [each for each, error in results.items() if error is None]
+    needless = [each for each, error in results.items() if isinstance(error, ElectionNotNeeded)]
+    failed = {
+        each: error
+        for each, error in results.items()
+        if error is not None and not isinstance(error, ElectionNotNeeded)
+    }
+    if done:
+        print(
+            f"Successfully completed leader election ({election.name}) for partitions "
+            + ", ".join(map(str, done))
+        )
+    if needless:
+        print("Valid replica already elected for partitions " + ", ".join(map(str, needless)))
+    for each, error in failed.items():
+        print(
+            f"Error completing leader election ({election.name}) for partition: {each}: "
+            f"{error.kafka_name()}: {error.message}"
+        )
+    if failed:
+        say(f"{len(failed)} replica(s) could not be elected")
+        return FAILED
+    return OK
+
+
+def _failed(problem: Exception) -> None:
+    text = message_of(problem)
+    say(f"{problem.kafka_name()}: {text}" if isinstance(problem, KafkaError) else text)
+
+
+COMMAND = Command(
+    "kafka-leader-election",
+    "Lets the preferred replica lead again, or, if need be, any.",
+    OPTIONS,
+    _run,
+    _failed,
+    usage_on_refusal=False,
+)
+
+
+def _checked(given: Given) -> Election:
+    missing = [name for name in ("bootstrap-server", "election-type") if not given.has(name)]
+    if missing:
+        raise CommandRefused(f"Missing required option(s): {', '.join(missing)}")
+    if sum(map(given.has, SCOPES)) != 1:
+        raise CommandRefused(
+            f"One and only one of the following options is required: {', '.join(SCOPES)}"
+        )
+    if given.has("topic") and not given.has("partition"):
+        raise CommandRefused("Missing required option(s): partition")
+    if given.has("partition") and not given.has("topic"):
+        raise CommandRefused("Option partition is only allowed if topic is used")
+    said = given.required("election-type")
+    try:
+        return Election[said.upper()]
+    except KeyError:
+        raise OptionRefused(f"Cannot parse argument '{said}' of option election-type") from None
+
+
+def _partitions(given: Given) -> list[TopicPartition] | None:
+    """None for all of them."""
+    path = given.text("path-to-json-file")
+    if path is not None:
+        listed = [partition for partition, _ in read_partitions(path)]
+        twice = listed_twice(listed)
+        if twice:
+            raise CommandRefused(
+                "Replica election data contains duplicate partitions: " + ",".join(map(str, twice))
+            )
+        return listed
+    topic, number = given.text("topic"), given.number("partition")
+    return None if topic is None or number is None else [TopicPartition(topic, number)]

@@ -1,0 +1,107 @@
+"""kafka-log-dirs: what is in the data directories of brokers, as one line of JSON."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.running import (
+    OK,
+    Command,
+    CommandRefused,
+    message_of,
+    require,
+    run_command,
+    say,
+)
+from penstock.cli.output import Json
+from penstock.client.cluster_values import LogDir
+from penstock.errors import KafkaError
+
+VERSION = 1
+OPTIONS = (
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    Option("describe", "REQUIRED: what this command does."),
+    Option("topic-list", "Only these topics, with commas between.", "String: Topic list", ""),
+    Option("broker-list", "Only these brokers, with commas between.", "String: Broker list", ""),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_command(COMMAND, arguments)
+
+
+def _run(given: Given) -> int:
+    require(given, "bootstrap-server", "describe")
+    topics = {each for each in given.required("topic-list").split(",") if each}
+    with admin_of(given) as admin:
+        present = [broker.node_id for broker in admin.describe_cluster().brokers]
+        wanted = _brokers(given) or present
+        missing = [each for each in wanted if each not in present]
+        if missing:
+            raise CommandRefused(
+                "ERROR: The given brokers do not exist from --broker-list: "
+                f"{_joined(missing)}. Current existent brokers: {_joined(present)}"
+            )
+        print("Querying brokers for log directories information")
+        found = admin.log_dirs.describe(wanted)
+    print(f"Received log directory information from brokers {_joined(wanted)}")
+    brokers: list[Json] = [
+        {"broker": broker, "logDirs": _directories(directories, topics)}
+        for broker, directories in found.items()
+    ]
+    print(json.dumps({"brokers": brokers, "version": VERSION}, separators=(",", ":")))
+    return OK
+
+
+def _failed(problem: Exception) -> None:
+    say(message_of(problem))
+
+
+COMMAND = Command(
+    "kafka-log-dirs",
+    "What is in the data directories of brokers.",
+    OPTIONS,
+    _run,
+    _failed,
+    usage_on_refusal=False,
+)
+
+
+def _brokers(given: Given) -> list[int]:
+    text = given.required("broker-list")
+    try:
+        return [int(each) for each in text.split(",") if each]
+    except ValueError:
+        raise CommandRefused(f"--broker-list {text}: must be ids of brokers") from None
+
+
+def _joined(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _directories(
+    found: Mapping[str, LogDir | KafkaError] | KafkaError, topics: Collection[str]
+) -> list[Json]:
+    if isinstance(found, KafkaError):
+        raise found
+    shown: list[Json] = []
+    for path, directory in found.items():
+        partitions: list[Json] = []
+        error = None
+        if isinstance(directory, KafkaError):
+            error = directory.kafka_name()
+        else:
+            partitions = [
+                {
+                    "partition": str(partition),
+                    "size": log.size_bytes,
+                    "offsetLag": log.offset_lag,
+                    "isFuture": log.future,
+                }
+                for partition, log in sorted(directory.replicas.items())
+                if not topics or partition.topic in topics
+            ]
+        shown.append({"partitions": partitions, "error": error, "logDir": path})
+    return shown

@@ -1,0 +1,229 @@
+"""kafka-metadata-quorum: who votes on the cluster's metadata, and how far each has got."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.cli.kafka.connecting import open_admin, read_properties, refuse_controllers
+from penstock.cli.kafka.running import OK, CommandRefused, message_of, say
+from penstock.cli.kafka.server_config import load_server
+from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.cli.kafka.tables import print_table
+from penstock.cli.times import wall_ms
+from penstock.client.admin import Admin
+from penstock.client.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
+from penstock.config.properties import PropertiesError, parse_properties
+from penstock.model import ZERO_ID, id_from_text, id_to_text
+
+META_PROPERTIES = "meta.properties"
+# Keys of a client that a controller's file may have beside its own.
+CLIENT_KEYS = ("security.", "sasl.", "ssl.", "client.", "request.", "default.api.", "retry.")
+COLUMNS = (
+    "NodeId",
+    "DirectoryId",
+    "LogEndOffset",
+    "Lag",
+    "LastFetchTimestamp",
+    "LastCaughtUpTimestamp",
+    "Status",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_verbs(_parser(), _run, _failed, arguments)
+
+
+def _parser() -> VerbParser:
+    parser = VerbParser(prog="kafka-metadata-quorum", description="The quorum of the metadata.")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--bootstrap-server", help="a server of the cluster, or several")
+    where.add_argument("--bootstrap-controller", help="a controller of the cluster, or several")
+    parser.add_argument(
+        "--command-config",
+        help="a properties file for the client; of the controller itself for add-controller",
+    )
+    verbs = parser.add_subparsers(dest="command", required=True, parser_class=VerbParser)
+    describe = verbs.add_parser("describe", help="print the state of the quorum")
+    describe.add_argument("--status", action="store_true", help="in a few lines")
+    describe.add_argument("--replication", action="store_true", help="a line per node")
+    describe.add_argument("--human-readable", action="store_true", help="times as ages")
+    add = verbs.add_parser("add-controller", help="let a controller vote")
+    add.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    remove = verbs.add_parser("remove-controller", help="let a controller vote no more")
+    remove.add_argument("--controller-id", "-i", type=int, required=True, help="its node.id")
+    remove.add_argument(
+        "--controller-directory-id", "-d", required=True, help="the id of its directory"
+    )
+    remove.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    return parser
+
+
+def _failed(problem: Exception) -> None:
+    say(message_of(problem))
+
+
+def _run(said: argparse.Namespace) -> int:
+    refuse_controllers(said.bootstrap_controller)
+    properties = read_properties(said.command_config)
+    if said.command == "add-controller":
+        properties = {k: v for k, v in properties.items() if k.startswith(CLIENT_KEYS)}
+    with open_admin(said.bootstrap_server, properties) as admin:
+        match said.command:
+            case "describe":
+                _describe(admin, said)
+            case "add-controller":
+                _add(admin, said)
+            case _:
+                _remove(admin, said)
+    return OK
+
+
+# -- describing
+
+
+def _describe(admin: Admin, said: argparse.Namespace) -> None:
+    if said.status and said.replication:
+        raise CommandRefused(
+            "Only one of --status or --replication should be specified with describe sub-command"
+        )
+    if said.replication:
+        _print_replication(admin.quorum.describe(), ages=said.human_readable)
+    elif not said.status:
+        raise CommandRefused(
+            "One of --status or --replication must be specified with describe sub-command"
+        )
+    elif said.human_readable:
+        raise CommandRefused(
+            "The option --human-readable is only supported along with --replication"
+        )
+    else:
+        _print_status(admin.describe_cluster().cluster_id, admin.quorum.describe())
+
+
+def _leader(quorum: QuorumDescription) -> QuorumReplica:
+    for voter in quorum.voters:
+        if voter.node_id == quorum.leader_id:
+            return voter
+    raise CommandRefused(f"the leader, node {quorum.leader_id}, is none of the voters")
+
+
+def _print_replication(quorum: QuorumDescription, *, ages: bool) -> None:
+    leader = _leader(quorum)
+    now_ms = wall_ms()
+    told = [(leader, "Leader")]
+    told += [(each, "Follower") for each in quorum.voters if each is not leader]
+    told += [(each, "Observer") for each in quorum.observers]
+
+    def when(timestamp: int | None) -> str:
+        if timestamp is None:
+            return "-1"
+        return f"{max(0, now_ms - timestamp)} ms ago" if ages else str(timestamp)
+
+    print_table(
+        COLUMNS,
+        [
+            (
+                str(each.node_id),
+                id_to_text(each.directory_id or ZERO_ID),
+                str(each.log_end_offset),
+                str(leader.log_end_offset - each.log_end_offset),
+                when(each.last_fetch_ms),
+                when(each.last_caught_up_ms),
+                status,
+            )
+            for each, status in told
+        ],
+    )
+
+
+def _print_status(cluster_id: str, quorum: QuorumDescription) -> None:
+    leader = _leader(quorum)
+    last = min(quorum.voters, key=lambda each: each.log_end_offset)
+    behind_ms = -1
+    if last is leader or last.log_end_offset == leader.log_end_offset:
+        behind_ms = 0
+    elif leader.last_caught_up_ms is not None and last.last_caught_up_ms is not None:
+        behind_ms = leader.last_caught_up_ms - last.last_caught_up_ms
+    for name, value in (
+        ("ClusterId", cluster_id),
+        ("LeaderId", quorum.leader_id),
+        ("LeaderEpoch", quorum.leader_epoch),
+        ("HighWatermark", quorum.high_watermark),
+        ("MaxFollowerLag", leader.log_end_offset - last.log_end_offset),
+        ("MaxFollowerLagTimeMs", behind_ms),
+        ("CurrentVoters", _nodes(quorum, quorum.voters)),
+        ("CurrentObservers", _nodes(quorum, quorum.observers)),
+    ):
+        print(f"{name + ':':<24}{value}")
+
+
+def _nodes(quorum: QuorumDescription, replicas: Sequence[QuorumReplica]) -> str:
+    shown = []
+    for each in replicas:
+        directory = "null"
+        if each.directory_id is not None and each.directory_id != ZERO_ID:
+            directory = f'"{id_to_text(each.directory_id)}"'
+        text = f'"id": {each.node_id}, "directoryId": {directory}'
+        places = quorum.nodes.get(each.node_id, ())
+        if places:
+            listed = ", ".join(f'"{place.name}://{place.host}:{place.port}"' for place in places)
+            text += f', "endpoints": [{listed}]'
+        shown.append(f"{{{text}}}")
+    return f"[{', '.join(shown)}]"
+
+
+# -- changing
+
+
+def _add(admin: Admin, said: argparse.Namespace) -> None:
+    if said.command_config is None:
+        raise CommandRefused(
+            "You must supply the configuration file of the controller you are adding when using "
+            "add-controller."
+        )
+    config = load_server(said.command_config).config
+    if not config.is_controller:
+        raise CommandRefused(
+            "process.roles did not contain 'controller' in configuration file. Is this a valid "
+            "controller configuration file?"
+        )
+    directory_id = _directory_id(config.metadata_log_dir)
+    names = config.controller_listener_names
+    listeners = [
+        QuorumListener(each.name, each.host or "localhost", each.port)
+        for each in config.advertised_listeners
+        if each.name in names
+    ]
+    if not said.dry_run:
+        admin.quorum.add_voter(config.node_id, directory_id, listeners)
+    places = ", ".join(f"{each.name}://{each.host}:{each.port}" for each in listeners)
+    print(
+        f"{'DRY RUN of adding' if said.dry_run else 'Added'} controller {config.node_id} with "
+        f"directory id {id_to_text(directory_id)} and endpoints: {places}"
+    )
+
+
+def _directory_id(directory: str) -> bytes:
+    try:
+        text = (Path(directory) / META_PROPERTIES).read_text()
+        told = {entry.key: entry.value for entry in parse_properties(text)}
+        return id_from_text(told["directory.id"])
+    except (OSError, PropertiesError, ValueError):
+        raise CommandRefused(f"Unable to read meta.properties from {directory}") from None
+    except KeyError:
+        raise CommandRefused(f"No directory id found in {directory}") from None
+
+
+def _remove(admin: Admin, said: argparse.Namespace) -> None:
+    if said.controller_id < 0:
+        raise CommandRefused(f"Invalid negative --controller-id: {said.controller_id}")
+    try:
+        directory_id = id_from_text(said.controller_directory_id)
+    except ValueError as problem:
+        raise CommandRefused(f"Failed to parse --controller-directory-id: {problem}") from None
+    if not said.dry_run:
+        admin.quorum.remove_voter(said.controller_id, directory_id)
+    print(
+        f"{'DRY RUN of removing ' if said.dry_run else 'Removed '} KRaft controller "
+        f"{said.controller_id} with directory id {id_to_text(directory_id)}"
+    )

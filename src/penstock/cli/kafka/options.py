@@ -1,0 +1,200 @@
+"""Kafka's long options, read as Kafka's tools read them (joptsimple 5, without abbreviations).
+
+`--topic x`, `--topic=x` and `-topic x` are one; `--topic=` takes the next argument, whatever it
+looks like; an option may come again; `--` ends them; what is no option is kept and looked at by
+nobody. Asks nobody and prints nothing.
+"""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+N = TypeVar("N", int, float)
+
+HELP_WIDTH = 80
+HELP_LEFT = 40
+INT_LAST, LONG_LAST = 2**31 - 1, 2**63 - 1
+
+
+class OptionRefused(Exception):
+    """The options cannot be understood; the sentence is joptsimple's, which scripts look for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`argument` says what its argument is, as in `String: topic`; without one it is a switch."""
+
+    name: str
+    help: str
+    argument: str = ""
+    default: str | None = None
+    optional: bool = False  # the argument may be left out
+    separator: str = ""  # between several values in one argument
+    only_with: tuple[str, ...] = ()  # refused unless one of these is there too
+
+    def __str__(self) -> str:
+        return f"[{self.name}]"
+
+
+HELP = Option("help", "Print this and end.")
+VERSION = Option("version", "Print which Kafka this stands for, and end.")
+
+
+class Given:
+    """What was said. `order` has the names of the options in the order in which they came."""
+
+    def __init__(self, options: dict[str, Option], arguments: Sequence[str]) -> None:
+        self._options = options
+        self.arguments = tuple(arguments)
+        self._values: dict[str, list[str]] = {}
+        self.order: list[str] = []
+        self.rest: list[str] = []
+
+    def add(self, name: str, value: str | None) -> None:
+        self.order.append(name)
+        values = self._values.setdefault(name, [])
+        if value is not None:
+            separator = self._options[name].separator
+            values += value.split(separator) if separator else [value]
+
+    def has(self, name: str) -> bool:
+        """Whether it was said; a default does not count."""
+        assert name in self._options, f"--{name} is none of this command's options"
+        return name in self._values
+
+    def any_of(self, *names: str) -> bool:
+        return any(self.has(name) for name in names)
+
+    def texts(self, name: str) -> list[str]:
+        """All its values, or its default."""
+        assert name in self._options, f"--{name} is none of this command's options"
+        default = self._options[name].default
+        return self._values.get(name) or ([] if default is None else [default])
+
+    def text(self, name: str) -> str | None:
+        """Its only value; None if it has none."""
+        values = self.texts(name)
+        if len(values) > 1:
+            raise OptionRefused(
+                f"Found multiple arguments for option {name}, but you asked for only one"
+            )
+        return values[0] if values else None
+
+    def required(self, name: str) -> str:
+        """Its value, where the command has checked that there is one."""
+        value = self.text(name)
+        if value is None:
+            raise OptionRefused(f'Missing required argument "[{name}]"')
+        return value
+
+    def number(self, name: str, last: int = INT_LAST) -> int | None:
+        """A whole number no larger than Java's int, or `last`."""
+        return self._converted(name, lambda text: _whole(text, last))
+
+    def long(self, name: str) -> int | None:
+        return self.number(name, LONG_LAST)
+
+    def double(self, name: str) -> float | None:
+        return self._converted(name, float)
+
+    def _converted(self, name: str, convert: Callable[[str], N]) -> N | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return convert(text)
+        except ValueError:
+            raise OptionRefused(f"Cannot parse argument '{text}' of option {name}") from None
+
+
+def _whole(text: str, last: int) -> int:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ValueError(text)
+    value = int(text)
+    if not -last - 1 <= value <= last:
+        raise ValueError(text)
+    return value
+
+
+def parse(options: Sequence[Option], arguments: Sequence[str]) -> Given:
+    """OptionRefused if an option is not known, lacks its argument, or goes not with the others."""
+    by_name = {each.name: each for each in options}
+    given = Given(by_name, arguments)
+    waiting = list(reversed(arguments))
+    while waiting:
+        argument = waiting.pop()
+        if argument == "--":
+            given.rest += reversed(waiting)
+            break
+        if not _looks_like_an_option(argument):
+            given.rest.append(argument)
+            continue
+        name, value = _named(by_name, argument)
+        option = by_name[name]
+        if not option.argument:
+            given.add(name, None)
+        elif value:
+            given.add(name, value)
+        elif option.optional:
+            taken = bool(waiting) and not _looks_like_an_option(waiting[-1])
+            given.add(name, waiting.pop() if taken else None)
+        elif waiting:
+            given.add(name, waiting.pop())
+        else:
+            raise OptionRefused(f"Option {name} requires an argument")
+    _check_company(by_name, given)
+    return given
+
+
+def _looks_like_an_option(argument: str) -> bool:
+    return argument.startswith("-") and argument != "-"
+
+
+def _named(by_name: dict[str, Option], argument: str) -> tuple[str, str]:
+    """`-topic` is `--topic`; a short name is none that any of these commands has."""
+    name, _, value = argument.lstrip("-").partition("=")
+    if name not in by_name:
+        unknown = name if argument.startswith("--") else name[:1]
+        raise OptionRefused(f"{unknown} is not a recognized option")
+    return name, value
+
+
+def _check_company(by_name: dict[str, Option], given: Given) -> None:
+    alone = [
+        name
+        for name in dict.fromkeys(given.order)
+        if by_name[name].only_with and not given.any_of(*by_name[name].only_with)
+    ]
+    if alone and HELP.name not in given.order and VERSION.name not in given.order:
+        raise OptionRefused(
+            f"Option(s) [{', '.join(alone)}] are unavailable given other options on the command "
+            "line"
+        )
+
+
+def help_text(options: Sequence[Option]) -> str:
+    """Two columns, by name."""
+    lines = [f"{'Option':<{HELP_LEFT}}Description", f"{'------':<{HELP_LEFT}}-----------"]
+    for option in sorted(options, key=lambda each: each.name):
+        about = option.help
+        if option.default is not None:
+            about += f" (default: {option.default})"
+        left = textwrap.wrap(
+            _usage(option), HELP_LEFT - 2, subsequent_indent="  ", break_on_hyphens=False
+        )
+        right = textwrap.wrap(about, HELP_WIDTH - HELP_LEFT - 1)
+        for at in range(max(len(left), len(right))):
+            one = left[at] if at < len(left) else ""
+            other = right[at] if at < len(right) else ""
+            lines.append(f"{one:<{HELP_LEFT}}{other}".rstrip())
+    return "\n".join(lines)
+
+
+def _usage(option: Option) -> str:
+    if not option.argument:
+        return f"--{option.name}"
+    kind, _, about = option.argument.partition(": ")
+    shown = f"{kind}: {about}" if about else kind
+    return f"--{option.name} [{shown}]" if option.optional else f"--{option.name} <{shown}>"

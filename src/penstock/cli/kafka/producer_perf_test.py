@@ -1,0 +1,248 @@
+"""kafka-producer-perf-test: sends records as fast as it is told, and says how long they took."""
+
+import argparse
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.kafka.connecting import (
+    read_file,
+    read_properties,
+    refusing,
+    tell_unused,
+    told_once,
+)
+from penstock.cli.kafka.perf_figures import Latencies, Pace
+from penstock.cli.kafka.running import FAILED, OK, CommandRefused, print_failure, say
+from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.client.settings import ProducerSettings, producer_settings
+
+REPORT_MS = 5_000
+TRANSACTION_MS = 3_000
+POLL_SECONDS = 0.05
+POLL_EVERY = 1_000
+FLUSH_SECONDS = 1.0
+TRANSACTION_SECONDS = 60.0
+FAILURES_SHOWN_MAX = 20
+# Payloads are cut out of one text of random letters, at random places.
+LETTERS_BEYOND = 64 * 1024
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_verbs(_parser(), _run, print_failure, arguments)
+
+
+def _parser() -> VerbParser:
+    parser = VerbParser(prog="kafka-producer-perf-test", description="How fast records go out.")
+    add = parser.add_argument
+    add("--bootstrap-server", metavar="BOOTSTRAP-SERVERS", help="a server, or several")
+    add("--topic", required=True, metavar="TOPIC", help="where to")
+    add("--num-records", required=True, type=int, metavar="NUM-RECORDS", help="how many")
+    payload = parser.add_mutually_exclusive_group(required=True)
+    payload.add_argument("--record-size", type=int, metavar="RECORD-SIZE", help="bytes of a record")
+    payload.add_argument("--payload-file", metavar="PAYLOAD-FILE", help="a file of payloads")
+    payload.add_argument("--payload-monotonic", action="store_true", help="numbers as payloads")
+    add("--payload-delimiter", default="\\n", metavar="PAYLOAD-DELIMITER", help="between payloads")
+    add("--throughput", required=True, type=float, metavar="THROUGHPUT", help="per second; -1: all")
+    add("--producer-props", nargs="+", metavar="PROP-NAME=PROP-VALUE", help="older name of:")
+    add("--command-property", nargs="+", metavar="PROP-NAME=PROP-VALUE", help="producer keys")
+    add("--producer.config", dest="producer_config", metavar="CONFIG-FILE", help="older name of:")
+    add("--command-config", metavar="CONFIG-FILE", help="a properties file for the producer")
+    add("--print-metrics", action="store_true", help="print librdkafka's statistics at the end")
+    add("--transactional-id", metavar="TRANSACTIONAL-ID", help="send in transactions of this id")
+    add("--transaction-duration-ms", type=int, metavar="TRANSACTION-DURATION", help="each so long")
+    add("--warmup-records", type=int, default=0, metavar="WARMUP-RECORDS", help="not counted twice")
+    add(
+        "--reporting-interval",
+        type=int,
+        default=REPORT_MS,
+        metavar="INTERVAL-MS",
+        help="a line every so many ms",
+    )
+    return parser
+
+
+def _run(said: argparse.Namespace) -> int:
+    _check(said)
+    payload = _payloads(said)
+    properties = _properties(said)
+    transactional = _transactional(said, properties)
+    where = said.bootstrap_server or properties.get("bootstrap.servers")
+    if where is None:
+        raise CommandRefused("say --bootstrap-server, or bootstrap.servers in a property or file")
+    with refusing("--command-property"):
+        settings = producer_settings(properties, bootstrap=where)
+    tell_unused(settings, partitioner=settings.partitioner)
+    run = _Run(settings, said, transactional_ms=transactional)
+    return run.send_all(payload)
+
+
+# -- what was said
+
+
+def _check(said: argparse.Namespace) -> None:
+    for name in ("num_records", "record_size", "transaction_duration_ms", "reporting_interval"):
+        value = getattr(said, name)
+        if value is not None and value <= 0:
+            raise CommandRefused(f"--{name.replace('_', '-')} should be greater than zero")
+    if said.warmup_records >= said.num_records:
+        raise CommandRefused("--warmup-records should be fewer than --num-records")
+    pairs = (("producer_props", "command_property"), ("producer_config", "command_config"))
+    for old, new in pairs:
+        if getattr(said, old) and getattr(said, new):
+            raise CommandRefused(f"--{new.replace('_', '-')} and its older name cannot go together")
+
+
+def _properties(said: argparse.Namespace) -> dict[str, str]:
+    properties = read_properties(said.producer_config or said.command_config)
+    for text in [*(said.producer_props or []), *(said.command_property or [])]:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise CommandRefused(f"Invalid property: {text}")
+        properties[key] = value
+    properties.setdefault("client.id", "perf-producer-client")
+    return properties
+
+
+def _transactional(said: argparse.Namespace, properties: dict[str, str]) -> int | None:
+    """How long each transaction shall be; None without any."""
+    wanted = said.transactional_id or properties.get("transactional.id")
+    if wanted is None and said.transaction_duration_ms is None:
+        return None
+    properties["transactional.id"] = wanted or f"performance-producer-{uuid.uuid4()}"
+    return int(said.transaction_duration_ms or TRANSACTION_MS)
+
+
+def _payloads(said: argparse.Namespace) -> Callable[[int], bytes]:
+    """The payload of each record by its number."""
+    chosen = random.Random(0)
+    if said.payload_monotonic:
+        return lambda number: str(number).encode()
+    if said.payload_file is not None:
+        print(f"Reading payloads from: {Path(said.payload_file).absolute()}")
+        delimiter = "\n" if said.payload_delimiter == "\\n" else said.payload_delimiter
+        payloads = [text.encode() for text in read_file(said.payload_file).split(delimiter)]
+        while payloads and not payloads[-1]:
+            payloads.pop()
+        if not payloads:
+            raise CommandRefused("File does not exist or empty file provided.")
+        print(f"Number of records read: {len(payloads)}")
+        return lambda _number: chosen.choice(payloads)
+    size = said.record_size
+    letters = bytes(chosen.choices(range(65, 91), k=size + LETTERS_BEYOND))
+    place = chosen.randrange
+    return lambda _number: letters[(at := place(LETTERS_BEYOND)) : at + size]
+
+
+# -- what is done
+
+
+class _Run:
+    """One test, with a producer of its own."""
+
+    def __init__(
+        self, settings: ProducerSettings, said: argparse.Namespace, *, transactional_ms: int | None
+    ) -> None:
+        from confluent_kafka import Producer
+
+        self._said = said
+        self._transactional_ms = transactional_ms
+        self._statistics = ""
+        extra = told_once()
+        if said.print_metrics:
+            extra |= {"statistics.interval.ms": 500, "stats_cb": self._take_statistics}
+        self._producer = Producer({**settings.rdkafka, **extra})
+        self._failures = 0
+        self._figures = Latencies(said.num_records, said.reporting_interval)
+        self._steady: Latencies | None = None
+
+    def _take_statistics(self, text: str) -> None:
+        self._statistics = text
+
+    def send_all(self, payload: Callable[[int], bytes]) -> int:
+        count, topic = self._said.num_records, self._said.topic
+        warmup = self._said.warmup_records
+        if warmup:
+            print(
+                f"Warmup first {warmup} records. Steady state results will print after the "
+                "complete test summary."
+            )
+        if self._transactional_ms is not None:
+            self._producer.init_transactions(TRANSACTION_SECONDS)
+        pace = Pace(self._said.throughput)
+        longest_ms = self._transactional_ms or 0
+        began: float | None = None
+        for number in range(count):
+            if number == warmup and warmup:
+                print("In steady state.", flush=True)
+                self._steady = Latencies(count - warmup, None)
+            if self._transactional_ms is not None and began is None:
+                self._producer.begin_transaction()
+                began = time.monotonic()
+            self._send(topic, payload(number))
+            if began is not None and (time.monotonic() - began) * 1000 >= longest_ms:
+                self._producer.commit_transaction(TRANSACTION_SECONDS)
+                began = None
+            if number % POLL_EVERY == 0:
+                self._producer.poll(0)
+            pace.wait(number + 1, self._producer.poll)
+        if began is not None:
+            self._producer.commit_transaction(TRANSACTION_SECONDS)
+        while self._producer.flush(FLUSH_SECONDS):
+            pass
+        return self._conclude()
+
+    def _send(self, topic: str, payload: bytes) -> None:
+        delivered = self._delivered if self._steady is None else self._delivered_steadily
+        while True:
+            try:
+                self._producer.produce(topic, payload, on_delivery=delivered)
+                return
+            except BufferError:
+                self._producer.poll(POLL_SECONDS)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self._figures.add(_latency_ms(message), len(message))
+            return
+        self._failures += 1
+        if self._failures <= FAILURES_SHOWN_MAX:
+            say(error.str())
+
+    def _delivered_steadily(self, error: Any, message: Any) -> None:
+        """What was sent after the warmup counts twice: in all, and for itself."""
+        assert self._steady is not None, "the steady state has begun"
+        if error is None:
+            self._steady.add(_latency_ms(message), len(message))
+        self._delivered(error, message)
+
+    def _conclude(self) -> int:
+        print(self._figures.total())
+        if self._steady is not None:
+            print(self._steady.total("steady state records sent"))
+        if self._said.print_metrics and self._statistics:
+            _print_statistics(self._statistics)
+        if self._failures:
+            say(f"{self._failures} records were not delivered")
+            return FAILED
+        return OK
+
+
+def _latency_ms(message: Any) -> int:
+    return int((message.latency() or 0) * 1000)
+
+
+def _print_statistics(text: str) -> None:
+    found = {
+        f"producer-metrics:{name}": value
+        for name, value in json.loads(text).items()
+        if isinstance(value, int | float)
+    }
+    width = max(map(len, found))
+    print(f"\n{'Metric Name':<{width}}   Value")
+    for name in sorted(found):
+        print(f"{name:<{width}} : {found[name]}")

@@ -1,0 +1,189 @@
+"""The plans of kafka-reassign-partitions: reading and writing them, making one, telling how far."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.cli.kafka.partition_json import read_partitions
+from penstock.cli.kafka.running import CommandRefused
+from penstock.client.admin import Admin
+from penstock.client.cluster_values import LogDir, Reassignment, Replica
+from penstock.errors import KafkaError
+from penstock.model import TopicPartition
+
+ANY_DIRECTORY = "any"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where replicas shall be; `partitions` has those that are listed twice twice."""
+
+    partitions: list[TopicPartition]
+    replicas: dict[TopicPartition, tuple[int, ...]]
+    directories: dict[Replica, str]
+
+
+def parse_plan(path: str) -> Plan:
+    plan = Plan([], {}, {})
+    for partition, said in read_partitions(path):
+        replicas = said.get("replicas")
+        if not isinstance(replicas, list) or any(not isinstance(each, int) for each in replicas):
+            raise CommandRefused(f"{path}: {partition} has no list of replicas")
+        directories = said.get("log_dirs", [ANY_DIRECTORY] * len(replicas))
+        if len(directories) != len(replicas):
+            raise CommandRefused(
+                f"Size of replicas list {replicas} is different from size of log dirs list "
+                f"{directories} for partition {partition}"
+            )
+        plan.partitions.append(partition)
+        plan.replicas[partition] = tuple(replicas)
+        for broker, directory in zip(replicas, directories, strict=True):
+            if directory != ANY_DIRECTORY:
+                plan.directories[Replica(*partition, broker)] = str(directory)
+    return plan
+
+
+def as_json(
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    directories: Mapping[Replica, str] | None = None,
+) -> str:
+    """A plan as its file has it; without directories, any will do."""
+    known = directories or {}
+    partitions = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "replicas": list(assignment[each]),
+            "log_dirs": [
+                known.get(Replica(*each, broker), ANY_DIRECTORY) for broker in assignment[each]
+            ],
+        }
+        for each in sorted(assignment)
+    ]
+    return json.dumps({"version": VERSION, "partitions": partitions}, separators=(",", ":"))
+
+
+def directories_of(
+    admin: Admin, assignment: Mapping[TopicPartition, Sequence[int]]
+) -> dict[Replica, str]:
+    """The directory of each replica, where its broker tells."""
+    brokers = sorted({broker for replicas in assignment.values() for broker in replicas})
+    found: dict[Replica, str] = {}
+    for broker, directories in admin.log_dirs.describe(brokers, list(assignment)).items():
+        for each in assignment:
+            replica = Replica(*each, broker)
+            here = None if isinstance(directories, KafkaError) else where(directories, replica)[0]
+            if here is not None:
+                found[replica] = here
+    return found
+
+
+def proposed(
+    current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """The same number of replicas, spread evenly: leaders in turn, replicas on different racks as
+    long as there are any."""
+    if not racks:
+        raise CommandRefused("none of the brokers in --broker-list is there")
+    order = _by_turns(racks)
+    plan: dict[TopicPartition, tuple[int, ...]] = {}
+    for at, partition in enumerate(sorted(current)):
+        count = len(current[partition])
+        if count > len(order):
+            raise CommandRefused(
+                f"{partition} has {count} replicas, and there are {len(order)} brokers for them"
+            )
+        # The second replica moves on once per round, so that no two brokers share all they lead.
+        shift = at // len(order) % max(1, len(order) - 1)
+        first = at % len(order)
+        others = [*order[first + 1 :], *order[:first]]
+        others = others[shift:] + others[:shift]
+        chosen = [order[first]]
+        while len(chosen) < count:
+            used = {racks[each] for each in chosen}
+            left = [each for each in others if each not in chosen]
+            fresh = [each for each in left if racks[each] is None or racks[each] not in used]
+            chosen.append((fresh or left)[0])
+        plan[partition] = tuple(chosen)
+    return plan
+
+
+def _by_turns(racks: Mapping[int, str | None]) -> list[int]:
+    """Brokers so that neighbours are on different racks, as far as that goes."""
+    waiting: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        waiting.setdefault(racks[broker] or "", []).append(broker)
+    order: list[int] = []
+    while any(waiting.values()):
+        for rack in sorted(waiting):
+            if waiting[rack]:
+                order.append(waiting[rack].pop(0))
+    return order
+
+
+def print_states(
+    plan: Plan,
+    current: Mapping[TopicPartition, Sequence[int]],
+    ongoing: Mapping[TopicPartition, Reassignment],
+) -> None:
+    print("Status of partition reassignment:")
+    for each in sorted(plan.replicas):
+        target = plan.replicas[each]
+        found = tuple(current.get(each, ()))
+        if each in ongoing:
+            print(f"Reassignment of partition {each} is still in progress.")
+        elif found == target:
+            print(f"Reassignment of partition {each} is completed.")
+        else:
+            print(
+                f"There is no active reassignment of partition {each}, but replica set is "
+                f"{','.join(map(str, found))} rather than {','.join(map(str, target))}."
+            )
+
+
+def print_move_states(admin: Admin, directories: Mapping[Replica, str]) -> bool:
+    """How far moves between directories are; whether any is under way."""
+    if not directories:
+        print()
+        return False
+    found = admin.log_dirs.describe(
+        sorted({each.broker for each in directories}),
+        [TopicPartition(each.topic, each.partition) for each in directories],
+    )
+    moving = False
+    for replica in sorted(directories):
+        target = directories[replica]
+        told_of = found.get(replica.broker, {})
+        if isinstance(told_of, KafkaError):
+            raise told_of
+        here, coming = where(told_of, replica)
+        told = f"replica {replica}"
+        if coming == target:
+            print(f"Reassignment of {told} is still in progress.")
+            moving = True
+        elif coming is not None:
+            print(f"{told} is being moved to log dir {coming} instead of {target}.")
+        elif here == target:
+            print(f"Reassignment of {told} completed successfully.")
+        elif here is None:
+            print(f"{told} cannot be found in any live log directory.")
+        else:
+            print(f"{told} is not being moved from log dir {here} to {target}.")
+    return moving
+
+
+def where(
+    found: Mapping[str, LogDir | KafkaError], replica: Replica
+) -> tuple[str | None, str | None]:
+    """The directory that a replica is in, and the one that it comes into."""
+    here = coming = None
+    for path, directory in found.items():
+        if isinstance(directory, KafkaError):
+            continue
+        log = directory.replicas.get(TopicPartition(replica.topic, replica.partition))
+        if log is not None and log.future:
+            coming = path
+        elif log is not None:
+            here = path
+    return here, coming

@@ -1,0 +1,153 @@
+"""kafka-server-stop: stops the nodes of this machine that kafka-server-start has started.
+
+All of them, as Kafka's script does, or those with a number or a role. Nodes that were started by
+`penstock start` are not its business.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.cli.kafka.options import Given, Option, OptionRefused, help_text, parse
+from penstock.cli.kafka.running import (
+    FAILED,
+    OK,
+    CommandRefused,
+    guarded,
+    print_failure,
+    print_version,
+    say,
+)
+from penstock.config.properties import PropertiesError, parse_properties
+
+OPTIONS = (
+    Option("node-id", "Only the node with this node.id.", "Integer"),
+    Option("process-role", "Only nodes with this process.roles.", "String"),
+    Option("version", "Print which Kafka this stands for, and end."),
+    Option("help", "Print this and end."),
+)
+STARTED_BY = ("kafka-server-start", "penstock.cli.kafka.server_start")
+
+
+class Process(NamedTuple):
+    pid: int
+    arguments: tuple[str, ...]
+    directory: Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return guarded(lambda: _run(given), print_failure)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        given = parse(OPTIONS, arguments)
+    except OptionRefused as refused:
+        say(f"{refused}\n{help_text(OPTIONS)}")
+        return FAILED
+    if given.has("help"):
+        print(help_text(OPTIONS))
+        return OK
+    if given.has("version"):
+        print_version()
+        return OK
+    if given.has("node-id") and given.has("process-role"):
+        print(
+            "When both node-id and process-role are provided, the value for node-id will take "
+            "precedence"
+        )
+    found = [each for each in _processes() if (at := _file_at(each)) and _meant(each, at, given)]
+    if not found:
+        print("No kafka server to stop")
+        return FAILED
+    number = _signal(os.environ.get("SIGNAL", "TERM"))
+    for each in found:
+        os.kill(each.pid, number)
+    return OK
+
+
+def _signal(name: str) -> signal.Signals:
+    try:
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+    except KeyError:
+        raise CommandRefused(f"SIGNAL={name}: there is no such signal") from None
+
+
+def _file_at(process: Process) -> int:
+    """Where its arguments name the file; 0 if it is no node."""
+    if not Path(process.arguments[0]).name.startswith("python"):
+        return 0
+    for at, argument in enumerate(process.arguments[1:], 1):
+        if Path(argument).name in STARTED_BY:
+            return at + 1 if at + 1 < len(process.arguments) else 0
+    return 0
+
+
+def _meant(process: Process, file_at: int, given: Given) -> bool:
+    if not given.any_of("node-id", "process-role"):
+        return True
+    settings = _settings(process, file_at)
+    if (node_id := given.text("node-id")) is not None:
+        return settings.get("node.id", settings.get("broker.id")) == node_id
+    return settings.get("process.roles") == given.text("process-role")
+
+
+def _settings(process: Process, file_at: int) -> dict[str, str]:
+    """What its file and its overrides say; nothing where the file cannot be read any more."""
+    found: dict[str, str] = {}
+    try:
+        text = (process.directory / process.arguments[file_at]).read_text("utf-8", "replace")
+        found = {entry.key: entry.value for entry in parse_properties(text)}
+    except (OSError, PropertiesError):
+        pass
+    words = iter(process.arguments[file_at + 1 :])
+    for word in words:
+        if word.startswith("--override"):
+            said = word.partition("=")[2] if "=" in word else next(words, "")
+            key, _, value = said.partition("=")
+            found[key] = value
+    return found
+
+
+# -- what runs on this machine
+
+
+def _processes() -> Iterator[Process]:
+    """Those of this user, or all for root; this one is none of them."""
+    proc = Path("/proc")
+    for each in _from_proc(proc) if (proc / "self" / "cmdline").exists() else _from_ps():
+        if each.pid != os.getpid():
+            yield each
+
+
+def _from_proc(proc: Path) -> Iterator[Process]:
+    for place in proc.iterdir():
+        if not place.name.isdecimal():
+            continue
+        try:
+            words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            directory = (place / "cwd").readlink()
+        except OSError:
+            continue  # it has ended, or is somebody else's
+        if words[0]:
+            yield Process(int(place.name), tuple(words[:-1]), directory)
+
+
+def _from_ps() -> Iterator[Process]:
+    """Where there is no /proc: files are looked for from here, and names have no blanks."""
+    listed = subprocess.run(
+        ["ps", "axo", "pid=,args="], capture_output=True, text=True, check=False
+    )
+    for line in listed.stdout.splitlines():
+        pid, *words = line.split()
+        if words:
+            yield Process(int(pid), tuple(words), Path.cwd())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

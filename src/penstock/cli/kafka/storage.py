@@ -1,0 +1,226 @@
+"""kafka-storage: ids for clusters, and data directories for them."""
+
+import argparse
+import uuid
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.kafka.running import FAILED, OK, CommandRefused, say
+from penstock.cli.kafka.server_config import load_server
+from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.config.properties import PropertiesError, parse_properties
+from penstock.model import id_to_text
+
+if TYPE_CHECKING:
+    from penstock.config import BrokerConfig
+
+META_PROPERTIES = "meta.properties"
+RELEASE = "4.3-IV0"
+# What a new cluster's features are: those of Apache Kafka 4.3 that are served here.
+LEVELS = {
+    "metadata.version": 30,
+    "kraft.version": 1,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+}
+RELEASES = ("4.3-IV0", "4.3")
+# What a level needs of metadata.version, by Kafka's own table.
+NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_verbs(_parser(), _run, _failed, arguments)
+
+
+def _parser() -> VerbParser:
+    parser = VerbParser(prog="kafka-storage", description="Ids for clusters, directories for them.")
+    verbs = parser.add_subparsers(dest="command", required=True, parser_class=VerbParser)
+    info = verbs.add_parser("info", help="what the data directories of a node are")
+    made = verbs.add_parser("format", help="make empty directories a cluster's")
+    mapping = verbs.add_parser("version-mapping", help="the features of a release")
+    needs = verbs.add_parser("feature-dependencies", help="what a feature's level needs")
+    verbs.add_parser("random-uuid", help="print a new id")
+    for each in (info, made):
+        each.add_argument("--config", "-c", required=True, help="the node's server.properties")
+    made.add_argument("--cluster-id", "-t", required=True, help="the cluster's id")
+    made.add_argument("--add-scram", "-S", action="append", help="refused: not stored here")
+    made.add_argument("--ignore-formatted", "-g", action="store_true", help="leave those alone")
+    made.add_argument("--release-version", "-r", help=f"{RELEASE}, and no other")
+    made.add_argument("--feature", "-f", action="append", default=[], help="feature=level")
+    quorum = made.add_mutually_exclusive_group()
+    quorum.add_argument("--standalone", "-s", action="store_true", help="a quorum of this node")
+    quorum.add_argument(
+        "--no-initial-controllers", "-N", action="store_true", help="join a quorum later"
+    )
+    quorum.add_argument("--initial-controllers", "-I", help="id@host:port:directory,...")
+    mapping.add_argument("--release-version", "-r", default=RELEASE, help=RELEASE)
+    needs.add_argument(
+        "--feature", "-f", action="append", required=True, help="feature=level; may come again"
+    )
+    return parser
+
+
+def _failed(problem: Exception) -> None:
+    say(str(problem))
+
+
+def _run(said: argparse.Namespace) -> int:
+    match said.command:
+        case "random-uuid":
+            print(_new_id())
+        case "version-mapping":
+            _check_release(said.release_version)
+            for name, level in LEVELS.items():
+                shown = f"{level} ({RELEASE})" if name == "metadata.version" else str(level)
+                print(f"{name}={shown}")
+        case "feature-dependencies":
+            for text in said.feature:
+                _print_needs(text)
+        case "info":
+            return _info(load_server(said.config).config)
+        case _:
+            _format(said)
+    return OK
+
+
+def _new_id() -> str:
+    """None that begins with a dash, which would look like an option."""
+    while (text := id_to_text(uuid.uuid4().bytes)).startswith("-"):
+        pass
+    return text
+
+
+# -- features
+
+
+def _check_release(text: str) -> None:
+    if text not in RELEASES:
+        raise CommandRefused(f"Unknown release version '{text}'. Supported versions are: {RELEASE}")
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise CommandRefused(f"Can't parse feature=level string {text}: equals sign not found.")
+    if not level.isdecimal():
+        raise CommandRefused(
+            f"Can't parse feature=level string {text}: unable to parse {level} as a short."
+        )
+    if name not in LEVELS:
+        known = ", ".join(sorted(LEVELS))
+        raise CommandRefused(f"Unsupported feature: {name}. Supported features are: {known}")
+    return name, int(level)
+
+
+def _print_needs(text: str) -> None:
+    name, level = _level(text)
+    if level > LEVELS[name]:
+        raise CommandRefused(f"Feature level {level} is not supported for feature {name}")
+    needed = NEEDS_METADATA.get((name, level))
+    if needed is None:
+        print(f"{name}={level} has no dependencies.")
+    else:
+        print(f"{name}={level} requires:\n    metadata.version={needed}")
+
+
+# -- directories
+
+
+def _format(said: argparse.Namespace) -> None:
+    config = load_server(said.config).config
+    if said.add_scram:
+        raise CommandRefused("--add-scram: credentials are not stored here, so none is added")
+    if said.release_version is not None:
+        _check_release(said.release_version)
+    for text in said.feature:
+        name, level = _level(text)
+        if level != LEVELS[name]:
+            raise CommandRefused(
+                f"--feature {text}: a new cluster has {name}={LEVELS[name]}; change it with "
+                "UpdateFeatures once it runs"
+            )
+    _check_quorum(said, config)
+    formatting = import_module("penstock.formatting")
+    try:
+        done = formatting.format_directories(
+            config, said.cluster_id, skip_formatted=said.ignore_formatted
+        )
+    except formatting.FormatRefused as refused:
+        raise CommandRefused(str(refused)) from None
+    if not done.directories:
+        print("All of the log directories are already formatted.")
+    for directory in done.directories:
+        kind = "data directory"
+        if directory == done.metadata:
+            kind = "metadata directory" if config.voters else "dynamic metadata voter directory"
+        print(f"Formatting {kind} {directory} with metadata.version {RELEASE}.")
+
+
+def _check_quorum(said: argparse.Namespace, config: "BrokerConfig") -> None:
+    """A node is a quorum of its own, so far."""
+    if config.voters and (said.standalone or said.initial_controllers):
+        raise CommandRefused(
+            "controller.quorum.voters is set, so the quorum is said already: leave out "
+            "--standalone and --initial-controllers, or set controller.quorum.bootstrap.servers "
+            "instead"
+        )
+    chosen = said.standalone or said.initial_controllers or said.no_initial_controllers
+    if config.is_controller and not config.voters and not chosen:
+        raise CommandRefused(
+            "Because controller.quorum.voters is not set on this controller, you must specify one "
+            "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    if said.standalone and not config.is_controller:
+        raise CommandRefused("You can only use --standalone on a controller.")
+    if said.no_initial_controllers or (said.initial_controllers or "").count(",") > 0:
+        raise CommandRefused(
+            "a node here is a quorum of its own: --standalone, or --initial-controllers with this "
+            "node alone"
+        )
+
+
+def _info(config: "BrokerConfig") -> int:
+    """What kafka-storage info tells, from the files alone."""
+    directories = sorted({*config.log_dirs, config.metadata_log_dir})
+    found: list[str] = []
+    problems: list[str] = []
+    first: dict[str, str] | None = None
+    for directory in directories:
+        path = Path(directory)
+        if not path.is_dir():
+            missing = "is not a directory" if path.exists() else "does not exist"
+            problems.append(f"{directory} {missing}")
+            continue
+        found.append(directory)
+        if not (path / META_PROPERTIES).exists():
+            problems.append(f"{directory} is not formatted.")
+            continue
+        try:
+            text = (path / META_PROPERTIES).read_text()
+            told = {entry.key: entry.value for entry in parse_properties(text)}
+        except (OSError, PropertiesError, UnicodeDecodeError) as problem:
+            problems.append(f"Error loading {path / META_PROPERTIES}: {problem}")
+            continue
+        if first is None:
+            first = told
+        elif told.get("cluster.id") != first.get("cluster.id"):
+            problems.append("Mismatched cluster IDs between storage directories.")
+        elif told.get("node.id") != first.get("node.id"):
+            problems.append("Mismatched node IDs between storage directories.")
+    _print_part("Found log directory:", "Found log directories:", found)
+    if first is not None:
+        shown = ", ".join(f"{key}={first[key]}" for key in sorted(first))
+        print(f"Found metadata: {{{shown}}}\n")
+    _print_part("Found problem:", "Found problems:", problems)
+    return FAILED if problems else OK
+
+
+def _print_part(one: str, several: str, lines: Sequence[str]) -> None:
+    if lines:
+        print(one if len(lines) == 1 else several)
+        for line in lines:
+            print(f"  {line}")
+        print()

@@ -1,0 +1,299 @@
+"""kafka-transactions: who has transactions open, which of them hang, and ending those."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from penstock.cli.hanging import Coordinated, hanging, idle_longer_than, open_transactions
+from penstock.cli.kafka.connecting import open_admin, read_properties
+from penstock.cli.kafka.running import OK, CommandRefused, message_of, say
+from penstock.cli.kafka.subcommands import VerbParser, add_version, run_verbs
+from penstock.cli.kafka.tables import print_table
+from penstock.cli.times import MINUTE_MS, wall_ms
+from penstock.client.admin import Admin
+from penstock.client.coordinator_values import AbortMarker, ProducerState, TransactionFilter
+from penstock.errors import KafkaError, TransactionalIdNotFound
+from penstock.model import TopicPartition
+
+# A producer whose first transaction hangs has no coordinator's epoch yet; none is lower than this.
+COORDINATOR_EPOCH_MIN = 0
+TIMEOUT_MINUTES = 15
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_verbs(_parser(), _run, _failed, arguments)
+
+
+def _parser() -> VerbParser:
+    parser = VerbParser(prog="kafka-transactions", description="Transactions of the cluster.")
+    add_version(parser)
+    parser.add_argument("--command-config", metavar="FILE", help="a properties file")
+    parser.add_argument(
+        "--bootstrap-server", metavar="host:port", required=True, help="a server, or several"
+    )
+    verbs = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=VerbParser
+    )
+    listed = verbs.add_parser("list", help="transactional ids")
+    listed.add_argument("--duration-filter", type=int, help="open for longer than so many ms")
+    listed.add_argument("--transactional-id-pattern", help="a regular expression of ids")
+    described = verbs.add_parser("describe", help="one transactional id")
+    described.add_argument("--transactional-id", required=True, help="the id")
+    producers = verbs.add_parser("describe-producers", help="who writes to a partition")
+    abort = verbs.add_parser("abort", help="end a transaction that hangs in a partition")
+    for each in (producers, abort):
+        each.add_argument("--topic", required=True, help="the topic")
+        each.add_argument("--partition", type=int, required=True, help="the partition")
+    producers.add_argument("--broker-id", type=int, help="as this broker's replica knows it")
+    abort.add_argument("--start-offset", type=int, help="where the transaction begins")
+    abort.add_argument("--producer-id", type=int, help="or: whose it is")
+    abort.add_argument("--producer-epoch", type=int, help="with --producer-id")
+    abort.add_argument("--coordinator-epoch", type=int, help="with --producer-id")
+    found = verbs.add_parser("find-hanging", help="transactions that nobody will end")
+    found.add_argument("--broker-id", type=int, help="partitions of this broker")
+    found.add_argument(
+        "--max-transaction-timeout",
+        type=int,
+        default=TIMEOUT_MINUTES,
+        help="minutes for which a transaction may be open",
+    )
+    found.add_argument("--topic", help="partitions of this topic")
+    found.add_argument("--partition", type=int, help="this one of them")
+    ended = verbs.add_parser("forceTerminateTransaction", help="abort what an id has open")
+    ended.add_argument("--transactionalId", required=True, help="the id")
+    return parser
+
+
+def _failed(problem: Exception) -> None:
+    say(message_of(problem))
+
+
+def _run(said: argparse.Namespace) -> int:
+    with open_admin(said.bootstrap_server, read_properties(said.command_config)) as admin:
+        match said.command:
+            case "list":
+                _list(admin, said)
+            case "describe":
+                _describe(admin, said.transactional_id)
+            case "describe-producers":
+                _describe_producers(admin, said)
+            case "abort":
+                _abort(admin, said)
+            case "find-hanging":
+                _find_hanging(admin, said)
+            case _:
+                _terminate(admin, said.transactionalId)
+    return OK
+
+
+# -- looking
+
+
+def _list(admin: Admin, said: argparse.Namespace) -> None:
+    longer = said.duration_filter if (said.duration_filter or -1) >= 0 else None
+    wanted = TransactionFilter(longer_than_ms=longer, pattern=said.transactional_id_pattern)
+    print_table(
+        ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
+        [
+            (each.transactional_id, str(each.coordinator), str(each.producer_id), each.state)
+            for each in admin.transactions.list_all(wanted)
+        ],
+    )
+
+
+def _describe(admin: Admin, transactional_id: str) -> None:
+    found = admin.transactions.describe([transactional_id])[transactional_id]
+    if isinstance(found, KafkaError):
+        raise CommandRefused(
+            f"Failed to describe transaction state of transactional-id `{transactional_id}`: "
+            f"{found.message}"
+        )
+    started = duration = "None"
+    if found.start_ms is not None:
+        started, duration = str(found.start_ms), str(max(0, wall_ms() - found.start_ms))
+    print_table(
+        (
+            "CoordinatorId",
+            "TransactionalId",
+            "ProducerId",
+            "ProducerEpoch",
+            "TransactionState",
+            "TransactionTimeoutMs",
+            "CurrentTransactionStartTimeMs",
+            "TransactionDurationMs",
+            "TopicPartitions",
+        ),
+        [
+            (
+                str(found.coordinator),
+                transactional_id,
+                str(found.producer_id),
+                str(found.producer_epoch),
+                found.state,
+                str(found.timeout_ms),
+                started,
+                duration,
+                ",".join(map(str, found.partitions)),
+            )
+        ],
+    )
+
+
+def _describe_producers(admin: Admin, said: argparse.Namespace) -> None:
+    partition = TopicPartition(said.topic, said.partition)
+    where = "leader" if said.broker_id is None else f"broker {said.broker_id}"
+    print_table(
+        (
+            "ProducerId",
+            "ProducerEpoch",
+            "LatestCoordinatorEpoch",
+            "LastSequence",
+            "LastTimestamp",
+            "CurrentTransactionStartOffset",
+        ),
+        [
+            (
+                str(each.producer_id),
+                str(each.producer_epoch),
+                str(each.coordinator_epoch),
+                str(each.last_sequence),
+                str(each.last_timestamp),
+                "None" if each.transaction_start is None else str(each.transaction_start),
+            )
+            for each in _producers(
+                admin,
+                partition,
+                f"Failed to describe producers for partition {partition} on {where}",
+                said.broker_id,
+            )
+        ],
+    )
+
+
+def _producers(
+    admin: Admin, partition: TopicPartition, complaint: str, broker: int | None = None
+) -> list[ProducerState]:
+    found = admin.transactions.producers([partition], broker=broker)[partition]
+    if isinstance(found, KafkaError):
+        raise CommandRefused(f"{complaint}: {found.message}")
+    return found
+
+
+def _find_hanging(admin: Admin, said: argparse.Namespace) -> None:
+    if said.topic is None and said.broker_id is None:
+        raise CommandRefused(
+            "The `find-hanging` command requires either --topic or --broker-id to limit the scope "
+            "of the search"
+        )
+    if said.partition is not None and said.topic is None:
+        raise CommandRefused("The --partition argument requires --topic to be provided")
+    found = admin.transactions.producers(_searched(admin, said), broker=said.broker_id)
+    for each, error in found.items():
+        if isinstance(error, KafkaError):
+            raise CommandRefused(f"Failed to describe producers for {each}: {error.message}")
+    told = {each: some for each, some in found.items() if not isinstance(some, KafkaError)}
+    now_ms = wall_ms()
+    limit_ms = said.max_transaction_timeout * MINUTE_MS
+    candidates = idle_longer_than(open_transactions(told), limit_ms, now_ms)
+    known = _coordinated(admin, (each.producer.producer_id for each in candidates))
+    print_table(
+        (
+            "Topic",
+            "Partition",
+            "ProducerId",
+            "ProducerEpoch",
+            "CoordinatorEpoch",
+            "StartOffset",
+            "LastTimestamp",
+            "Duration(min)",
+        ),
+        [
+            (
+                each.partition.topic,
+                str(each.partition.partition),
+                str(each.producer.producer_id),
+                str(each.producer.producer_epoch),
+                str(each.producer.coordinator_epoch),
+                str(each.start_offset),
+                str(each.producer.last_timestamp),
+                str((now_ms - each.producer.last_timestamp) // MINUTE_MS),
+            )
+            for each in hanging(candidates, known)
+        ],
+    )
+
+
+def _searched(admin: Admin, said: argparse.Namespace) -> list[TopicPartition]:
+    if said.partition is not None:
+        return [TopicPartition(said.topic, said.partition)]
+    if said.topic is not None:
+        topic = admin.describe_topics([said.topic])[said.topic]
+        if isinstance(topic, KafkaError):
+            raise CommandRefused(f"Failed to describe 1 topics: {topic.message}")
+        topics = [topic]
+    else:
+        topics = admin.list_topics()
+    return [
+        TopicPartition(topic.name, each.partition)
+        for topic in topics
+        for each in topic.partitions
+        if said.broker_id is None or said.broker_id in each.replicas
+    ]
+
+
+def _coordinated(admin: Admin, producer_ids: Iterable[int]) -> Coordinated:
+    """What coordinators know of these producers; one that cannot tell ends the command."""
+    asked = tuple(dict.fromkeys(producer_ids))
+    if not asked:
+        return Coordinated({}, {})
+    listed = admin.transactions.list_all(TransactionFilter(producer_ids=asked))
+    ids = {each.producer_id: each.transactional_id for each in listed}
+    described = admin.transactions.describe(list(dict.fromkeys(ids.values())))
+    for error in described.values():
+        if isinstance(error, KafkaError) and not isinstance(error, TransactionalIdNotFound):
+            raise error
+    return Coordinated(
+        ids, {name: each for name, each in described.items() if not isinstance(each, KafkaError)}
+    )
+
+
+# -- ending
+
+
+def _abort(admin: Admin, said: argparse.Namespace) -> None:
+    partition = TopicPartition(said.topic, said.partition)
+    if said.start_offset is None and said.producer_id is None:
+        raise CommandRefused(
+            "The transaction to abort must be identified either with --start-offset (for brokers "
+            "on 3.0 or above) or with --producer-id, --producer-epoch, and --coordinator-epoch "
+            "(for older brokers)"
+        )
+    if said.start_offset is None:
+        for name in ("producer_epoch", "coordinator_epoch"):
+            if getattr(said, name) is None:
+                raise CommandRefused(f"Missing required argument --{name.replace('_', '-')}")
+        producer, epoch = said.producer_id, said.producer_epoch
+        coordinator = said.coordinator_epoch
+    else:
+        complaint = f"Failed to validate producer state for partition {partition}"
+        for each in _producers(admin, partition, complaint):
+            if each.transaction_start == said.start_offset:
+                producer, epoch = each.producer_id, each.producer_epoch
+                coordinator = each.coordinator_epoch
+                break
+        else:
+            raise CommandRefused(
+                f"Could not find any open transactions starting at offset {said.start_offset} on "
+                f"partition {partition}"
+            )
+    marker = AbortMarker(partition, producer, epoch, max(COORDINATOR_EPOCH_MIN, coordinator))
+    error = admin.transactions.abort(marker)
+    if error is not None:
+        raise CommandRefused(f"Failed to abort transaction {marker}: {error.message}")
+
+
+def _terminate(admin: Admin, transactional_id: str) -> None:
+    found = admin.transactions.fence([transactional_id])[transactional_id]
+    if isinstance(found, KafkaError):
+        raise CommandRefused(
+            f"Failed to force terminate transactionalId `{transactional_id}`: {found.message}"
+        )

@@ -1,0 +1,115 @@
+"""Places in a partition as people say them.
+
+    start, end            of the log; also beginning, earliest, latest
+    100                   an offset
+    -10, +5               so many offsets before the end, after the start
+    @2026-01-01T00:00     the first record at or after a time (UTC unless it says otherwise); also
+    @1767225600000        in milliseconds, and without the @ if it is a date
+
+Offsets are counted, not records: markers of transactions and what compaction removed have some too.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.cli.output import CommandFailed, ExitCode
+from penstock.cli.partitions import offsets_at
+from penstock.cli.times import parse_time
+from penstock.client.values import At
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Admin
+
+NUMBER_MAX = 2**63 - 1
+PLACE_HELP = "start, end, an offset, -10 (before the end), +5 (after the start), or @ and a time."
+_STARTS = ("start", "beginning", "earliest")
+_ENDS = ("end", "latest")
+
+
+class Kind(Enum):
+    START = "start"
+    END = "end"
+    OFFSET = "offset"
+    BEFORE_END = "before the end"
+    AFTER_START = "after the start"
+    TIME = "time"
+
+
+class Place(NamedTuple):
+    """`number` is an offset, a count or milliseconds."""
+
+    kind: Kind
+    number: int = 0
+
+
+def parse_place(text: str, option: str) -> Place:
+    if text in _STARTS:
+        return Place(Kind.START)
+    if text in _ENDS:
+        return Place(Kind.END)
+    sign, digits = text[:1], text[1:]
+    if text.isdecimal():
+        return _numbered(Kind.OFFSET, text, option)
+    if digits.isdecimal() and sign in _COUNTED:
+        return _numbered(_COUNTED[sign], digits, option)
+    try:
+        return Place(Kind.TIME, parse_time(text.removeprefix("@")))
+    except ValueError:
+        raise CommandFailed(
+            f"{option} {text}: must be start, end, an offset, -10 (before the end), +5 (after the "
+            "start), or @ and a time such as @2026-01-31T12:00 or @ and milliseconds",
+            ExitCode.USAGE,
+        ) from None
+
+
+_COUNTED = {"-": Kind.BEFORE_END, "+": Kind.AFTER_START, "@": Kind.TIME}
+
+
+def _numbered(kind: Kind, digits: str, option: str) -> Place:
+    if int(digits) > NUMBER_MAX:
+        raise CommandFailed(f"{option} {digits}: too large", ExitCode.USAGE)
+    return Place(kind, int(digits))
+
+
+def find_place(
+    admin: "Admin", partitions: Sequence[TopicPartition], place: Place
+) -> dict[TopicPartition, int]:
+    """The offset of a place in each partition, inside its log.
+
+    A time without a record that late is the end. An offset that the log does not have is refused.
+    """
+    if place.kind is Kind.TIME:
+        found = offsets_at(admin, dict.fromkeys(partitions, place.number))
+        beyond = [each for each, offset in found.items() if offset < 0]
+        return {**found, **offsets_at(admin, dict.fromkeys(beyond, At.END))}
+    starts, ends = bounds(admin, partitions)
+    return {each: _inside(place, each, starts[each], ends[each]) for each in partitions}
+
+
+def bounds(
+    admin: "Admin", partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where each log starts and ends."""
+    starts = offsets_at(admin, dict.fromkeys(partitions, At.BEGINNING))
+    return starts, offsets_at(admin, dict.fromkeys(partitions, At.END))
+
+
+def _inside(place: Place, partition: TopicPartition, start: int, end: int) -> int:
+    match place.kind:
+        case Kind.START:
+            return start
+        case Kind.END:
+            return end
+        case Kind.BEFORE_END:
+            return max(start, end - place.number)
+        case Kind.AFTER_START:
+            return min(end, start + place.number)
+        case _ if start <= place.number <= end:
+            return place.number
+        case _:
+            raise CommandFailed(
+                f"partition {partition.partition} of {partition.topic} has offsets {start} to "
+                f"{end}, not {place.number}; --partition chooses partitions"
+            )

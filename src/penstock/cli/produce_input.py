@@ -1,0 +1,149 @@
+"""What `penstock produce` reads: bytes in large blocks, records out in chunks.
+
+Entries are what confluent_kafka's produce_batch takes, dictionaries with key and value. A chunk is
+plain if none of its entries has headers, a partition or a timestamp of its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, NamedTuple, TypeAlias
+
+from penstock.cli.output import CommandFailed, ExitCode
+from penstock.cli.produce_json import Entry, NotARecord, entries_of_lines, is_plain
+from penstock.cli.produce_options import Input
+
+BLOCK_BYTES = 1024 * 1024
+CHUNK_ENTRIES_MAX = 1_000  # more at a time fall out of the processor's cache
+LINE_BYTES_MAX = 64 * 1024 * 1024
+
+Refuse: TypeAlias = Callable[[str], None]
+
+
+class Chunk(NamedTuple):
+    """`read_bytes` of input were read for it."""
+
+    entries: list[Entry]
+    plain: bool
+    read_bytes: int
+
+
+class NamedInput(NamedTuple):
+    """A stream, and what to call it; `size_bytes` is None where nobody knows."""
+
+    name: str
+    stream: IO[bytes]
+    size_bytes: int | None
+
+
+def chunks_of(
+    kind: Input,
+    inputs: Iterable[NamedInput],
+    key_separator: str | None,
+    null_marker: str | None,
+    refuse: Refuse,
+) -> Iterator[Chunk]:
+    null = None if null_marker is None else null_marker.encode()
+    for each in inputs:
+        if kind is Input.WHOLE:
+            data = _whole(each)
+            yield Chunk([{"value": data}], True, len(data))
+        elif kind is Input.JSON:
+            yield from _json_chunks(each, refuse)
+        elif key_separator is None:
+            yield from _value_chunks(each, null)
+        else:
+            yield from _keyed_chunks(each, key_separator, null, refuse)
+
+
+# -- blocks
+
+
+class Lines(NamedTuple):
+    first_number: int
+    lines: list[bytes]
+    read_bytes: int
+
+
+def lines_of(source: NamedInput) -> Iterator[Lines]:
+    """Lines in lists, without their newlines; only a newline ends a line."""
+    rest, number = b"", 1
+    # A pipe gives what it has: a slow writer's lines do not wait for a block to fill.
+    while block := source.stream.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
+        lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
+        rest = lines.pop()
+        if len(rest) > LINE_BYTES_MAX:
+            raise CommandFailed(
+                f"{source.name}: line {number + len(lines)} is longer than "
+                f"{LINE_BYTES_MAX // 1024 // 1024} MB",
+                ExitCode.USAGE,
+            )
+        for begin in range(0, len(lines), CHUNK_ENTRIES_MAX):
+            some = lines[begin : begin + CHUNK_ENTRIES_MAX]
+            read_bytes = len(block) if begin == 0 else 0
+            yield Lines(number, some, read_bytes)
+            number += len(some)
+    if rest:
+        yield Lines(number, [rest], 0)
+
+
+def _whole(source: NamedInput) -> bytes:
+    data = source.stream.read(LINE_BYTES_MAX + 1)
+    if len(data) > LINE_BYTES_MAX:
+        raise CommandFailed(
+            f"{source.name}: larger than {LINE_BYTES_MAX // 1024 // 1024} MB", ExitCode.USAGE
+        )
+    return data
+
+
+# -- lines
+
+
+def _value_chunks(source: NamedInput, null: bytes | None) -> Iterator[Chunk]:
+    for _, lines, read_bytes in lines_of(source):
+        if null is None:
+            yield Chunk([{"value": line} for line in lines], True, read_bytes)
+        else:
+            entries: list[Entry] = [{"value": None if line == null else line} for line in lines]
+            yield Chunk(entries, True, read_bytes)
+
+
+def _keyed_chunks(
+    source: NamedInput, separator: str, null: bytes | None, refuse: Refuse
+) -> Iterator[Chunk]:
+    split = separator.encode()
+    for first, lines, read_bytes in lines_of(source):
+        parts = [line.partition(split) for line in lines]
+        entries: list[Entry] = [
+            {"key": key, "value": value} for key, found, value in parts if found
+        ]
+        if len(entries) < len(lines):
+            for number, (_, found, _) in enumerate(parts, first):
+                if not found:
+                    refuse(f"line {number} has no {separator!r} between key and value")
+        if null is not None:
+            entries = [
+                {name: None if text == null else text for name, text in each.items()}
+                for each in entries
+            ]
+        yield Chunk(entries, True, read_bytes)
+
+
+# -- JSON lines
+
+
+def _json_chunks(source: NamedInput, refuse: Refuse) -> Iterator[Chunk]:
+    """Runs of plain entries and of others, in their order."""
+    for first, lines, read_bytes in lines_of(source):
+        entries: list[Entry] = []
+        plain = True
+        for number, entry in enumerate(entries_of_lines(lines), first):
+            if entry is None:
+                continue
+            if isinstance(entry, NotARecord):
+                refuse(f"line {number}: {entry}")
+                continue
+            if is_plain(entry) is not plain:
+                if entries:
+                    yield Chunk(entries, plain, 0)
+                entries, plain = [], not plain
+            entries.append(entry)
+        yield Chunk(entries, plain, read_bytes)

@@ -1,0 +1,64 @@
+"""How `penstock consume` prints: plain text, a template, JSON lines or YAML documents."""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from penstock.cli.output import Format, print_next_value
+from penstock.cli.record_view import RawRecord, as_json, as_json_line, harmless, pretty
+from penstock.cli.template import Template, headers_text
+from penstock.cli.times import time_text
+
+Printer: TypeAlias = Callable[[RawRecord], object]
+Render: TypeAlias = Callable[[RawRecord], bytes]
+
+
+class Shown(NamedTuple):
+    """Which parts of a record are printed before its value, without a template."""
+
+    offsets: bool
+    timestamps: bool
+    keys: bool
+    headers: bool
+
+
+def printer_for(
+    form: Format, template: str | None, shown: Shown, null: bytes, prettily: bool | None
+) -> Printer:
+    """`prettily` is None where nobody said: then a terminal decides."""
+    terminal = sys.stdout.isatty()
+    if form is Format.JSON:
+        return lambda record: print(as_json_line(record))
+    if form is Format.YAML:
+        return lambda record: print_next_value(form, as_json(record))
+    render: Render
+    if template is not None:
+        render = Template(template, null).render
+    else:
+        render = _plain(shown, null, terminal if prettily is None else prettily)
+    write = sys.stdout.buffer.write
+    if terminal:
+        # What others have written must not steer the terminal of who reads it.
+        return lambda record: write(harmless(render(record)))
+    return lambda record: write(render(record))
+
+
+def _plain(shown: Shown, null: bytes, widely: bool) -> Render:
+    """The value as it is, with what was asked for before it and tabs between."""
+
+    def render(record: RawRecord) -> bytes:
+        parts: list[bytes] = []
+        if shown.offsets:
+            parts.append(f"{record.partition}:{record.offset}".encode())
+        if shown.timestamps:
+            stamp = record.timestamp_ms
+            parts.append(b"-" if stamp is None else time_text(stamp).encode())
+        if shown.headers:
+            parts.append(headers_text(record.headers))
+        if shown.keys:
+            parts.append(null if record.key is None else record.key)
+        value = null if record.value is None else record.value
+        parts.append((widely and pretty(record.value)) or value)
+        return b"\t".join(parts) + b"\n"
+
+    return render

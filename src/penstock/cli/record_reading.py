@@ -1,0 +1,144 @@
+"""Reads records for `penstock consume`, in batches, on librdkafka.
+
+By partitions, each from its offset on; or as a member of a group, which commits what it was told is
+finished. Unless it follows, it ends when every partition has come to its end.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka as kafka
+
+from penstock.cli.output import CommandFailed, ExitCode, note
+from penstock.cli.rdkafka import error_text, silent_logger
+from penstock.cli.record_view import RawRecord
+from penstock.client.namespace import Namespace
+from penstock.client.records import Record
+from penstock.model import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+BATCH_RECORDS_MAX = 1_000
+POLL_S = 0.2
+UNUSED_GROUP = "penstock-cli"
+
+
+class Reading:
+    """Use it in a `with`."""
+
+    def __init__(self, consumer: "Consumer", namespace: Namespace, *, follow: bool) -> None:
+        self._consumer = consumer
+        self._namespace = namespace
+        self._follow = follow
+        self._unread: dict[TopicPartition, bool] = {}  # partitions that have not come to their end
+        self._member = False
+        self._assigned = False
+
+    @classmethod
+    def of_partitions(
+        cls,
+        settings: Mapping[str, Any],
+        namespace: Namespace,
+        begins: Mapping[TopicPartition, int],
+        *,
+        follow: bool,
+    ) -> "Reading":
+        """Partitions are named without the namespace."""
+        # librdkafka wants a group; without commits it is never used.
+        own = {"group.id": UNUSED_GROUP, "enable.auto.commit": False, "auto.offset.reset": "error"}
+        reading = cls(_open({**settings, **own}), namespace, follow=follow)
+        there = {TopicPartition(namespace.add(t), p): at for (t, p), at in begins.items()}
+        reading._unread = dict.fromkeys(there, True)
+        reading._assigned = True
+        reading._consumer.assign([kafka.TopicPartition(*each, at) for each, at in there.items()])
+        return reading
+
+    @classmethod
+    def of_group(
+        cls, settings: Mapping[str, Any], namespace: Namespace, topic: str, *, follow: bool
+    ) -> "Reading":
+        reading = cls(_open(settings), namespace, follow=follow)
+        reading._member = True
+        reading._consumer.subscribe(
+            [namespace.add(topic)], on_assign=reading._gained, on_revoke=reading._lost
+        )
+        return reading
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def batches(self) -> Iterator[list[RawRecord]]:
+        while self._follow or not self._assigned or self._unread:
+            first = self._consumer.poll(POLL_S)
+            if first is None:
+                continue
+            # What has come already; with a time to wait it would wait until so many are there.
+            more = self._consumer.consume(BATCH_RECORDS_MAX, 0)
+            records = [self._record(each) for each in (first, *more) if self._is_record(each)]
+            if records:
+                yield records
+
+    def finish(self, records: Sequence[RawRecord]) -> None:
+        """They were printed, and may be committed."""
+        if not self._member:
+            return
+        last = {each.place: each.offset for each in records}
+        self._consumer.store_offsets(
+            offsets=[
+                kafka.TopicPartition(self._namespace.add(topic), partition, offset + 1)
+                for (topic, partition), offset in last.items()
+            ]
+        )
+
+    def _is_record(self, message: "Message") -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == kafka.KafkaError._PARTITION_EOF:
+            self._unread.pop(_place(message), None)
+        elif error.fatal() or not error.retriable():
+            raise CommandFailed(error_text(error))
+        else:
+            note(f"warning: {error_text(error)}")
+        return False
+
+    def _record(self, message: "Message") -> RawRecord:
+        place, offset = _place(message), message.offset()
+        assert offset is not None, "a record has an offset"
+        topic = self._namespace.strip(place.topic) or place.topic
+        return Record.of_message(
+            message, topic, place.partition, offset, message.key(), message.value()
+        )
+
+    def _gained(self, _consumer: "Consumer", partitions: list["kafka.TopicPartition"]) -> None:
+        self._assigned = True
+        self._unread |= {TopicPartition(each.topic, each.partition): True for each in partitions}
+
+    def _lost(self, _consumer: "Consumer", partitions: list["kafka.TopicPartition"]) -> None:
+        for each in partitions:
+            self._unread.pop(TopicPartition(each.topic, each.partition), None)
+
+
+def _open(settings: Mapping[str, Any]) -> "Consumer":
+    own = {"enable.auto.offset.store": False, "enable.partition.eof": True}
+    try:
+        return kafka.Consumer({**settings, **own}, logger=silent_logger())
+    except kafka.KafkaException as problem:
+        raise CommandFailed(error_text(problem.args[0]), ExitCode.USAGE) from None
+
+
+def _place(message: "Message") -> TopicPartition:
+    topic, partition = message.topic(), message.partition()
+    assert topic is not None, "an event of a partition names it"
+    assert partition is not None, "an event of a partition names it"
+    return TopicPartition(topic, partition)

@@ -1,0 +1,93 @@
+"""Options that every command takes, before its name and after it.
+
+`@on_cluster` gives a command those that say which cluster and how; `@with_format` only the form
+of its results. What was said is in the context: `access_of(context)`, `format_of(context)`.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.output import Format, Options
+
+SETTINGS_HELP = "A client key of Kafka or librdkafka, e.g. security.protocol=SSL; may be repeated."
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap", metavar="HOST:PORT", help="A server of the cluster, or several."),
+]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="json and yaml are the stable forms for programs.")
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="A profile: see `penstock profile`."),
+]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        metavar="PREFIX",
+        help="Stands before all names of topics, groups and transactional ids; others are hidden. "
+        "No security boundary.",
+    ),
+]
+SettingsOption = Annotated[
+    list[str],
+    typer.Option("-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False),
+]
+
+
+def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+FORMAT_NAMES = ("format",)
+CLUSTER_NAMES = ("bootstrap", "profile", "namespace", "settings", *FORMAT_NAMES)
+
+_FORMAT = (_option("format", FormatOption),)
+_CLUSTER = (
+    _option("bootstrap", BootstrapOption),
+    _option("profile", ProfileOption),
+    _option("namespace", NamespaceOption),
+    _option("settings", SettingsOption, []),
+    *_FORMAT,
+)
+
+
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """For commands that talk to a cluster."""
+    return _taking(command, _CLUSTER)
+
+
+def with_format(command: Callable[..., None]) -> Callable[..., None]:
+    """For commands that need no server."""
+    return _taking(command, _FORMAT)
+
+
+def _taking(
+    command: Callable[..., None], options: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """The same command with more options, which it finds in its context.
+
+    Typer makes a command of a function's signature, so this one is given a longer one.
+    """
+    own = inspect.signature(command)
+    assert not {each.name for each in options} & set(own.parameters), "an option is taken twice"
+
+    @functools.wraps(command)
+    def run(context: typer.Context, **given: Any) -> None:
+        said = {each.name: given.pop(each.name) for each in options}
+        if "settings" in said:
+            said["settings"] = tuple(said["settings"] or ())
+        before: Options = context.obj
+        context.obj = before.followed_by(Options(**said))
+        command(context, **given)
+
+    signature = own.replace(parameters=[*own.parameters.values(), *options])
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return run
