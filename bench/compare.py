@@ -98,7 +98,8 @@ def warm_up(server: Server, quick: bool) -> None:
 @contextmanager
 def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[Context]:
     """A server as a suite wants it, and nothing left of it afterwards."""
-    kind = stand_in(OURS, SELF_VARIABLE) if suite is Suite.DURABILITY else side
+    alone = suite in (Suite.CLIENTS, Suite.DURABILITY)  # Penstock on both sides
+    kind = stand_in(OURS, SELF_VARIABLE) if alone else side
     kind = stand_in(kind, SELF_VARIABLE)
     changes = BOTH
     seconds = plan.seconds
@@ -112,8 +113,8 @@ def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[
                 if suite is Suite.LOADING:
                     fill_offsets(first, plan.quick)
         with running(kind, data, changes=changes, clean=False) as server:
-            context = Context(server, seconds, plan.quick, half_rate)
-            if suite in (Suite.WARM, Suite.DURABILITY):
+            context = Context(server, seconds, plan.quick, half_rate, side)
+            if suite in (Suite.WARM, Suite.CLIENTS, Suite.DURABILITY):
                 warm_up(server, plan.quick)
             if suite is Suite.FRESH:
                 time.sleep(IDLE_SECONDS_QUICK if plan.quick else IDLE_SECONDS)

@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench import cleaning, compaction, members, programs, topics, usage
+from bench import cleaning, clients, compaction, members, programs, testkit, topics, usage
 from bench.programs import Outcome, Run
 from bench.servers import Server
 from bench.stats import Bound, Target
@@ -38,6 +38,8 @@ class Suite(Enum):
     FRESH = "fresh"  # started a second time over its own directory, idle
     SESSIONS = "sessions"  # will hold 10,000 partitions
     CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
+    TESTKIT = "testkit"  # just started, over an empty directory
+    CLIENTS = "clients"  # over Penstock on both sides: our clients beside others
     DURABILITY = "durability"  # Penstock against itself
 
 
@@ -58,6 +60,7 @@ class Context:
     seconds: float
     quick: bool = False
     half_rate: float = 0.0
+    side: str = ""
     idle_memory: usage.Memory | None = None
     topics_made: int = 0
 
@@ -538,6 +541,74 @@ _CLEANING_ROWS = tuple(
     )
     for suffix, codec, ratio in (("", NONE, 3.0), ("-lz4", LZ4, 1.5))
 )
+_TESTKIT_ROWS = tuple(
+    Row(name, title, "ms", _at_most(ratio) if ratio else None, measure, Suite.TESTKIT)
+    for name, title, ratio, measure in (
+        ("testkit-start", "A cluster for tests, in their process", 0.15, testkit.ready("embedded")),
+        ("testkit-process", "A cluster for tests, as a process", 0.3, testkit.ready("process")),
+        (
+            "testkit-mock",
+            "A cluster for tests beside librdkafka's mock cluster",
+            None,
+            testkit.ready("embedded", beside="mock"),
+        ),
+    )
+)
+# Of the Python clients; the right side is the other client, over the same Penstock.
+_PYTHON_ROWS = tuple(
+    Row(name, title, _M, target, clients.pair(ours, theirs), Suite.CLIENTS)
+    for name, title, target, ours, theirs in (
+        (
+            "client-batch",
+            "send_batch() beside bare produce_batch() with a callback",
+            _at_least(0.9),
+            "batch",
+            "bare-batch",
+        ),
+        (
+            "client-send",
+            "send(), results awaited, beside bare produce() with a callback",
+            _at_least(0.5),
+            "send",
+            "bare",
+        ),
+        (
+            "client-post",
+            "post() and flush() beside bare produce() with a callback",
+            _at_least(0.8),
+            "post",
+            "bare",
+        ),
+        (
+            "client-post-quiet",
+            "post() and flush(), failures reported only, beside the same of bare produce()",
+            _at_least(0.8),
+            "post-quiet",
+            "bare-quiet",
+        ),
+        (
+            "client-post-blind",
+            "post() and flush(), failures reported only, beside bare produce() without a callback",
+            None,
+            "post-quiet",
+            "bare-blind",
+        ),
+        (
+            "client-aiokafka",
+            "send(), results awaited, beside aiokafka",
+            _at_least(2.0),
+            "send",
+            "aiokafka",
+        ),
+        (
+            "client-kafka-python",
+            "penstock.sync send() with results beside kafka-python",
+            _at_least(2.0),
+            "sync-send",
+            "kafka-python",
+        ),
+    )
+)
 # With librdkafka's own queue of 100,000 messages and no bound on requests in flight, a thousand
 # partitions end in a standstill of one-message batches: the client's limit, not the disk's.
 _DEEP = {"queue": 1_000_000, "in_flight": 5}
@@ -558,5 +629,7 @@ ROWS: tuple[Row, ...] = (
     *_DELIVERY_ROWS,
     *_STATE_ROWS,
     *_CLEANING_ROWS,
+    *_TESTKIT_ROWS,
+    *_PYTHON_ROWS,
     *_DURABILITY_ROWS,
 )
