@@ -19,6 +19,7 @@ from compat.records import check_records
 from compat.report import Report
 from compat.sample import check_sample
 from compat.security import check_security
+from compat.suite import check_suite
 from compat.tools import check_tools
 
 CHECKS = {
@@ -33,6 +34,7 @@ CHECKS = {
     "sample": check_sample,
     "security": check_security,
     "client": check_raw_client,
+    "suite": check_suite,
     "pipelines": check_pipelines,
 }
 ANYWHERE = {"tools": check_tools, "delivery": check_delivery}

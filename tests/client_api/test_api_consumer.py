@@ -271,7 +271,8 @@ def test_a_batch_is_a_sequence_of_its_records(penstock_cluster: ClusterLike) -> 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic) as consumer:
             async for batch in consumer.batches(max=4, within=5):
-                assert batch[0] is batch.records[0] and batch[-1].offset == 3
+                assert batch[0] == batch.records[0] and batch[-1].offset == 3
+                assert batch.values() == [b"0", b"1", b"2", b"3"]
                 assert [each.offset for each in batch[1:3]] == [1, 2]
                 assert batch[2] in batch and len(batch) == 4
                 return

@@ -181,6 +181,10 @@ class Partitions:
             )
         stuck: dict[Place, int] = {}
         for place, offset in targets.items():
+            if place in self._fresh:
+                # librdkafka may still ask where it begins, and would take the answer for newer.
+                stuck[place] = offset
+                continue
             try:
                 self._rdkafka.seek(rdkafka_places({place: offset})[0])
             except KafkaException as error:

@@ -58,37 +58,47 @@ class Cover(Record[bytes, bytes]):
 
 
 class Records(Sequence[Record[K, V]]):
-    """What one step has brought, in order. Records are made when somebody looks at them."""
+    """What one step has brought, in order. Covers are made when somebody looks at them, and not
+    kept: thousands of objects that live on are what Python's garbage collector spends its time on.
+    """
 
-    __slots__ = ("_made", "_messages", "_reader", "work")
+    __slots__ = ("_made", "_messages", "work")
 
     def __init__(self, reader: "Reader[K, V]", work: Work[Fetched]) -> None:
         """Raises DeserializationError if the first cannot be read; those from the first unreadable
         one on are not in it, and come again."""
         self.work = work
-        self._reader = reader
         self._made: Sequence[Record[K, V]] | None = None if reader.is_lazy else reader.open(work)
         self._messages = work.messages
 
     @property
     def records(self) -> Sequence[Record[K, V]]:
+        return list(self) if self._made is None else self._made
+
+    def values(self) -> "list[V | None]":
+        """The values alone, the quickest way to them."""
         if self._made is None:
-            self._made = self._reader.make(self._messages)
-            self.work.records = self._made
-        return self._made
+            return [message.value() for message in self._messages]
+        return [record.value for record in self._made]
 
     def __len__(self) -> int:
         return len(self._messages) if self._made is None else len(self._made)
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        return iter(self.records)
+        if self._made is None:
+            return cast("Iterator[Record[K, V]]", map(Cover, self._messages))
+        return iter(self._made)
 
     @overload
     def __getitem__(self, at: int) -> Record[K, V]: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[Record[K, V]]: ...
     def __getitem__(self, at: int | slice) -> Record[K, V] | Sequence[Record[K, V]]:
-        return self.records[at]
+        if self._made is not None:
+            return self._made[at]
+        if isinstance(at, slice):
+            return cast("Sequence[Record[K, V]]", list(map(Cover, self._messages[at])))
+        return cast("Record[K, V]", Cover(self._messages[at]))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} records)"
@@ -130,8 +140,6 @@ class Reader(Generic[K, V]):
 
     def make(self, messages: Sequence[Fetched]) -> Sequence[Record[K, V]]:
         """Records of messages; Unreadable at the first that cannot be read."""
-        if self.is_lazy:
-            return cast("Sequence[Record[K, V]]", list(map(Cover, messages)))
         made: list[Record[K, V]] = []
         for message in messages:
             try:
@@ -189,9 +197,7 @@ class Reader(Generic[K, V]):
     def first(self, work: Work[Fetched]) -> Record[K, V] | None:
         """The record of work on one message; None if an interceptor has kept it to itself."""
         if self.is_lazy:
-            record = cast("Record[K, V]", Cover(work.messages[0]))
-            work.records = (record,)
-            return record
+            return cast("Record[K, V]", Cover(work.messages[0]))
         made = self.open(work)
         return made[0] if made else None
 
@@ -207,12 +213,23 @@ class Reader(Generic[K, V]):
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """One record is done, though its body has not ended; whether that still counts."""
+        # Of one message there may be many covers.
+        token = record._message if isinstance(record, Cover) else record
         with self._desk.lock:
             for work in () if self._plan.manual_finish else self._desk.ledger.in_hand:
-                made = cast("Sequence[Record[K, V]]", work.records)
-                if not work.one_by_one and any(each is record for each in made):
-                    self._expect_each(work, made)
-            return self._desk.finish_one(record)
+                if not work.one_by_one:
+                    self._finish_one_by_one(work, token)
+            return self._desk.finish_one(token)
+
+    def _finish_one_by_one(self, work: Work[Fetched], token: object) -> None:
+        """If it is of this work, from now on its records are finished one by one."""
+        if self.is_lazy:
+            if any(each is token for each in work.messages):
+                work.records = work.messages
+                handles = {id(each): at for at, each in enumerate(work.messages)}
+                self._desk.ledger.expect_each(work, handles)
+        elif any(each is token for each in work.records):
+            self._expect_each(work, cast("Sequence[Record[K, V]]", work.records))
 
     def tell_commits(self) -> None:
         """Interceptors hear of commits from the thread that uses the client."""
