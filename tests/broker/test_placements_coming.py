@@ -24,6 +24,7 @@ class Noted:
         world = SimWorld(self.simulation)
         self.content = format_placements([], {}, {}, {}, 0)
         self.placements = Placements(self.disk, world.clock, world.timers, lambda: self.content)
+        self.placements.begin()
         self.placements.load()
         self.announced: list[bool] = []
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from simulated_node import API_VERSIONS, PRODUCE, Bench, api_versions, produce
 
+from penstock.broker.placements import PLACEMENTS
 from penstock.config.broker import BrokerConfig
 from penstock.node import LOADED_PER_SLICE_MAX, Node
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
@@ -99,3 +100,16 @@ def test_a_kill_while_logs_are_opened_costs_the_next_start_nothing() -> None:
     starting.world.kill()
     again = Bench(disks=starting.world.disks_after_kill())
     assert again.broker.find("t", 5).leader.high_watermark == 1
+
+
+def test_a_start_that_is_cut_short_forgets_no_partition() -> None:
+    disks = many_logs().stop()
+    told = disks["data"].open(PLACEMENTS).read_now(0, 1 << 20)
+    starting = Starting(disks)
+    starting.simulation.run_until(lambda: starting.opened() is not None)
+    broker = starting.node.broker
+    assert broker is not None
+    starting.node.stop()
+    broker.hosting.placements.changed()
+    starting.simulation.run_for(10_000)
+    assert disks["data"].open(PLACEMENTS).read_now(0, 1 << 20) == told

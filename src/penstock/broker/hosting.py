@@ -211,6 +211,7 @@ class Hosting:
     def make_missing(self) -> None:
         """All that can be told from the directories is told: make what is still missing."""
         self._loaded = True
+        self.placements.begin()
         for topic, state in self.missing():
             self._making.want(Wanted(topic.name, topic.topic_id, state.partition_id))
         self._making.go_on()

@@ -75,6 +75,7 @@ class Placements:
         self._clock = clock
         self._timers = timers
         self._content = content
+        self._is_whole = False  # the content; while logs are opened it lacks those to come
         self._due = False
         self._writing = False
         self._stored = b""
@@ -183,9 +184,15 @@ class Placements:
             if not self._coming:
                 self._small.add(lambda done: self._disk.remove(COMING, lambda _failure: done(None)))
 
+    def begin(self) -> None:
+        """Every directory was looked through: from now on the content is whole. Before that the
+        file stays as it is, since a start that is cut short would leave one that forgets."""
+        self._is_whole = True
+        self.changed()
+
     def changed(self) -> None:
         """Write the file soon, off the loop."""
-        if not self._due:
+        if self._is_whole and not self._due:
             self._due = True
             self._timers.at(self._clock.mono_ms() + WRITE_DELAY_MS, self._write)
 
