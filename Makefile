@@ -76,6 +76,8 @@ reference: $(VENV)/.dev
 	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
 	$(BIN)/python -m penstock.broker.metrics.reference > docs/reference/metrics.md
 	$(BIN)/python -m penstock.cli.reference > docs/reference/commands.md
+	$(BIN)/python -m penstock.client.settings.reference > docs/reference/client-configuration.md
+	$(BIN)/python -m penstock.client.failures.reference > docs/reference/errors.md
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

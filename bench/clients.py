@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -318,12 +318,12 @@ def pair(ours: str, theirs: str) -> "Callable[[Context], Sample]":
     return measure
 
 
-def run(kind: str, load: Load) -> Done:
+def run(kind: str, load: Load, module: str = __name__) -> Done:
     """In a process of its own."""
     from bench.programs import LoadFailed
 
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.clients", kind, *map(str, load)],
+        [sys.executable, "-m", module, kind, *map(str, load)],
         capture_output=True,
         text=True,
         timeout=load.seconds + EXTRA_SECONDS_MAX,
@@ -334,10 +334,11 @@ def run(kind: str, load: Load) -> Done:
     return Done(*json.loads(ran.stdout.splitlines()[-1]))
 
 
-def main() -> None:
-    kind, bootstrap, topic, seconds = sys.argv[1:]
-    print(json.dumps(KINDS[kind](Load(bootstrap, topic, float(seconds)))))
+def tell(kinds: Mapping[str, Callable[[Load], Done]], arguments: list[str]) -> None:
+    """What such a process does."""
+    kind, bootstrap, topic, seconds = arguments
+    print(json.dumps(kinds[kind](Load(bootstrap, topic, float(seconds)))))
 
 
 if __name__ == "__main__":
-    main()
+    tell(KINDS, sys.argv[1:])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.programs import LoadFailed
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.transport.connection import CannotReach, Connection
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

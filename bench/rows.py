@@ -13,7 +13,18 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from bench import cleaning, clients, compaction, members, programs, testkit, topics, usage
+from bench import (
+    cleaning,
+    clients,
+    compaction,
+    lines,
+    members,
+    programs,
+    reading,
+    testkit,
+    topics,
+    usage,
+)
 from bench.programs import Outcome, Run
 from bench.servers import Server
 from bench.stats import Bound, Target
@@ -609,6 +620,40 @@ _PYTHON_ROWS = tuple(
         ),
     )
 )
+_READING_ROWS = tuple(
+    Row(name, title, _M, target, reading.pair(ours, theirs), Suite.CLIENTS)
+    for name, title, target, ours, theirs in (
+        (
+            "client-consume-batches",
+            "batches() beside bare consume()",
+            _at_least(0.9),
+            "batches",
+            "consume",
+        ),
+        ("client-consume-each", "async for beside bare poll()", None, "each", "poll"),
+        (
+            "client-consume-aiokafka",
+            "batches() beside aiokafka's getmany()",
+            _at_least(2.0),
+            "batches",
+            "aiokafka",
+        ),
+        (
+            "client-consume-kafka-python",
+            "batches() beside kafka-python's poll()",
+            _at_least(2.0),
+            "batches",
+            "kafka-python",
+        ),
+    )
+)
+_COMMAND_ROWS = tuple(
+    Row(name, title, "lines/s", _at_least(1.0), lines.produced(as_json), Suite.CLIENTS)
+    for name, title, as_json in (
+        ("command-produce", "penstock produce beside Kafka's console producer", False),
+        ("command-produce-json", "penstock produce --input json beside the same", True),
+    )
+)
 # With librdkafka's own queue of 100,000 messages and no bound on requests in flight, a thousand
 # partitions end in a standstill of one-message batches: the client's limit, not the disk's.
 _DEEP = {"queue": 1_000_000, "in_flight": 5}
@@ -631,5 +676,7 @@ ROWS: tuple[Row, ...] = (
     *_CLEANING_ROWS,
     *_TESTKIT_ROWS,
     *_PYTHON_ROWS,
+    *_READING_ROWS,
+    *_COMMAND_ROWS,
     *_DURABILITY_ROWS,
 )

@@ -302,7 +302,7 @@ def _kafka_command(data: Path, ports: Ports, changes: Mapping[str, str]) -> list
 
 def _penstock_command(data: Path, settings: Mapping[str, str], config: Path | None) -> list[str]:
     installed = ROOT / ".venv" / "bin" / "penstock"
-    start = [str(installed)] if installed.exists() else [sys.executable, "-m", "penstock.cli.main"]
+    start = [str(installed)] if installed.exists() else [sys.executable, "-m", "penstock"]
     sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     file = ["--config", str(config)] if config else []
     return [*start, "start", *file, *sets, "--data", str(data)]

@@ -33,7 +33,7 @@ def cluster(processes: bool) -> Callable[[], None]:
     """One life of a cluster, up to the first answer; and its end."""
 
     def start() -> None:
-        from penstock.client.connection import Connection
+        from penstock.client.transport.connection import Connection
         from penstock.testing import Cluster
 
         began = Cluster(processes=processes).start()

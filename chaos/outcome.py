@@ -7,8 +7,8 @@ from typing import NamedTuple
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.client.values import At, FoundOffset
 from penstock.model import TopicPartition
 

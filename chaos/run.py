@@ -29,8 +29,8 @@ from chaos.killing import (
 from chaos.moments import Phase, Watch
 from chaos.outcome import Unread, committed_records, left_open
 from chaos.spark_process import Member, SparkProcess, kill_all
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import NewTopic
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"

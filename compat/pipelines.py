@@ -35,7 +35,7 @@ from examples.orders.shop import (
     orders,
     to_json,
 )
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 
 SEED = 5

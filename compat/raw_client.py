@@ -11,18 +11,18 @@ from uuid import uuid4
 
 from bench.servers import Ports, running, scratch, start
 from compat.report import Report
-from penstock.client.admin import Admin
-from penstock.client.outcomes import ProducerReplaced, RecordsExpired, TopicRecreated
-from penstock.client.reading import Chunk, OffsetRange, RangeReader
-from penstock.client.transacting import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.outcomes import ProducerReplaced, RecordsExpired, TopicRecreated
+from penstock.client.raw.reading import Chunk, OffsetRange, RangeReader
+from penstock.client.raw.transacting import (
     ProducerIdentity,
     abilities_of,
     add_partitions,
     end_transaction,
     init_producer_id,
 )
+from penstock.client.raw.writing import BatchWriter
 from penstock.client.values import At, FoundOffset, NewTopic, TopicDescription
-from penstock.client.writing import BatchWriter
 from penstock.errors import (
     InvalidTxnState,
     ProducerFenced,

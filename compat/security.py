@@ -14,13 +14,13 @@ from pathlib import Path
 
 from bench.servers import Ports, ServerFailed, running, scratch
 from compat.report import Report
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, Connection, NotAuthenticated
-from penstock.client.reading import OffsetRange, RangeReader
-from penstock.client.security import Security
-from penstock.client.stores import BadStore
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.reading import OffsetRange, RangeReader
+from penstock.client.raw.writing import BatchWriter
+from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
+from penstock.client.transport.security import Security
+from penstock.client.transport.stores import BadStore
 from penstock.client.values import NewTopic
-from penstock.client.writing import BatchWriter
 from penstock.model import TopicPartition
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k51_alter_user_scram_credentials as k51

@@ -18,9 +18,9 @@ from examples.orders.shop import (
     orders,
     to_json,
 )
-from penstock.client.admin import Admin
 from penstock.client.values import NewTopic
 from penstock.errors import TopicAlreadyExists
+from penstock.sync import Admin
 
 PARTITIONS = 2
 TICK_SECONDS = 0.2

@@ -21,7 +21,7 @@ class NodeFailed(Exception):
 def running_node(folder: Path) -> Iterator[str]:
     """The node's address, for the length of a block."""
     # A port of 0 is any that is free. Kafka's variables are settings of somebody else's node.
-    command = [sys.executable, "-m", "penstock.cli.main", "start", "--format", "json"]
+    command = [sys.executable, "-m", "penstock", "start", "--format", "json"]
     command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--data", str(folder / "node")]
     surroundings = {name: os.environ[name] for name in os.environ if not name.startswith("KAFKA_")}
     log = folder / "node.log"

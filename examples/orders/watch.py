@@ -12,9 +12,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from examples.orders.feed import PARTITIONS
 from examples.orders.pipeline import ARCHIVE, REVENUE, Place
 from examples.orders.shop import Cell, Total
-from penstock.client.admin import Admin
 from penstock.client.values import At, FoundOffset
 from penstock.model import TopicPartition
+from penstock.sync import Admin
 
 RESULTS_AT_ONCE_MAX = 10_000
 POLL_SECONDS = 0.01

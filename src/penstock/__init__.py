@@ -9,7 +9,7 @@ from penstock.release import VERSION as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from penstock.client.aio_admin import Admin
+    from penstock.client.admin.aio import Admin
     from penstock.client.consumer import Consumer
     from penstock.client.failures import ClientError
     from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.model import TopicPartition
 
 _MODULES = {
-    "Admin": "penstock.client.aio_admin",
+    "Admin": "penstock.client.admin.aio",
     "BatchDelivered": "penstock.client.producer",
     "BatchFailed": "penstock.client.producer",
     "ClientError": "penstock.client.failures",

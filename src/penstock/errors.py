@@ -265,7 +265,7 @@ class OperationNotAttempted(KafkaError, code=55):
 
 
 class KafkaStorageError(KafkaError, code=56, retriable=True):
-    """The disk under this partition failed; the server's log says how."""
+    """The disk under this partition failed or has too little room; the server's log says how."""
 
 
 class LogDirNotFound(KafkaError, code=57):

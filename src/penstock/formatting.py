@@ -7,18 +7,17 @@ the cluster's id, or to see it done. Nothing that belongs to a cluster already i
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig
+from penstock.controller.endpoint import controller_endpoint
 from penstock.controller.storage import (
+    LOCK_FILE,
     StorageError,
     check_cluster_id,
     load_meta_properties,
     open_directories_now,
 )
-from penstock.raft.voters import VoterEndpoint
 from penstock.real.disk import RealDisk
 from penstock.real.world import RealWorld
 from penstock.world import DiskFailed
-
-LOCK_FILE = ".lock"
 
 
 class FormatRefused(Exception):
@@ -57,7 +56,7 @@ def format_directories(
             node_id=config.node_id,
             cluster_id=cluster_id,
             sole_voter=config.sole_voter,
-            endpoint=_controller(config, world),
+            endpoint=controller_endpoint(config, world.network),
             clock=world.clock,
             entropy=world.entropy,
         )
@@ -69,10 +68,3 @@ def format_directories(
         for disk in disks:
             disk.unlock()
         world.close()
-
-
-def _controller(config: BrokerConfig, world: RealWorld) -> VoterEndpoint:
-    for listener in config.controller_listeners:
-        host = listener.host or world.network.host_name()
-        return VoterEndpoint(listener.name, host, listener.port)
-    return VoterEndpoint("CONTROLLER", "localhost", 0)

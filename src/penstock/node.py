@@ -23,9 +23,11 @@ from penstock.config.listeners import Listener as ListenerConfig
 from penstock.controller.config_rules import TableRules
 from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
+from penstock.controller.endpoint import controller_endpoint
 from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
 from penstock.controller.storage import (
+    LOCK_FILE,
     MetaProperties,
     StorageError,
     load_meta_properties,
@@ -36,7 +38,7 @@ from penstock.log.recovery import LogCorrupted
 from penstock.raft.errors import QuorumError
 from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
 from penstock.raft.stored_log import open_stored_log
-from penstock.raft.voters import Voter, VoterEndpoint
+from penstock.raft.voters import Voter
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k70_controller_registration as k70
@@ -44,7 +46,6 @@ from penstock.world import Disk, DiskFailed, Done, World
 
 log = logging.getLogger("penstock.node")
 
-LOCK_FILE = ".lock"
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 PROTOCOL_VERSION = 4  # of BrokerRegistration; the others below are 0-2
 STOP_MS_MAX = 3_000  # for peers and disks; writing out comes on top
@@ -54,7 +55,6 @@ FINISH_MS_MAX = 500
 LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
 LOADED_PER_SLICE_MAX = 64
 _LOADED = object()
-ENDPOINT_DEFAULT = VoterEndpoint("CONTROLLER", "localhost", 0)
 
 
 class StartRefused(Exception):
@@ -127,7 +127,7 @@ class Node:
             node_id=config.node_id,
             cluster_id=self.cluster_id or None,
             sole_voter=sole,
-            endpoint=self._controller_endpoint(),
+            endpoint=controller_endpoint(self.config, self.world.network),
             clock=self.world.clock,
             entropy=self.world.entropy,
         )
@@ -196,11 +196,6 @@ class Node:
         disk.remove_leftovers_now()
         load_meta_properties(disk)
 
-    def _controller_endpoint(self) -> VoterEndpoint:
-        for listener in self.config.controller_listeners:
-            return VoterEndpoint(listener.name, self._reachable(listener.host), listener.port)
-        return ENDPOINT_DEFAULT
-
     def _reachable(self, host: str) -> str:
         """A name under which others find this machine; an empty host means all its addresses."""
         return host or self.world.network.host_name()
@@ -213,7 +208,11 @@ class Node:
             world.clock,
             world.timers,
             world.entropy,
-            me=Voter(config.node_id, properties.directory_id, (self._controller_endpoint(),)),
+            me=Voter(
+                config.node_id,
+                properties.directory_id,
+                (controller_endpoint(config, world.network),),
+            ),
             quorum=QuorumSettings(voter_ids=tuple(each.node_id for each in config.voters)),
             controller=ControllerSettings(
                 cluster_id=properties.cluster_id,

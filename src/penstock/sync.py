@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.consumer.blocking import Consumer
     from penstock.client.producer.blocking import Producer
     from penstock.client.producer.blocking_core import Delivery
 
 _MODULES = {
-    "Admin": "penstock.client.admin",
+    "Admin": "penstock.client.admin.blocking",
     "Consumer": "penstock.client.consumer.blocking",
     "Delivery": "penstock.client.producer.blocking_core",
     "Producer": "penstock.client.producer.blocking",

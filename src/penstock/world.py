@@ -113,6 +113,11 @@ class File(Protocol):
         """Nobody needs it soon: what the file holds of the system is given back until then."""
         ...
 
+    def hold(self) -> object:
+        """As long as somebody has what this gives, the file can be sent from, though it is parked,
+        or has another name, or none. None where there is nothing to hold. May raise DiskFailed."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -206,14 +211,23 @@ class Disk(Protocol):
 
 
 class FileRange:
-    """A piece of a file that leaves by sendfile. Keeps the file open until it is sent."""
+    """A piece of a file that leaves by sendfile. Keeps the file open until it is sent: it may be
+    deleted or replaced meanwhile, and its answer may wait behind others."""
 
-    __slots__ = ("file", "position", "size")
+    __slots__ = ("file", "held", "position", "size")
 
     def __init__(self, file: File, position: int, size: int) -> None:
         self.file = file
+        self.held = file.hold()
         self.position = position
         self.size = size
+
+    def after(self, sent: int) -> "FileRange":
+        """What is left when so many bytes have left."""
+        rest = FileRange.__new__(FileRange)  # what is held goes over: the name may be lost by now
+        rest.file, rest.held = self.file, self.held
+        rest.position, rest.size = self.position + sent, self.size - sent
+        return rest
 
 
 Part: TypeAlias = Buffer | FileRange

@@ -6,10 +6,12 @@ import pytest
 from cleaned_node import BACKOFF_MS, CleanedNode
 
 from penstock.testing.sim import apart as sim_apart
+from penstock.testing.sim.apart import RehearsedDisk
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import DiskFull
 
 RESERVE = 1_000_000
+KEPT = 2 * RESERVE  # from the cleaner: so much again is for those who produce meanwhile
 LATEST = {f"key-{key}": f"value-11-{'x' * 40}" for key in range(5)}
 
 
@@ -55,6 +57,32 @@ def test_a_cleaning_that_may_not_fit_above_the_reserve_does_not_begin() -> None:
     assert (numbers.runs, numbers.aborted_runs) == (0, 0)
 
 
+def test_what_producers_may_need_before_the_next_look_is_not_the_cleaners_either() -> None:
+    node = filled_node("t")
+    leave(node, KEPT + 100)
+    node.settle(120_000)
+    assert (node.cleaning.statistics.runs, node.cleaning.statistics.aborted_runs) == (0, 0)
+
+
+def test_a_cleaning_meets_its_bound_by_itself_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between two looks of the node at the disk, and with producers beside it."""
+    node = filled_node("t")
+    disk = disk_of(node)
+    really = disk.free_bytes
+    monkeypatch.setattr(RehearsedDisk, "free_bytes", lambda _self: KEPT + 10)
+    with caplog.at_level(logging.WARNING, "penstock.cleaning"):
+        node.settle(31_000)
+        node.simulation.run_until(lambda: not node.cleaning.runs)
+    assert node.cleaning.statistics.aborted_runs == 1
+    assert "tried again later" in caplog.text
+    assert cleaned_files(node) == []
+    monkeypatch.setattr(RehearsedDisk, "free_bytes", lambda _self: really())
+    node.tick(60)
+    assert node.read() == LATEST
+
+
 def test_that_it_waits_for_room_is_said_once_and_in_the_status(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -73,7 +101,7 @@ def test_it_is_cleaned_when_there_is_room_again() -> None:
     node = filled_node("t")
     leave(node, RESERVE + 100)
     node.settle(60_000)
-    leave(node, 2 * RESERVE)
+    leave(node, 2 * KEPT)
     node.tick(60)
     assert node.cleaning.statistics.runs >= 1
     assert node.read() == LATEST
@@ -83,7 +111,7 @@ def test_a_small_log_is_cleaned_while_a_large_one_waits_for_room() -> None:
     node = filled_node("small")
     node.topic("large")
     node.fill("large", rounds=40)
-    leave(node, RESERVE + node.log("small").size + 1_000)
+    leave(node, KEPT + node.log("small").size + 1_000)
     node.settle(60_000)
     assert node.read("small") == LATEST
     assert [each.subject for each in node.cleaning.progress()] == ["large-0"]
@@ -91,7 +119,7 @@ def test_a_small_log_is_cleaned_while_a_large_one_waits_for_room() -> None:
 
 def test_two_cleanings_do_not_count_on_the_same_room() -> None:
     node = filled_node("a", "b", log_cleaner_threads="2")
-    leave(node, RESERVE + int(1.5 * node.log("a").size))
+    leave(node, KEPT + int(1.5 * node.log("a").size))
     node.simulation.run_until(lambda: bool(node.cleaning.runs))
     while node.cleaning.runs:
         assert len(node.cleaning.runs) == 1
@@ -100,7 +128,7 @@ def test_two_cleanings_do_not_count_on_the_same_room() -> None:
 
 def test_a_cleaning_under_way_stops_at_the_reserve_and_removes_its_files() -> None:
     node = filled_node("t")
-    leave(node, RESERVE + node.log().size + 1_000)
+    leave(node, KEPT + node.log().size + 1_000)
     node.simulation.run_until(lambda: bool(cleaned_files(node)))
     disk_of(node).free = RESERVE - 1
     node.simulation.run_until(lambda: not node.cleaning.runs)

@@ -110,3 +110,40 @@ def test_a_look_that_fails_without_harm_is_followed_by_others(
     bench.settle(3_000)
     leave(bench, RESERVE - 1)
     assert send(bench) == STORAGE_ERROR
+
+
+def send_at_once(bench: Bench, count: int) -> list[int]:
+    """So many requests, before anybody looks at the disk again."""
+    connection, peer = bench.connect()
+    for _ in range(count):
+        bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x" * 1_000)))
+    bench.settle(5)
+    answers = replies(peer, [PRODUCE] * count)
+    return [each.responses[0].partition_responses[0].error_code for each in answers]
+
+
+def test_what_is_written_between_two_looks_stays_above_the_reserve(bench: Bench) -> None:
+    leave(bench, RESERVE + 10_000)
+    codes = send_at_once(bench, 20)
+    taken = codes.index(STORAGE_ERROR)
+    assert codes == [0] * taken + [STORAGE_ERROR] * (20 - taken)
+    assert 4 <= taken <= 9
+    assert bench.broker.find("t", 0).log.size < 10_000
+
+
+def test_what_was_refused_between_two_looks_is_taken_when_there_was_room(bench: Bench) -> None:
+    leave(bench, RESERVE + 10_000)
+    assert STORAGE_ERROR in send_at_once(bench, 20)
+    leave(bench, 2 * RESERVE)
+    assert send(bench) == 0
+
+
+def test_with_plenty_of_room_nothing_is_refused_between_two_looks(bench: Bench) -> None:
+    assert set(send_at_once(bench, 100)) == {0}
+
+
+def test_without_a_reserve_records_may_fill_the_disk() -> None:
+    bench = Bench({"log.disk.reserve.bytes": "0"})
+    bench.create_topic("t")
+    leave(bench, 1_000)
+    assert set(send_at_once(bench, 20)) == {0}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client.connection import Connection
+from penstock.client.transport.connection import Connection
 from penstock.testing import Cluster
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages.k00_produce import (

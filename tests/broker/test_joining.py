@@ -211,14 +211,16 @@ def test_after_a_stop_nobody_is_asked() -> None:
     assert bench.asked == 0
 
 
-@pytest.mark.parametrize("change", [{"gone": True}, {"leading": False}])
-def test_a_partition_that_is_led_by_nobody_here_takes_nothing(change: dict[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [("gone", "UNKNOWN_TOPIC_OR_PARTITION"), ("leading", "NOT_LEADER_OR_FOLLOWER")],
+)
+def test_a_partition_that_is_led_by_nobody_here_takes_nothing(change: str, code: str) -> None:
     bench = Bench()
     bench.produce(0)
-    for name, value in change.items():
-        setattr(bench.partitions[0], name, value)
+    setattr(bench.partitions[0], change, change == "gone")
     bench.answer()
-    assert bench.refused == ["NOT_LEADER_OR_FOLLOWER"]
+    assert bench.refused == [code]
     assert bench.partitions[0].batches == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from moving_life import Life, names
 from simulated_node import FETCH, fetch, replies
 
-from penstock.broker import moves
+from penstock.broker import move
 from penstock.log import moving
 from penstock.wire.batch import BASE_OFFSET, batch_headers
 
@@ -18,7 +18,7 @@ SEEDS = int(os.environ.get("PENSTOCK_SIM_RUNS", "60"))
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs of a few hundred bytes take many steps, as large ones do."""
     monkeypatch.setattr(moving, "PIECE_BYTES", 150)
-    monkeypatch.setattr(moves, "HELD_BYTES_MAX", 200)
+    monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
 def test_a_partition_moves_with_all_it_has() -> None:

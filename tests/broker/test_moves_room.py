@@ -7,7 +7,8 @@ import random
 import pytest
 from moving_life import Life, names
 
-from penstock.broker import moves
+from penstock.broker import move
+from penstock.errors import from_code
 from penstock.log import moving
 from penstock.world import DiskFull
 
@@ -20,7 +21,7 @@ SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "100"}
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving, "PIECE_BYTES", 150)
-    monkeypatch.setattr(moves, "HELD_BYTES_MAX", 200)
+    monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
 def begun(**settings: str) -> Life:
@@ -48,6 +49,10 @@ def test_what_does_not_fit_above_the_reserve_is_refused(caplog: pytest.LogCaptur
         assert life.ask(target) == STORAGE_ERROR
     assert [each for each in caplog.messages if "log.disk.reserve.bytes" in each]
     assert names(life)[target] == []
+
+
+def test_who_is_refused_for_want_of_room_is_told_of_room() -> None:
+    assert "room" in from_code(STORAGE_ERROR).message
 
 
 def test_what_fits_above_the_reserve_moves() -> None:
@@ -96,10 +101,9 @@ def test_a_log_whose_move_waits_for_room_is_retained_and_cleaned_as_ever() -> No
     leave(life, target, RESERVE + 2 * life.partition.log.size)
     life.ask(target)
     life.bench.simulation.run_until(lambda: bool(copied(life, target)))
-    assert life.partition.log.moving
+    assert life.bench.broker.cleaning._paused
     leave(life, target, RESERVE - 1)
     life.bench.settle(5_000)
-    assert not life.partition.log.moving
     assert not life.partition.held
     assert life.bench.broker.cleaning._paused == {}
 
@@ -156,7 +160,7 @@ def test_a_disk_that_is_full_all_at_once_holds_no_producer_up(writes: int) -> No
         life.write()
         life.bench.settle(5)
     life.quiet()
-    assert life.bench.simulation.now_ms - began_ms < moves.ROOM_REST_MS / 2
+    assert life.bench.simulation.now_ms - began_ms < move.ROOM_REST_MS / 2
     life.arrive(target)
     assert life.values() == life.acknowledged
 
@@ -190,7 +194,7 @@ def test_a_move_that_was_called_off_between_two_pieces_does_not_disturb_the_next
     life.ask(source)
     life.ask(target)
     life.bench.settle(3_000)
-    assert life.partition.log.moving
+    assert life.bench.broker.cleaning._paused
     life.arrive(target)
     assert life.values() == life.acknowledged
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client.connection import Connection
+from penstock.client.transport.connection import Connection
 from penstock.model import ZERO_ID
 from penstock.testing import Cluster
 from penstock.wire.batch import Record, build_batch

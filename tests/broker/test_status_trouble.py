@@ -8,6 +8,7 @@ from cleaned_node import CleanedNode
 from http_asking import SimScraper
 from simulated_node import Bench
 
+from penstock.broker.metrics.status import TOLD_MAX
 from penstock.testing.sim import apart as sim_apart
 
 SETTINGS = {"metrics.listener": "node:9404"}
@@ -39,7 +40,8 @@ def test_a_partition_that_cannot_be_compacted_is_told_with_the_reason() -> None:
 
 def test_a_node_without_trouble_tells_of_none() -> None:
     told = status(Bench(SETTINGS))
-    assert (told["uncleanable"], told["uncleanable_left_out"], told["strays"]) == ([], 0, [])
+    assert (told["uncleanable"], told["uncleanable_left_out"]) == ([], 0)
+    assert (told["strays"], told["strays_left_out"]) == ([], 0)
 
 
 def test_stray_directories_are_told_until_somebody_removes_them() -> None:
@@ -54,6 +56,18 @@ def test_stray_directories_are_told_until_somebody_removes_them() -> None:
     status(bench)
     bench.settle(2_000)
     assert status(bench)["strays"] == []
+
+
+def test_of_very_many_stray_directories_some_are_told_and_how_many_more_there_are() -> None:
+    bench = Bench({**SETTINGS, "log.dirs": "data,more"})
+    for name in ("data", "more"):
+        for number in range(TOLD_MAX):
+            bench.world.disks[name].make_directory(f"old-{number}.0123abc-stray")
+    status(bench)
+    bench.settle(2_000)
+    told = status(bench)
+    assert len(told["strays"]) == TOLD_MAX
+    assert told["strays_left_out"] == TOLD_MAX
 
 
 def test_what_a_start_has_put_aside_is_told_at_the_first_look() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.client.cluster import parse_bootstrap
-from penstock.client.connection import Connection
+from penstock.client.cluster.nodes import parse_bootstrap
+from penstock.client.transport.connection import Connection
 from penstock.errors import CoordinatorLoadInProgress
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k00_produce as k00

@@ -9,7 +9,7 @@ from cli_clients import WAIT_SECONDS_MAX, produce
 from cli_running import Ran, run
 
 from penstock.cli.quorum import replica_rows
-from penstock.client.cluster_values import QuorumDescription, QuorumReplica
+from penstock.client.admin.cluster_values import QuorumDescription, QuorumReplica
 from penstock.testing import Cluster
 
 

@@ -3,22 +3,36 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from cli_running import NO_PROFILES
 
+from penstock.client.admin.blocking import Admin
+from penstock.client.values import NewTopic
+from penstock.model import TopicPartition
+from penstock.testing import Cluster
+
+NOBODY = "127.0.0.1:1"
 PROGRAM = "import sys; from penstock.cli.main import main; sys.exit(main())"
 
 
 def ask(**environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, **environment},
+        env={**os.environ, "PENSTOCK_CONFIG": NO_PROFILES, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "Traceback" not in done.stderr
+    assert not done.stderr
     return done.stdout
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    place = str(len(line.split(" ")) - 1)
+    said = ask(_PENSTOCK_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place, **environment)
+    return sorted(said.split())
 
 
 @pytest.mark.parametrize(
@@ -32,11 +46,50 @@ def ask(**environment: str) -> str:
     ],
 )
 def test_bash_is_told_what_could_follow(line: str, found: list[str]) -> None:
-    words = line.split(" ")
-    said = ask(_PENSTOCK_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1))
-    assert sorted(said.split()) == sorted(found)
+    assert completed(line) == sorted(found)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell_is_printed(shell: str) -> None:
     assert "penstock" in ask(_PENSTOCK_COMPLETE=f"source_{shell}")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A cluster with topics and a group, in two namespaces."""
+    with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
+        names = ("orders", "orders-old", "clicks", "dev.orders-new")
+        admin.create_topics([NewTopic(name) for name in names])
+        admin.groups.commit("billing", {TopicPartition("orders", 0): 0})
+        yield cluster.bootstrap
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("topic describe o", ["orders", "orders-old"]),
+        ("topic describe orders-old cl", ["clicks"]),
+        ("topic delete __c", ["__consumer_offsets"]),
+        ("topic create o", []),
+        ("consume c", ["clicks"]),
+        ("produce c", ["clicks"]),
+        ("config describe --topic c", ["clicks"]),
+        ("group describe b", ["billing"]),
+        ("group reset billing --topic c", ["clicks"]),
+        ("consume orders --group b", ["billing"]),
+        ("consume --namespace dev. o", ["orders-new"]),
+    ],
+)
+def test_names_are_asked_of_the_cluster(bootstrap: str, line: str, found: list[str]) -> None:
+    assert completed(f"penstock {line}", PENSTOCK_BOOTSTRAP=bootstrap) == found
+
+
+@pytest.mark.parametrize("line", ["--bootstrap {} topic alter cl", "topic alter --bootstrap {} cl"])
+def test_the_cluster_is_the_one_that_the_line_says(bootstrap: str, line: str) -> None:
+    said = f"penstock {line.format(bootstrap)}"
+    assert completed(said, PENSTOCK_BOOTSTRAP=NOBODY) == ["clicks"]
+
+
+def test_a_cluster_that_cannot_be_asked_is_no_trouble() -> None:
+    assert completed("penstock topic describe o", PENSTOCK_BOOTSTRAP=NOBODY) == []
+    assert completed("penstock topic describe o", PENSTOCK_BOOTSTRAP="no address") == []

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.client.cluster import parse_bootstrap
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.cluster.nodes import parse_bootstrap
+from penstock.client.transport.connection import CannotReach, Connection
 from penstock.errors import UnsupportedVersion
 from penstock.wire.frame import parse_request_header, response_frame
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse

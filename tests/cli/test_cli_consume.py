@@ -167,3 +167,8 @@ def test_security_reaches_every_client(cluster: Cluster, ten: str) -> None:
     for command in ["topic", "list"], ["consume", ten], ["produce", ten]:
         ran = at(cluster, *command, "-X", "security.protocol=SSL", stdin=b"x\n")
         assert ran.code == 3, ran
+
+
+def test_a_group_needs_a_name(cluster: Cluster, topic: str) -> None:
+    refused = at(cluster, "consume", topic, "--group", "")
+    assert (refused.code, refused.err) == (2, "error: --group: a group needs a name\n")

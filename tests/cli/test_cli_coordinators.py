@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from scripted_server import NODE, ScriptedServer
 
-from penstock.client import routing
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import (
     AbortMarker,
     GroupDescription,
     TransactionFilter,
 )
+from penstock.client.cluster import routing
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

@@ -9,7 +9,7 @@ import pytest
 from cli_clients import commit, joined, produce
 from cli_running import Ran, run
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.model import TopicPartition
 from penstock.testing import Cluster
 
@@ -112,7 +112,7 @@ def test_partitions_that_nobody_reads_are_shown_without_a_member(
 
 
 def test_what_retention_has_removed_is_no_lag(cluster: Cluster, topic: str, group: str) -> None:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.model import TopicPartition
 
     with Admin(cluster.bootstrap) as admin:

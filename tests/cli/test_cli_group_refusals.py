@@ -8,7 +8,7 @@ from cli_running import Ran, run
 from scripted_server import Answer, ScriptedServer
 
 from penstock.cli.times import HOUR_MS, wall_ms
-from penstock.client import routing
+from penstock.client.cluster import routing
 from penstock.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,

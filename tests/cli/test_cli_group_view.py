@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cli.group_view import lag, offset_rows
-from penstock.client.coordinator_values import CommittedOffset, GroupDescription, GroupMember
+from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription, GroupMember
 from penstock.client.values import FoundOffset
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition

@@ -1,7 +1,7 @@
 """Which open transactions hang."""
 
 from penstock.cli.hanging import Coordinated, hanging, idle_longer_than, open_transactions
-from penstock.client.coordinator_values import ProducerState, TransactionDescription
+from penstock.client.admin.coordinator_values import ProducerState, TransactionDescription
 from penstock.model import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from cli_running import run
 
-from penstock.cli.log_status import Seen, Status, lines, rates
+from penstock.cli.log_status import STRAYS_SHOWN_MAX, Seen, Status, lines, rates
 from penstock.testing import Cluster
 
 STATUS: Status = {
@@ -120,5 +120,19 @@ def test_what_is_not_compacted_is_shown_with_its_reason() -> None:
 
 
 def test_stray_directories_are_shown() -> None:
+    status = {**STATUS, "strays": ["/disk1/old-0.0123-stray"], "strays_left_out": 0}
+    said = lines(status, {})
+    assert "/disk1/old-0.0123-stray" in said
+    assert not [line for line in said if "more" in line]
+
+
+def test_of_many_stray_directories_the_first_are_shown_and_how_many_more_there_are() -> None:
+    strays = [f"/disk1/old-{number}.0123-stray" for number in range(STRAYS_SHOWN_MAX + 5)]
+    said = lines({**STATUS, "strays": strays, "strays_left_out": 1_000}, {})
+    assert [line for line in said if line.endswith("-stray")] == strays[:STRAYS_SHOWN_MAX]
+    assert "... and 1,005 more" in said
+
+
+def test_what_an_older_node_tells_of_strays_is_shown() -> None:
     status = {**STATUS, "strays": ["/disk1/old-0.0123-stray"]}
     assert "/disk1/old-0.0123-stray" in lines(status, {})

@@ -12,7 +12,7 @@ from node_process import NodeProcess
 from test_cli_start import FakeNode, Running
 
 from penstock.cli.logs import logging_to
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 from penstock.config import BrokerConfig
 from penstock.log_levels import LogLevel

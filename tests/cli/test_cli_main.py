@@ -239,3 +239,15 @@ def test_a_table_lines_up_its_columns(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_name_in_a_table_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(Format.TABLE, ("group",), [{"group": "a\x1b[2J\u009b"}, {"group": ["ü", "\n"]}])
     assert capsys.readouterr().out.splitlines()[1:] == ["a\\x1b[2J\\x9b", "ü,\\n"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is Linux's")
+@pytest.mark.parametrize("command", ["penstock.cli.main", "penstock.cli.kafka.topics"])
+def test_output_that_has_no_room_is_told_of(command: str) -> None:
+    program = f"import sys; from {command} import main; sys.exit(main(['--version']))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert b"the output cannot be written" in done.stderr and b"Traceback" not in done.stderr

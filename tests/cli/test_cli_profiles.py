@@ -215,3 +215,18 @@ def test_no_profile_may_be_the_current_one(file: Path) -> None:
     assert run("profile", "use", "--none").code == 0
     assert read_profiles(file).current is None
     assert run("profile", "use", "p", "--none").code == 2
+
+
+@pytest.mark.parametrize(
+    "line", [("--profile", "staging", "topic", "list"), ("topic", "list", "--profile", "staging")]
+)
+def test_an_address_of_the_environment_that_hides_the_profiles_is_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
+) -> None:
+    assert not file.exists()
+    run("profile", "set", "staging", "bootstrap=127.0.0.1:2")
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", "127.0.0.1:1")
+    told = "note: PENSTOCK_BOOTSTRAP (127.0.0.1:1) goes before profile staging's 127.0.0.1:2\n"
+    assert run(*line).err.startswith(told)
+    monkeypatch.setenv("PENSTOCK_PROFILE", "staging")
+    assert "note: " not in run("topic", "list").err

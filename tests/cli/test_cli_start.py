@@ -116,9 +116,9 @@ def test_the_banner_of_a_module_names_python(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr(sys, "argv", ["/src/penstock/cli/main.py"])
+    monkeypatch.setattr(sys, "argv", ["/src/penstock/__main__.py"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
-    assert "\n  bin/python -m penstock.cli.main topic create" in run("start").out
+    assert "\n  bin/python -m penstock topic create" in run("start").out
     assert node.config is not None
 
 

@@ -175,7 +175,7 @@ def _shown_on(terminal: int, wanted: bytes) -> bytes:
 
 def test_on_a_terminal_it_goes_on_until_q(cluster: Cluster) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "penstock.cli.main", "--bootstrap", cluster.bootstrap, "top"]
+    command = [sys.executable, "-m", "penstock", "--bootstrap", cluster.bootstrap, "top"]
     environment = {**os.environ, "PENSTOCK_CONFIG": NO_PROFILES, "TERM": "xterm"}
     with subprocess.Popen(
         [*command, "-i", "0.2"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment

@@ -259,7 +259,7 @@ def consuming(
     cluster: Cluster, *arguments: str, before: Sequence[str] = ()
 ) -> Iterator["subprocess.Popen[str]"]:
     """A reader in a process of its own, which does not outlive the test."""
-    command = [sys.executable, "-m", "penstock.cli.main", "--bootstrap", cluster.bootstrap]
+    command = [sys.executable, "-m", "penstock", "--bootstrap", cluster.bootstrap]
     with subprocess.Popen(
         [*before, *command, "consume", *arguments],
         stdout=subprocess.PIPE,
@@ -290,7 +290,7 @@ def test_following_goes_on_at_the_end_until_interrupted(
 
 def test_a_node_starts_serves_and_stops_at_a_signal(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "penstock.cli.main", "start", "--format", "json",
+        sys.executable, "-m", "penstock", "start", "--format", "json",
         "--data", str(tmp_path / "data"), "--set", "listeners=PLAINTEXT://127.0.0.1:0",
         "--set", "metrics.listener=",
     ]  # fmt: skip

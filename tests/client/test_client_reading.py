@@ -6,9 +6,8 @@ import pytest
 from scripted_cluster import FETCH, METADATA, Fault, ScriptedCluster
 from scripted_log import batch_of
 
-from penstock.client.cluster import Nodes
-from penstock.client.connection import CannotReach
-from penstock.client.outcomes import (
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.raw.outcomes import (
     NotAuthorized,
     PartitionMissing,
     ReadGaveUp,
@@ -18,7 +17,8 @@ from penstock.client.outcomes import (
     TopicMissing,
     TopicRecreated,
 )
-from penstock.client.reading import Chunk, OffsetRange, Patience, RangeReader, next_offset
+from penstock.client.raw.reading import Chunk, OffsetRange, Patience, RangeReader, next_offset
+from penstock.client.transport.connection import CannotReach
 from penstock.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
@@ -243,7 +243,7 @@ def test_an_empty_answer_is_asked_again_before_it_is_believed() -> None:
 def test_an_empty_answer_that_took_its_time_proves_nothing(
     cluster: ScriptedCluster, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.reading.EMPTY_ANSWER_MS_MAX", 0)
+    monkeypatch.setattr("penstock.client.raw.reading.EMPTY_ANSWER_MS_MAX", 0)
     cluster.logs[P0].end = 100
     with pytest.raises(ReadTimedOut, match="has records and does not send them"):
         read_all(nodes, OffsetRange(P0, 0, 60), patience=Patience(timeout_ms=100))

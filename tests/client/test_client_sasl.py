@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from scripted_cluster import ScriptedCluster
 
-from penstock.client.cluster import Nodes
-from penstock.client.connection import Connection, NotAuthenticated
-from penstock.client.sasl import OAuthBearer, Plain, Scram
-from penstock.client.scram import AuthenticationFailed, ScramExchange
-from penstock.client.security import Security
-from penstock.client.tokens import EndpointTokens, FileTokens, UnsecuredTokens
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.transport.connection import Connection, NotAuthenticated
+from penstock.client.transport.sasl import OAuthBearer, Plain, Scram
+from penstock.client.transport.scram import AuthenticationFailed, ScramExchange
+from penstock.client.transport.security import Security
+from penstock.client.transport.tokens import EndpointTokens, FileTokens, UnsecuredTokens
 from penstock.wire.messages import k17_sasl_handshake as k17
 from penstock.wire.messages import k36_sasl_authenticate as k36
 
@@ -225,7 +225,7 @@ def test_a_lifetime_is_read_from_the_token_itself(endpoint: Any) -> None:
 def test_an_endpoint_in_trouble_is_asked_again(
     endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.tokens.FETCH_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("penstock.client.transport.tokens.FETCH_PAUSE_SECONDS", 0)
     endpoint.answers = [(503, {}), (200, {"access_token": "abc"})]
     assert tokens_from(endpoint).token() == "abc"
 

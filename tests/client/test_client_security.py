@@ -14,15 +14,15 @@ import pytest
 from scripted_cluster import ScriptedCluster
 from scripted_log import batch_of
 
-from penstock.client.cluster import Nodes
-from penstock.client.connection import CannotReach, Connection, NotAuthenticated
-from penstock.client.reading import OffsetRange, RangeReader
-from penstock.client.sasl import OAuthBearer, Plain, Scram
-from penstock.client.security import Protocol, Security
-from penstock.client.stores import BadStore
-from penstock.client.tls import Tls, openssl_name
-from penstock.client.tokens import EndpointTokens, FileTokens, UnsecuredTokens
-from penstock.client.writing import BatchWriter
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.raw.reading import OffsetRange, RangeReader
+from penstock.client.raw.writing import BatchWriter
+from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
+from penstock.client.transport.sasl import OAuthBearer, Plain, Scram
+from penstock.client.transport.security import Protocol, Security
+from penstock.client.transport.stores import BadStore
+from penstock.client.transport.tls import Tls, openssl_name
+from penstock.client.transport.tokens import EndpointTokens, FileTokens, UnsecuredTokens
 from penstock.model import TopicPartition
 
 MODULES = "org.apache.kafka.common.security"

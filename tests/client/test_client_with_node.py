@@ -9,11 +9,11 @@ from confluent_kafka import TopicPartition as TheirPartition
 from cutting_proxy import CuttingProxy
 from scripted_log import batch_of
 
-from penstock.client.admin import Admin
-from penstock.client.cluster import Nodes
-from penstock.client.outcomes import ProducerReplaced, RecordsExpired, TopicRecreated
-from penstock.client.reading import Chunk, OffsetRange, Patience, RangeReader
-from penstock.client.transacting import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.raw.outcomes import ProducerReplaced, RecordsExpired, TopicRecreated
+from penstock.client.raw.reading import Chunk, OffsetRange, Patience, RangeReader
+from penstock.client.raw.transacting import (
     ProducerIdentity,
     TransactionAbilities,
     abilities_of,
@@ -21,8 +21,8 @@ from penstock.client.transacting import (
     end_transaction,
     init_producer_id,
 )
+from penstock.client.raw.writing import BatchWriter
 from penstock.client.values import At, FoundOffset
-from penstock.client.writing import BatchWriter
 from penstock.errors import InvalidTxnState, ProducerFenced, TransactionalIdAuthorizationFailed
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster

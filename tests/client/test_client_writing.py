@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scripted_cluster import METADATA, PRODUCE, Fault, ScriptedCluster
 from scripted_log import batch_of
 
-from penstock.client.cluster import Nodes
-from penstock.client.connection import CannotReach
-from penstock.client.outcomes import (
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.raw.outcomes import (
     BatchTooLarge,
     DeliveryTimedOut,
     NotAuthorized,
@@ -25,8 +24,9 @@ from penstock.client.outcomes import (
     TopicRecreated,
     WriteRefused,
 )
-from penstock.client.produce_parts import TopicBatches, produce_parts
-from penstock.client.writing import Acknowledged, BatchWriter
+from penstock.client.raw.produce_parts import TopicBatches, produce_parts
+from penstock.client.raw.writing import Acknowledged, BatchWriter
+from penstock.client.transport.connection import CannotReach
 from penstock.errors import (
     ConcurrentTransactions,
     InvalidProducerEpoch,
@@ -378,7 +378,7 @@ def test_a_place_that_is_not_there_is_said(
     partition: TopicPartition,
     expected: type[PartitionFailure],
 ) -> None:
-    monkeypatch.setattr("penstock.client.writing.MISSING_MS_MAX", 50)
+    monkeypatch.setattr("penstock.client.raw.writing.MISSING_MS_MAX", 50)
     writer = writer_of(nodes)
     writer.send(partition, batch_of(b"a"), 1)
     with pytest.raises(expected):

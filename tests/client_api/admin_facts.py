@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from penstock import errors
-from penstock.client.access_values import (
+from penstock.client.admin.access_values import (
     Acl,
     AclFilter,
     AclOperation,
@@ -27,9 +27,9 @@ from penstock.client.access_values import (
     ScramMechanism,
     ScramUpsertion,
 )
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import Election, FeatureChange, LogDir, Replica
-from penstock.client.coordinator_values import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import Election, FeatureChange, LogDir, Replica
+from penstock.client.admin.coordinator_values import (
     CommittedOffset,
     FencedProducer,
     GroupDescription,

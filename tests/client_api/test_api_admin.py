@@ -9,16 +9,23 @@ from admin_facts import FACTS, Fact, new_topic, only_broker
 from admin_server import CLOSE, AdminServer
 
 from penstock import errors
-from penstock.client.access_values import QuotaEntity, ScramMechanism, ScramUpsertion
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import QuorumListener
-from penstock.client.connection import CannotReach
-from penstock.client.failure_kinds import ClientClosed, TimedOut
+from penstock.client.admin.access_values import QuotaEntity, ScramMechanism, ScramUpsertion
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import QuorumListener
+from penstock.client.failures.kinds import ClientClosed, TimedOut
 from penstock.client.settings import SettingRefused
+from penstock.client.transport.connection import CannotReach
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k75_describe_topic_partitions as k75
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A node of Penstock, also where the tests run against another cluster."""
+    with Cluster() as cluster:
+        yield cluster
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
@@ -51,15 +58,15 @@ def test_of_a_node_it_holds_that(penstock_cluster: Cluster, fact: Fact) -> None:
     ],
 )
 def test_what_the_server_does_not_serve_is_said_with_its_name(
-    penstock_cluster: Cluster, api: str, call: Callable[[Admin], object]
+    own_cluster: Cluster, api: str, call: Callable[[Admin], object]
 ) -> None:
     unserved = pytest.raises(errors.UnsupportedVersion, match=f"does not serve {api}")
-    with Admin(penstock_cluster.bootstrap) as admin, unserved:
+    with Admin(own_cluster.bootstrap) as admin, unserved:
         call(admin)
 
 
-def test_the_running_broker_is_not_forgotten(penstock_cluster: Cluster) -> None:
-    with Admin(penstock_cluster.bootstrap) as admin:
+def test_the_running_broker_is_not_forgotten(own_cluster: Cluster) -> None:
+    with Admin(own_cluster.bootstrap) as admin:
         broker = only_broker(admin)
         with pytest.raises(errors.InvalidRequest, match="Stop it first"):
             admin.unregister_broker(broker)

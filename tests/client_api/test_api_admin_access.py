@@ -6,7 +6,7 @@ import pytest
 from admin_server import AdminServer
 
 from penstock import errors
-from penstock.client.access_values import (
+from penstock.client.admin.access_values import (
     Acl,
     AclFilter,
     AclOperation,
@@ -23,7 +23,7 @@ from penstock.client.access_values import (
     ScramMechanism,
     ScramUpsertion,
 )
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.wire.messages import k29_describe_acls as k29
 from penstock.wire.messages import k30_create_acls as k30
 from penstock.wire.messages import k31_delete_acls as k31

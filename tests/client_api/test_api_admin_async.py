@@ -11,8 +11,9 @@ from admin_facts import unused_name
 from admin_server import AdminServer
 
 from penstock import errors
-from penstock.client import admin, aio_admin
-from penstock.client.failure_kinds import ClientClosed, TimedOut, UsedAfterFork
+from penstock.client.admin.aio import Admin
+from penstock.client.admin.blocking import Admin as BlockingAdmin
+from penstock.client.failures.kinds import ClientClosed, TimedOut, UsedAfterFork
 from penstock.client.values import NewTopic
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k75_describe_topic_partitions as k75
@@ -50,20 +51,20 @@ def _compared(blocking: object, awaited: object) -> None:
 
 
 def test_the_two_admins_have_the_same_calls() -> None:
-    blocking, awaited = admin.Admin("127.0.0.1:1"), aio_admin.Admin("127.0.0.1:1")
+    blocking, awaited = BlockingAdmin("127.0.0.1:1"), Admin("127.0.0.1:1")
     _compared(blocking, awaited)
-    assert inspect.signature(admin.Admin) == inspect.signature(aio_admin.Admin)
+    assert inspect.signature(BlockingAdmin) == inspect.signature(Admin)
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_their_parts_have_the_same_calls(part: str) -> None:
-    blocking, awaited = admin.Admin("127.0.0.1:1"), aio_admin.Admin("127.0.0.1:1")
+    blocking, awaited = BlockingAdmin("127.0.0.1:1"), Admin("127.0.0.1:1")
     _compared(getattr(blocking, part), getattr(awaited, part))
 
 
 def test_a_topic_is_created_described_and_deleted(penstock_cluster: Cluster) -> None:
     async def story() -> None:
-        async with aio_admin.Admin(penstock_cluster.bootstrap) as client:
+        async with Admin(penstock_cluster.bootstrap) as client:
             name = unused_name("awaited")
             created = await client.create_topics([NewTopic(name, 2, 1)])
             assert not isinstance(created[name], errors.KafkaError)
@@ -78,7 +79,7 @@ def test_many_tasks_use_one_thread(penstock_cluster: Cluster) -> None:
     threads: set[int] = set()
 
     async def story() -> None:
-        async with aio_admin.Admin(penstock_cluster.bootstrap) as client:
+        async with Admin(penstock_cluster.bootstrap) as client:
             here = threading.get_ident()
             plain = client._admin.describe_cluster
 
@@ -94,7 +95,7 @@ def test_many_tasks_use_one_thread(penstock_cluster: Cluster) -> None:
     assert len(threads) == 1
 
 
-async def _waits(server: AdminServer, client: aio_admin.Admin) -> "asyncio.Task[Any]":
+async def _waits(server: AdminServer, client: Admin) -> "asyncio.Task[Any]":
     """A call that has no answer, once the server has got it."""
     task = asyncio.create_task(client.describe_topic_partitions(["orders"]))
     await asyncio.to_thread(server.came.acquire)
@@ -103,7 +104,7 @@ async def _waits(server: AdminServer, client: aio_admin.Admin) -> "asyncio.Task[
 
 def test_a_cancelled_call_leaves_the_client_usable_at_once() -> None:
     async def story(server: AdminServer) -> None:
-        async with aio_admin.Admin(server.bootstrap) as client:
+        async with Admin(server.bootstrap) as client:
             task = await _waits(server, client)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -118,7 +119,7 @@ def test_a_cancelled_call_leaves_the_client_usable_at_once() -> None:
 
 def test_a_call_that_waits_for_its_turn_may_be_cancelled() -> None:
     async def story(server: AdminServer) -> None:
-        async with aio_admin.Admin(server.bootstrap) as client:
+        async with Admin(server.bootstrap) as client:
             first = await _waits(server, client)
             second = asyncio.create_task(client.list_topics())
             await asyncio.wait([second], timeout=0)  # it has begun
@@ -136,7 +137,7 @@ def test_a_call_that_waits_for_its_turn_may_be_cancelled() -> None:
 
 def test_asyncios_timeout_bounds_a_call() -> None:
     async def story(server: AdminServer) -> None:
-        async with aio_admin.Admin(server.bootstrap) as client:
+        async with Admin(server.bootstrap) as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await client.describe_topic_partitions(["orders"])
@@ -148,7 +149,7 @@ def test_asyncios_timeout_bounds_a_call() -> None:
 
 def test_its_own_limit_bounds_a_call() -> None:
     async def story(server: AdminServer) -> None:
-        async with aio_admin.Admin(server.bootstrap, api_timeout_ms=150) as client:
+        async with Admin(server.bootstrap, api_timeout_ms=150) as client:
             with pytest.raises(TimedOut, match="150 ms"):
                 await client.describe_topic_partitions(["orders"])
             assert await client.list_topics() == []
@@ -159,7 +160,7 @@ def test_its_own_limit_bounds_a_call() -> None:
 
 def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     async def story(server: AdminServer) -> None:
-        client = aio_admin.Admin(server.bootstrap)
+        client = Admin(server.bootstrap)
         first = await _waits(server, client)
         second = asyncio.create_task(client.list_topics())
         await asyncio.wait([second], timeout=0)  # it has begun
@@ -178,7 +179,7 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
 def test_a_client_from_before_a_fork_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        client = aio_admin.Admin("127.0.0.1:1")
+        client = Admin("127.0.0.1:1")
         monkeypatch.setattr(os, "getpid", lambda: -1)
         with pytest.raises(UsedAfterFork):
             await client.list_topics()

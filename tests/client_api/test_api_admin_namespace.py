@@ -5,11 +5,10 @@ from admin_facts import FACTS, Fact, new_topic, unused_name
 from admin_server import AdminServer
 
 from penstock import errors
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import LogDir
-from penstock.client.coordinator_values import GroupDescription, TransactionFilter
-from penstock.client.namespace import Namespace
-from penstock.client.namespaced import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import LogDir
+from penstock.client.admin.coordinator_values import GroupDescription, TransactionFilter
+from penstock.client.admin.namespaced import (
     NAMES,
     PATTERNS,
     TYPED,
@@ -17,6 +16,7 @@ from penstock.client.namespaced import (
     out_of_namespace,
     strip_text,
 )
+from penstock.client.namespace import Namespace
 from penstock.client.values import ConfigChange, NewTopic, Operation, Resource, ResourceType
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster

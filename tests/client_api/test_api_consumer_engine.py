@@ -1,5 +1,6 @@
 """The engine's rare turns, with a stand-in for librdkafka: what no broker can be made to do."""
 
+import logging
 from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any
@@ -12,7 +13,7 @@ from confluent_kafka import TopicPartition as RdkafkaPlace
 from penstock.client.consumer.engine import Engine
 from penstock.client.consumer.ledger import Place, Work
 from penstock.client.consumer.plan import Callbacks, PartitionsCallback, make_plan
-from penstock.client.consumer.troubles import Echo
+from penstock.client.echo import Echo
 from penstock.model import TopicPartition
 
 A: Place = ("orders", 0)
@@ -167,12 +168,13 @@ def test_an_end_that_was_reached_is_not_taken_back_by_a_position() -> None:
 def test_the_log_does_not_repeat_what_librdkafka_repeats(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    echo = Echo()
+    echo = Echo(logging.getLogger("penstock.client.consumer"))
     with caplog.at_level("WARNING", "penstock.client.consumer"):
         for number in range(5):
-            echo.log(30, "%s [%s] %s", "FAIL", "client", f"refused (after {number}ms in state X)")
-        echo.log(30, "%s [%s] %s", "FAIL", "client", "another")
+            echo.log(30, "%s [%s]: %s", "FAIL", "client", f"refused (after {number}ms in state X)")
+        echo.log(30, "refused (after 9ms in state X)")
+        echo.log(30, "%s [%s]: %s", "FAIL", "client", "another")
     assert [each.getMessage() for each in caplog.records] == [
-        "FAIL [client] refused (after 0ms in state X)",
-        "FAIL [client] another",
+        "FAIL [client]: refused (after 0ms in state X)",
+        "FAIL [client]: another",
     ]

@@ -205,6 +205,42 @@ def test_a_skipped_record_counts_as_finished() -> None:
     assert not ledger.skip(A, 3)
 
 
+def test_what_the_caller_has_in_hand_may_count_for_him() -> None:
+    ledger, caller, other = owning(A, B), object(), object()
+    add(ledger, *messages(A, 0, 1), *messages(B, 7))
+    ledger.take(2, caller, 0.0)
+    ledger.take(1, other, 0.0)
+    assert ledger.finished(caller) == {A: 2}
+    assert ledger.finished() == {}
+
+
+def test_what_is_finished_one_by_one_counts_for_nobody_before_it_is() -> None:
+    ledger, caller = owning(A), object()
+    add(ledger, *messages(A, 0, 1))
+    work = ledger.take(2, caller, 0.0)
+    assert work is not None
+    ledger.expect_each(work, {1: 0, 2: 1})
+    assert ledger.finished(caller) == {}
+
+
+def test_what_lies_below_a_commit_is_not_given_back() -> None:
+    ledger = owning(A)
+    add(ledger, *messages(A, 0, 1, 2, 3))
+    work = take(ledger, 3)
+    ledger.finish_below({A: 2})
+    ledger.give_back(work)
+    assert take(ledger, 9).messages == messages(A, 2, 3)
+
+
+def test_what_is_left_to_transactions_is_not_due() -> None:
+    ledger = owning(A)
+    add(ledger, *messages(A, 0, 1))
+    ledger.finish(take(ledger, 1))
+    assert ledger.due() == {A: 1}
+    ledger.left_to_transactions = True
+    assert ledger.due() == {}
+
+
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 99)), max_size=40))
 def test_first_and_last_offsets_are_those_of_a_plain_loop(pairs: list[tuple[Place, int]]) -> None:
     fetched = [Fake(at, number) for at, number in pairs]

@@ -197,7 +197,8 @@ def test_a_consumer_of_another_process_is_refused(penstock_cluster: ClusterLike)
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic) as consumer:
             await read(consumer, 1)
-            assert _in_child(consumer) == "UsedAfterFork UsedAfterFork UsedAfterFork"
+            # A close is nothing there: the consumer is the parent's.
+            assert _in_child(consumer) == " ".join(["UsedAfterFork"] * 4 + ["nothing"])
             assert len(await read(consumer, 2)) == 2
 
     run(consume())
@@ -213,6 +214,8 @@ def _in_child(consumer: Consumer[Any, Any]) -> str:
             lambda: _step(consumer.poll(1)),
             lambda: _step(consumer.commit()),
             consumer.finished_offsets,
+            lambda: consumer.assignment,
+            lambda: _step(consumer.close()),
         ):
             try:
                 use()
@@ -232,6 +235,8 @@ def _step(awaitable: Any) -> None:
     """Run a coroutine to its first wait: the parent's loop is of no use here."""
     try:
         awaitable.send(None)
+    except StopIteration:
+        pass  # it did not wait for anything
     finally:
         awaitable.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from penstock.client import failure_kinds, failures
+from penstock.client import failures
 from penstock.client.failures import (
     LOCAL_BY_CODE,
     NEXT_STEPS,
@@ -23,10 +23,11 @@ from penstock.client.failures import (
     from_rdkafka,
     is_fatal,
     is_retriable,
+    kinds,
     next_step,
     requires_abort,
 )
-from penstock.client.failures_reference import reference
+from penstock.client.failures.reference import reference
 from penstock.errors import BY_CODE, ProducerFenced, TopicAuthorizationFailed, UnknownServerError
 
 Rdkafka = confluent_kafka.KafkaError
@@ -75,7 +76,7 @@ def test_every_local_class_is_offered_by_name() -> None:
     assert {each.__name__ for each in LOCAL_BY_CODE.values()} <= set(failures.__all__)
     own = {
         name
-        for name, each in vars(failure_kinds).items()
+        for name, each in vars(kinds).items()
         if isinstance(each, type) and issubclass(each, ClientError)
     }
     assert own <= set(failures.__all__)
@@ -236,7 +237,7 @@ def test_what_is_none_of_ours_has_no_next_step() -> None:
 
 
 def test_every_class_of_ours_says_what_to_do() -> None:
-    own = [each for each in vars(failure_kinds).values() if isinstance(each, type)]
+    own = [each for each in vars(kinds).values() if isinstance(each, type)]
     errors = [each for each in own if issubclass(each, ClientError) and each is not ClientError]
     assert len(errors) >= 9
     assert [each.__name__ for each in errors if not each().next_step] == []
@@ -247,11 +248,11 @@ def test_kafka_errors_are_offered_here_too() -> None:
 
 
 def test_the_reference_page_of_errors_is_up_to_date() -> None:
-    assert PAGE.read_text() == reference(), "run python -m penstock.client.failures_reference"
+    assert PAGE.read_text() == reference(), "run python -m penstock.client.failures.reference"
 
 
 def test_the_reference_command_of_errors_prints_the_page() -> None:
-    command = [sys.executable, "-m", "penstock.client.failures_reference"]
+    command = [sys.executable, "-m", "penstock.client.failures.reference"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert printed.stdout == reference()
 

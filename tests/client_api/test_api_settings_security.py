@@ -16,14 +16,14 @@ from librdkafka_told import NOWHERE
 from tls_front import TlsFront
 from tls_stores import PASSWORD, Stores
 
-from penstock.client.sasl import OAuthBearer, Plain, Scram
-from penstock.client.security import Protocol
 from penstock.client.settings import (
     SettingRefused,
     admin_settings,
     consumer_settings,
     producer_settings,
 )
+from penstock.client.transport.sasl import OAuthBearer, Plain, Scram
+from penstock.client.transport.security import Protocol
 from penstock.testing import Cluster
 from penstock.testing.ports import HeldPort
 

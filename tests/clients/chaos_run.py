@@ -19,7 +19,7 @@ from socket import socket
 
 from node_process import NodeProcess
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 from penstock.model import TopicPartition
 from penstock.testing.history import Pipeline, Recorder

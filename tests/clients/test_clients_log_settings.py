@@ -14,7 +14,7 @@ import pytest
 from client_adapters import Client, Confluent, Got, How, MakeTopic, Refused, Sent
 
 from penstock import errors
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster

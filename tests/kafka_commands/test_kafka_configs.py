@@ -96,3 +96,9 @@ def test_an_entity_that_cannot_be_is_refused(
 def test_both_ways_in_are_one_too_many(node: Node) -> None:
     found = node.ran("configs", "--bootstrap-controller", "x:1", "--describe", "--broker", "1")
     assert found.complaint.startswith("Only one of --bootstrap-server or --bootstrap-controller")
+
+
+@pytest.mark.parametrize("kind", ["broker", "broker-logger"])
+def test_a_broker_that_is_not_there_has_no_settings(node: Node, kind: str) -> None:
+    found = node.done("configs", "--describe", f"--{kind}", "9")
+    assert found.out == f"The {kind} '9' doesn't exist and doesn't have dynamic config.\n"

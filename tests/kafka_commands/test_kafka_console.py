@@ -217,10 +217,14 @@ def test_a_key_that_nobody_knows_is_refused(node: Node, topic: str) -> None:
     assert found.code == 1 and "linger.ms" in found.err
 
 
-def test_a_record_that_is_not_delivered_gives_1(node: Node, topic: str) -> None:
+@pytest.mark.parametrize(("waiting", "code"), [((), 0), (("--sync",), 1)])
+def test_a_record_that_is_not_delivered_is_told_of(
+    node: Node, topic: str, waiting: tuple[str, ...], code: int
+) -> None:
     node.done("configs", "--alter", "--topic", topic, "--add-config", "max.message.bytes=100")
-    found = produced(node, topic, b"x" * 500 + b"\n")
-    assert found.code == 1
+    found = produced(node, topic, b"x" * 500 + b"\n", *waiting)
+    assert found.code == code
+    assert "value: 500 bytes with error: " in found.err
     assert "1 records were not delivered" in found.err
 
 

@@ -137,6 +137,13 @@ def test_a_reset_shows_where_to(
     assert row.split() == [group, filled, "0", str(offset)]
 
 
+def test_what_was_not_committed_cannot_be_shifted(node: Node, name: str, filled: str) -> None:
+    reset = ("--reset-offsets", "--group", name, "--topic", filled, "--shift-by", "1", "--execute")
+    found = node.ran("consumer-groups", *reset)
+    assert found.code == 1 and not found.out
+    assert found.complaint.startswith(f"{filled}-0 has no committed offset to shift")
+
+
 def test_a_reset_changes_nothing_unless_told(node: Node, group: str) -> None:
     reset = ("--reset-offsets", "--group", group, "--all-topics", "--to-latest")
     assert node.done("consumer-groups", *reset).complaint.startswith("WARN: ")

@@ -19,7 +19,6 @@ from penstock.log.checkpoints import (
 from penstock.log.compaction.order import Report
 from penstock.log.config import LogConfig
 from penstock.log.directory import (
-    EPOCHS_FILE,
     INDEX,
     LOG,
     TIME_INDEX,
@@ -416,16 +415,10 @@ class Life:
         self._cut_to(self.log.end_offset)
         self.cleaned_to = read_offsets(self.disk, CLEANER_OFFSETS).offsets.get(PARTITION)
         self.judge()
-        before = self._files()
+        before = self.disk.files()
         self.log = self._recover()
-        assert self._files() == before, "recovering twice changes nothing"
+        assert self.disk.files() == before, "recovering twice changes nothing"
         self.judge()
-
-    def _files(self) -> dict[str, bytes]:
-        """Without the epochs: a start that went back in the crash leaves them behind."""
-        return {
-            path: data for path, data in self.disk.files().items() if not path.endswith(EPOCHS_FILE)
-        }
 
     def _recover(self) -> Log:
         log = Log.open(

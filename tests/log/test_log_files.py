@@ -100,6 +100,25 @@ def test_directories_and_their_topic_ids_are_listed() -> None:
     assert read_metadata(disk, "a-1") is None
 
 
+def test_what_a_batch_tells_of_its_epoch_is_put_where_it_belongs() -> None:
+    epochs = LeaderEpochs([(2, 100), (7, 300)])
+    epochs.note(2, 40)  # it began earlier than was known
+    epochs.note(2, 60)
+    epochs.note(0, 10)
+    epochs.note(4, 200)
+    epochs.note(9, 350)
+    assert epochs.entries() == [(0, 10), (2, 40), (4, 200), (7, 300), (9, 350)]
+    assert epochs.latest == 9
+
+
+def test_what_a_batch_tells_against_an_epoch_that_is_known_does_not_count() -> None:
+    epochs = LeaderEpochs([(2, 100), (7, 300)])
+    epochs.note(5, 320)  # in the time of epoch 7
+    epochs.note(7, 90)  # before epoch 2
+    epochs.note(-1, 0)
+    assert epochs.entries() == [(2, 100), (7, 300)]
+
+
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
     epochs = LeaderEpochs([(2, 10), (4, 20), (7, 35)])
     assert epochs.end_of(7, 50) == (7, 50)

@@ -80,3 +80,52 @@ def test_a_copy_that_starts_over_copies_all_of_it_again() -> None:
     copy.reset()
     assert copy.missing_bytes == 400
     assert len(walk(copy)) == 4
+
+
+def forget(log: Any, count: int) -> None:
+    """As retention does: the log gets a new list."""
+    log.closed = Counted(log.closed[count:])
+    log.start_offset = log.closed[0].base_offset
+
+
+def test_what_the_log_forgets_before_it_was_copied_is_not_copied() -> None:
+    log = log_of(4, 100)
+    copy = Copy(log, MemoryDisk(), "t-0.x-future")
+    forget(log, 2)
+    assert copy.missing_bytes == 300
+    assert [base for base, *_ in walk(copy)] == [20, 30, 40]
+    assert copy.end_offset == 50
+
+
+def test_what_the_log_forgets_after_it_was_copied_counts_no_more() -> None:
+    log = log_of(4, 100)
+    copy = Copy(log, MemoryDisk(), "t-0.x-future")
+    for _ in range(3):
+        piece = copy.next_piece()
+        assert piece is not None
+        copy.copied(piece)
+    forget(log, 2)
+    assert (copy.missing_bytes, copy.copied_bytes) == (200, 100)
+    assert [base for base, *_ in walk(copy)] == [30, 40]
+
+
+def test_a_piece_of_a_segment_that_was_forgotten_meanwhile_does_not_count() -> None:
+    log = log_of(2, 100)
+    copy = Copy(log, MemoryDisk(), "t-0.x-future")
+    piece = copy.next_piece()
+    assert piece is not None
+    forget(log, 1)
+    assert not copy.still_wants(piece)
+    copy.copied(piece)
+    assert (copy.missing_bytes, copy.copied_bytes) == (200, 0)
+
+
+def test_nothing_is_settled_while_a_segment_is_only_in_memory() -> None:
+    log = log_of(2, 100)
+    log.busy = False
+    log.closed[1].memory = object()
+    copy = Copy(log, MemoryDisk(), "t-0.x-future")
+    walk(copy)
+    assert not copy.settled
+    log.closed[1].memory = None
+    assert copy.settled

@@ -467,3 +467,54 @@ def test_a_segment_that_reaches_into_the_next_one_ends_before_it() -> None:
     again = reopen(disk, clean=False)
     found = split(stored(again))
     assert found == [each for each in batches if each[1] <= second]
+
+
+# -- a start that went back
+
+
+def deleted_up_to(log: Log, offset: int) -> SimDisk:
+    """DeleteRecords, and a kill before the directory's checkpoint told of it."""
+    log.advance_start_offset(offset)
+    settle(log)
+    return disk_of(log)
+
+
+def test_the_epochs_of_records_that_come_back_are_learned_from_them() -> None:
+    log = filled()
+    before = log.epochs.entries()
+    assert len(before) == 4
+    disk = deleted_up_to(log, log.end_offset)
+    again = reopen(disk, clean=False, recovery_point=0)
+    assert again.start_offset == 0
+    assert again.epochs.entries() == before
+
+
+def test_epochs_of_segments_that_are_not_scanned_are_learned_from_their_first_batches() -> None:
+    log = filled()
+    disk = deleted_up_to(log, log.end_offset)
+    again = reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert again.recovery.segments_rebuilt == 1
+    bases = [segment.base_offset for segment in again.closed]
+    assert [again.epochs.at(base) for base in bases] == [base // 30 for base in bases]
+    assert again.epochs.latest == 3
+
+
+def test_they_are_learned_where_nothing_is_left_to_scan() -> None:
+    log = new_log()
+    append(log, batch(b"a"), batch(b"b"))
+    log.roll(NOW_MS)
+    settle(log)
+    sync(log)
+    disk = deleted_up_to(log, 2)
+    again = reopen(disk, clean=False, recovery_point=2)
+    assert (again.start_offset, again.end_offset) == (0, 2)
+    assert again.epochs.entries() == [(0, 0)]
+    assert disk.files()[f"{DIRECTORY}/{EPOCHS_FILE}"] == b"0\n1\n0 0\n"
+
+
+def test_where_the_start_is_where_it_was_nothing_before_it_is_looked_at() -> None:
+    log = filled()
+    offset = log.closed[1].base_offset + 1
+    disk = deleted_up_to(log, offset)
+    again = reopen(disk, clean=False, recovery_point=log.end_offset, start_offset=offset)
+    assert again.epochs.entries() == log.epochs.entries()

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 START_SECONDS_MAX = 20.0
 REFUSE_SECONDS_MAX = 8.0
-COMMAND = (sys.executable, "-m", "penstock.cli.main")
+COMMAND = (sys.executable, "-m", "penstock")
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "offsets.topic.replication.factor": "1",

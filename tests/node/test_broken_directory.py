@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import At
 from penstock.errors import KafkaError, KafkaStorageError
 from penstock.model import TopicPartition

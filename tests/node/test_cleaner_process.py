@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import ConfigChange, NewTopic, Operation, Resource, ResourceType
 from penstock.log.log import Log
 from penstock.testing.cluster import Cluster

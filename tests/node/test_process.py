@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from node_process import NodeProcess, produce_all, read_all
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from node_process import NodeProcess, produce_all, read_all
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 
 FILES_MAX = 300

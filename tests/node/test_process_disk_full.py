@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, Producer
 from node_process import NodeProcess, own_disk, produce_all, read_all
 from test_process import create_topic
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 
 DISK_BYTES = 24 * 1024 * 1024

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from node_process import START_SECONDS_MAX, produce_all, read_all
 
-from penstock.client.admin import Admin
-from penstock.client.connection import Connection
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import Connection
 from penstock.errors import CorruptMessage
 from penstock.node import StartRefused
 from penstock.testing import Cluster
@@ -241,11 +241,24 @@ def test_a_start_without_descriptors_makes_no_log_over_another(
         expect_whole(cluster)
 
 
-def test_a_partition_in_two_directories_stays_offline(
+def test_of_two_directories_of_a_partition_the_one_that_was_used_counts(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = f"t-{place.holding[place.first][0]}"
     shutil.copytree(place.first / name, place.second / name)
+    with place.running() as cluster:
+        expect_whole(cluster)
+    assert f"{place.second / name} is kept as" in caplog.text
+    (kept,) = place.second.glob(f"{name}.*-stray")
+    assert (kept / "partition.metadata").exists()
+
+
+def test_a_partition_in_two_directories_stays_offline_if_it_is_not_known_which_was_used(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"t-{place.holding[place.first][0]}"
+    shutil.copytree(place.first / name, place.second / name)
+    (place.metadata / "penstock-placements").unlink()
     with place.running() as cluster:
         expect_offline(cluster, [int(name[2:])])
         assert f"{place.first / name} and {place.second / name}" in caplog.text

@@ -11,7 +11,7 @@ from node_process import NodeProcess, produce_all, read_all
 from test_process import create_topic
 from test_process_lost_data import ends, produce_one
 
-from penstock.client.connection import Connection
+from penstock.client.transport.connection import Connection
 from penstock.errors import CorruptMessage, KafkaStorageError
 from penstock.wire.messages import k01_fetch as k01
 

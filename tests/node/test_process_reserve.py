@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from node_process import NodeProcess, own_disk
 from test_process_metrics import get
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import ConfigChange, NewTopic, Operation, Resource, ResourceType
 
 DISK_BYTES = 40 * 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 from penstock.real.network import SocketPeer, TurnBuffer
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
-from penstock.world import FileRange, Peer, Tuning
+from penstock.world import File, FileRange, Peer, Tuning
 
 SOCKET_SECONDS_MAX = 10.0
 TURNS_MAX = 100
@@ -171,3 +171,107 @@ def test_work_runs_on_as_many_threads_as_were_asked_for(world: RealWorld) -> Non
     world.workers.use(2)
     run(10)
     assert world.workers.threads == 2
+
+
+def send_slowly(
+    world: RealWorld, file: File, size: int, meanwhile: Callable[[], None]
+) -> tuple[Ended, bytes]:
+    """More than the socket takes at once; `meanwhile` comes when it has taken what it can."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        receiver = Ended()
+        peer = SocketPeer(world.loop, _as_tcp(ours), ("test", 0), TurnBuffer())
+        peer.attach(receiver)
+        peer.send([b"header", FileRange(file, 0, size)])
+        assert peer.unsent_bytes > 0, "a socket takes less than this"
+        meanwhile()
+        theirs.setblocking(False)
+        arrived = b""
+        while not receiver.was_closed and not receiver.was_sent:
+            arrived += _take(theirs)
+            world.loop.turn()
+        peer.vanish()
+        arrived += _take(theirs)
+    return receiver, arrived
+
+
+def _take(sock: socket.socket) -> bytes:
+    taken = b""
+    try:
+        while more := sock.recv(1 << 20):
+            taken += more
+    except BlockingIOError:
+        pass
+    return taken
+
+
+@pytest.mark.parametrize("whole_directory", [False, True])
+def test_a_range_of_a_file_that_is_parked_and_renamed_meanwhile_arrives(
+    world: RealWorld, tmp_path: Path, whole_directory: bool
+) -> None:
+    """As a deletion, or a swap of compacted segments, renames what is still being read."""
+    content = os.urandom(4 * 1024 * 1024)
+    disk = world.disk(str(tmp_path))
+    disk.make_directory("t-0")
+    file = disk.open("t-0/a.log", create=True)
+    file.append([content])
+
+    def rename() -> None:
+        file.park()
+        if whole_directory:
+            disk.rename_now("t-0", "t-0.0123-delete")
+            disk.remove_now("t-0.0123-delete")
+        else:
+            disk.rename_now("t-0/a.log", "t-0/a.log.deleted")
+
+    receiver, arrived = send_slowly(world, file, len(content), rename)
+    assert not receiver.was_closed
+    assert arrived == b"header" + content
+
+
+def test_a_range_keeps_its_file_open_from_its_making_on(world: RealWorld, tmp_path: Path) -> None:
+    """Its answer may wait behind others for a while."""
+    disk = world.disk(str(tmp_path))
+    file = disk.open("a.log", create=True)
+    file.append([b"x" * 1_000])
+    file.park()
+    piece = FileRange(file, 0, 1_000)
+    file.park()
+    disk.rename_now("a.log", "a.log.deleted")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        peer = SocketPeer(world.loop, _as_tcp(ours), ("test", 0), TurnBuffer())
+        peer.attach(Ended())
+        peer.send([piece])
+        peer.vanish()
+        theirs.settimeout(SOCKET_SECONDS_MAX)
+        assert theirs.recv(2_000) == b"x" * 1_000
+
+
+def test_a_file_is_closed_when_it_is_parked_and_its_ranges_are_gone(
+    world: RealWorld, tmp_path: Path
+) -> None:
+    file = world.disk(str(tmp_path)).open("a.log", create=True)
+    file.append([b"x"])
+    before = len(os.listdir("/proc/self/fd"))
+    pieces = [FileRange(file, 0, 1), FileRange(file, 0, 1)]
+    file.park()
+    assert len(os.listdir("/proc/self/fd")) == before
+    pieces.clear()
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+def test_where_descriptors_run_short_ranges_hold_none_and_a_lost_file_ends_the_connection(
+    world: RealWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = world.disk(str(tmp_path))
+    monkeypatch.setattr(disk.descriptors, "held_fd_max", 0)
+    file = disk.open("a.log", create=True)
+    file.append([b"x" * 4 * 1024 * 1024])
+
+    def rename() -> None:
+        file.park()
+        disk.rename_now("a.log", "a.log.deleted")
+
+    receiver, _ = send_slowly(world, file, file.size, rename)
+    assert receiver.was_closed

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from penstock import Consumer, Producer
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.records import Record
 from penstock.client.values import At
 from penstock.model import TopicPartition

@@ -1,7 +1,9 @@
 """A source partition, the topics beside it, and a process that works on them and crashes: by seed.
 
-What is committed is a value of the world; what a process knows is lost when it crashes. The process
-is the one of penstock.retry without its clients: Course, Shelf, Pending, Seen, lanes by key.
+What is committed is a value of the world; what a process knows is lost when it crashes, but for a
+guard that is kept in memory: then a crash is one of its clients, and a new life begins. The process
+is the one of penstock.retry without its clients: Course, Shelf, Pending, Seen, lanes by key. Some
+results are refused by the topic that they go to.
 """
 
 import random
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.client.records import Headers, Record
 from penstock.model import TopicPartition
-from penstock.retry.course import Course, Entry, Portion, Steps, Verdict
+from penstock.retry.course import Course, Entry, Fate, Portion, Steps, Verdict, Write
 from penstock.retry.ladder import Ladder, Names
 from penstock.retry.pending import Pending
 from penstock.retry.seen import Seen
@@ -21,6 +23,8 @@ Raw = Record[bytes, bytes]
 NAMES = Names("orders", "billing")
 STEPS = Steps(NAMES, Ladder.of(("5s", "1m")))
 WINDOW_MS = 10**9
+OUT = "bills"
+REFUSED = b"refused"
 
 
 class Crash(Exception):
@@ -44,7 +48,8 @@ class World:
     def commit(self, portion: Portion) -> None:
         """All of it, or nothing: one transaction."""
         for write in portion.writes:
-            assert write.partition == 0
+            assert write.partition == 0 or write.topic == OUT
+            assert write.topic != OUT or write.value != REFUSED
             self.append(write.topic, write.key, write.value, write.headers)
         for place, offset in portion.offsets.items():
             assert offset > self.offsets.get(place.topic, 0), "offsets only move on"
@@ -74,12 +79,19 @@ class Process:
     """One life of a process, from restored state to a crash or the end."""
 
     def __init__(
-        self, world: World, history: History, dice: random.Random, *, ordered: bool, guarded: bool
+        self,
+        world: World,
+        history: History,
+        dice: random.Random,
+        *,
+        ordered: bool,
+        guarded: bool,
+        kept: Seen | None = None,
     ) -> None:
         self.world, self.history, self.dice = world, history, dice
-        pending, seen = Pending(), Seen(WINDOW_MS) if guarded else None
+        pending, seen = Pending(), Seen(WINDOW_MS) if guarded else kept
         pending.restore((each.key, each.value) for each in world.topics.get(NAMES.pending, []))
-        if seen is not None:
+        if seen is not None and guarded:
             for each in world.topics.get(NAMES.seen, []):
                 assert each.key is not None and each.value is not None
                 seen.add(each.key, int(each.value), world.now_ms)
@@ -149,16 +161,15 @@ class Process:
         entry = self.running.pop(key)
         offset = entry.trail.offset
         if self.dice.random() < 0.6:
-            self.course.succeeded(entry, self.world.now_ms)
-            self.history.settled.add(offset)
-            return
-        before = self.course.counts.dead
-        self.course.failed(entry, RuntimeError("no luck"), self.world.now_ms)
-        if self.course.counts.dead > before:
+            value = REFUSED if self.dice.random() < 0.1 else b"%d" % offset
+            self.course.succeeded(entry, self.world.now_ms, [Write(OUT, key, value)])
+        else:
+            self.course.failed(entry, RuntimeError("no luck"), self.world.now_ms)
+        if entry.fate in (Fate.SUCCEEDED, Fate.DEAD):
             self.history.settled.add(offset)
 
     def commit(self) -> None:
-        portion = self.course.portion()
+        portion = self.without_refused(self.course.portion())
         if not portion:
             return
         crash = self.dice.random()
@@ -174,6 +185,23 @@ class Process:
             raise Crash  # the cluster knows, the process does not
         self.course.committed(portion)
 
+    def without_refused(self, portion: Portion) -> Portion:
+        """What stands before one that is refused; one that stands in front is decided anew."""
+        entries = portion.entries
+        bad = [
+            at for at, each in enumerate(entries) if any(w.value == REFUSED for w in each.writes)
+        ]
+        if not bad:
+            return portion
+        if bad[0]:
+            return Portion(entries[: bad[0]])
+        before = [each for each in self.course._entries if each.fate is Fate.SUCCEEDED]
+        self.course.refused(entries[0], ValueError("refused"), self.world.now_ms)
+        for entry in before:
+            if entry.fate not in (Fate.SUCCEEDED, Fate.DEAD):
+                self.history.settled.discard(entry.trail.offset)
+        return Portion(())
+
     def check_prefixes(self) -> None:
         """Of each key, what is settled for good has nothing unsettled before it; but what cannot be
         read is buried at once."""
@@ -186,15 +214,18 @@ class Process:
                     assert earlier in self.history.committed, (key, earlier, offset)
 
 
-def story(seed: int, *, ordered: bool, guarded: bool) -> tuple[World, History]:
+def story(
+    seed: int, *, ordered: bool, guarded: bool, in_memory: bool = False
+) -> tuple[World, History]:
     """Records of a few keys, tried by processes that crash, until nothing is left to do."""
     dice = random.Random(seed)
+    kept = Seen(WINDOW_MS) if in_memory else None
     world, history = World(), History()
     for number in range(dice.randrange(1, 25)):
         key = dice.choice((b"a", b"b", b"c", None))
         value = b"garbage" if dice.random() < 0.05 else b"%d" % number
         world.append(NAMES.topic, key, value)
-    process = Process(world, history, dice, ordered=ordered, guarded=guarded)
+    process = Process(world, history, dice, ordered=ordered, guarded=guarded, kept=kept)
     for _ in range(200_000):
         if world.is_done:
             return world, history
@@ -203,5 +234,5 @@ def story(seed: int, *, ordered: bool, guarded: bool) -> tuple[World, History]:
                 raise Crash
             process.step()
         except Crash:
-            process = Process(world, history, dice, ordered=ordered, guarded=guarded)
+            process = Process(world, history, dice, ordered=ordered, guarded=guarded, kept=kept)
     raise AssertionError(f"seed {seed}: it does not come to an end")

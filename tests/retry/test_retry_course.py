@@ -5,7 +5,7 @@ import pytest
 from penstock.client.records import Record
 from penstock.model import TopicPartition
 from penstock.retry import pending as pending_module
-from penstock.retry.course import Course, Steps, Verdict
+from penstock.retry.course import Course, Steps, Unwritable, Verdict, Write
 from penstock.retry.ladder import Ladder, Names
 from penstock.retry.seen import Seen
 from penstock.retry.trail import Trail, read_trail
@@ -89,6 +89,48 @@ def test_a_seen_event_is_left_out_and_waits_no_more() -> None:
     noted, cleared = course.portion().writes
     assert (noted.topic, noted.key, noted.value) == (NAMES.seen, b"event", b"5")
     assert (cleared.topic, cleared.value) == (NAMES.pending, None)
+
+
+def test_an_event_counts_as_seen_by_others_once_it_is_committed() -> None:
+    seen = Seen(1_000)
+    for life in (1, 2):
+        course = Course(STEPS, 3, seen=seen)
+        entry = course.admit(source(1))
+        assert course.begin(entry, 0, b"event") is Verdict.TRY, "it is no duplicate of itself"
+        course.succeeded(entry, 0)
+        assert course.begin(course.admit(source(2)), 0, b"event") is Verdict.SEEN
+        assert not seen.holds(b"event", 0) and course.counts.succeeded == 0
+        if life == 2:
+            course.committed(course.portion())
+    assert seen.holds(b"event", 0)
+    assert (course.counts.succeeded, course.counts.seen) == (1, 1)
+
+
+def test_an_event_whose_result_was_refused_is_not_seen() -> None:
+    course = Course(STEPS, 3, seen=Seen(1_000), seen_is_written=True)
+    entry = course.admit(source(1))
+    course.begin(entry, 0, b"event")
+    course.succeeded(entry, 0, [Write("out", b"k", b"large")])
+    course.refused(entry, ValueError("too large"), 7)
+    (letter,) = course.portion().writes
+    assert letter.topic == NAMES.retry(5_000)
+    trail = read_trail(letter.headers)
+    assert (trail.attempts, trail.cause, trail.last_failed_ms) == (1, "ValueError: too large", 7)
+    assert course.begin(course.admit(source(2)), 0, b"event") is Verdict.TRY
+
+
+def test_a_letter_that_is_refused_tells_both_causes() -> None:
+    course = Course(STEPS, 3)
+    entry = course.admit(source(1))
+    course.begin(entry, 0)
+    course.failed(entry, ValueError("no luck"), 0)
+    course.refused(entry, ValueError("too large"), 7)
+    (letter,) = course.portion().writes
+    trail = read_trail(letter.headers)
+    assert letter.topic == NAMES.dead and trail.attempts == 1
+    assert "too large" in trail.cause and "ValueError: no luck" in trail.cause
+    with pytest.raises(Unwritable):
+        course.refused(entry, ValueError("too large"), 9)
 
 
 def test_what_was_admitted_last_and_not_begun_can_be_dropped() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from retry_world import NAMES, STEPS, World, story
+from retry_world import NAMES, OUT, STEPS, World, story
 
 from penstock.client.records import Record
 from penstock.retry.pending import Pending
@@ -22,11 +22,14 @@ def letters(world: World, topic: str) -> list[tuple[int, int]]:
     return [(each.offset, each.attempts) for each in trails]
 
 
-@pytest.mark.parametrize("guarded", [False, True], ids=["unguarded", "guarded"])
+@pytest.mark.parametrize("guard", ["unguarded", "guarded", "guarded in memory"])
 @pytest.mark.parametrize("ordered", [False, True], ids=["any order", "ordered"])
-def test_every_record_is_tried_and_its_fate_is_written_once(ordered: bool, guarded: bool) -> None:
+def test_every_record_is_tried_and_its_fate_is_written_once(ordered: bool, guard: str) -> None:
+    in_memory = guard == "guarded in memory"
     for seed in SEEDS:
-        world, history = story(seed, ordered=ordered, guarded=guarded)
+        world, history = story(
+            seed, ordered=ordered, guarded=guard == "guarded", in_memory=in_memory
+        )
         source = world.topics[NAMES.topic]
         garbage = {each.offset for each in source if each.value == b"garbage"}
         every = set(range(len(source)))
@@ -34,6 +37,8 @@ def test_every_record_is_tried_and_its_fate_is_written_once(ordered: bool, guard
         assert history.committed == every, seed
         dead = [offset for offset, _ in letters(world, NAMES.dead)]
         assert len(dead) == len(set(dead)) and garbage <= set(dead), seed
+        results = [int(each.value or b"") for each in world.topics.get(OUT, [])]
+        assert sorted([*results, *dead]) == sorted(every), seed
         failures = {
             (each.offset, each.attempts, each.last_failed_ms)
             for topic in STEPS.topics
@@ -44,6 +49,16 @@ def test_every_record_is_tried_and_its_fate_is_written_once(ordered: bool, guard
         written = Counter((offset, attempts) for offset, attempts, _ in failures)
         assert all(count == 1 for count in written.values()), seed
         assert all(a == 3 for o, a in letters(world, NAMES.dead) if o not in garbage), seed
+
+
+def test_in_order_the_results_of_a_key_stand_in_its_order() -> None:
+    for seed in SEEDS:
+        world, _ = story(seed, ordered=True, guarded=False)
+        for key in (b"a", b"b", b"c"):
+            results = [
+                int(each.value or b"") for each in world.topics.get(OUT, []) if each.key == key
+            ]
+            assert results == sorted(results), seed
 
 
 def test_in_the_end_no_key_is_left_waiting() -> None:

@@ -67,3 +67,11 @@ def test_a_cause_is_bounded_and_survives_what_utf_8_cannot_hold() -> None:
 def test_what_is_no_trail_is_said(headers: tuple[tuple[str, bytes | None], ...]) -> None:
     with pytest.raises(NoTrail):
         read_trail(headers)
+
+
+def test_an_error_that_cannot_say_what_it_is_is_told_by_its_class() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no word")
+
+    assert cause_of(Mute()).endswith("Mute")

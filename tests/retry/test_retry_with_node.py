@@ -8,10 +8,10 @@ import pytest
 from retry_running import BEGIN_MS, Bench, Happenings, ManualClock, bench, run, running, texts
 
 from penstock import OutRecord
-from penstock.client.aio_admin import Admin
-from penstock.client.connection import CannotReach
+from penstock.client.admin.aio import Admin
 from penstock.client.failures import NoOffset, TimedOut
 from penstock.client.settings import SettingRefused
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import Resource, ResourceType
 from penstock.retry import Guard, NoRetry, Retrying, read_trail
 from penstock.retry import retrying as retrying_module

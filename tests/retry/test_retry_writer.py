@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 from retry_running import run
 
-from penstock.client.failures import ClientError, TimedOut
+from penstock.client.failures import (
+    BufferExhausted,
+    ClientError,
+    PurgedInFlight,
+    PurgedInQueue,
+    TimedOut,
+)
 from penstock.client.namespace import NO_NAMESPACE
+from penstock.client.producer import FailedRecord, RecordsUndelivered
 from penstock.client.records import Record
-from penstock.errors import IllegalGeneration, MessageTooLarge
+from penstock.errors import IllegalGeneration, MessageTooLarge, TopicAuthorizationFailed
 from penstock.model import TopicPartition
-from penstock.retry.course import Course, Steps
+from penstock.retry.course import Course, Steps, Unwritable, Write
 from penstock.retry.ladder import Ladder, Names
 from penstock.retry.writer import OutcomeUnknown, Writer
 
@@ -71,14 +78,18 @@ class FakeProducer:
             raise self.committing.pop(0)
         self.commits.append((self.posted, self._offsets))
 
-    async def post(self, topic: str, *_: Any, **__: Any) -> None:
+    def post(self, topic: str, *_: Any, **__: Any) -> Any:
         self.posted.append(topic)
+        room = asyncio.get_running_loop().create_future()
+        room.set_result(None)
+        return room
 
     async def send_offsets(self, member: Any, offsets: dict[TopicPartition, int]) -> None:
         assert member.group_metadata()
         self._offsets = offsets
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_s: float) -> None:
+        assert timeout_s < 60
         if self.writing:
             raise self.writing.pop(0)
 
@@ -93,7 +104,7 @@ def course() -> Course:
 
 
 async def write(producer: FakeProducer, one: Course, consumer: FakeConsumer) -> Writer:
-    writer = Writer(consumer, producer, lambda: [one], asyncio.Condition())  # type: ignore[arg-type]
+    writer = Writer(consumer, producer, lambda: [one], asyncio.Condition(), lambda: 0)  # type: ignore[arg-type]
     writer.wake()
     task = asyncio.create_task(writer.run())
     done = asyncio.create_task(writer.wait_until(lambda: not len(one)))
@@ -108,7 +119,7 @@ async def write(producer: FakeProducer, one: Course, consumer: FakeConsumer) -> 
 @pytest.mark.parametrize(
     ("writing", "committing"),
     [
-        ([TimedOut("slow")], []),
+        ([BufferExhausted("slow")], []),
         ([IllegalGeneration(), told(requires_abort=True)], []),
         ([], [told(requires_abort=True)]),
     ],
@@ -139,11 +150,133 @@ def test_a_commit_of_unknown_outcome_is_not_made_again(failure: Exception) -> No
     run(story())
 
 
-@pytest.mark.parametrize("failure", [MessageTooLarge(), told(fatal=True)])
+@pytest.mark.parametrize("failure", [TopicAuthorizationFailed(), told(fatal=True)])
 def test_what_no_other_attempt_would_help_is_raised(failure: Exception) -> None:
     async def story() -> None:
         with pytest.raises(type(failure)):
             await write(FakeProducer([failure], []), course(), FakeConsumer())
+
+    run(story())
+
+
+def undelivered(*errors: Exception) -> RecordsUndelivered:
+    failures = [FailedRecord("out", None, b"", each) for each in errors]
+    return RecordsUndelivered(failures, len(failures))
+
+
+def handled(count: int) -> Course:
+    """With so many records that have a result."""
+    made = Course(STEPS, 0)
+    for offset in range(count):
+        entry = made.admit(Record("orders", 0, offset, b"k", b"v"))
+        made.begin(entry, 0)
+        made.succeeded(entry, 0, [Write("out", b"k", b"%d" % offset)])
+    return made
+
+
+class Choosy(FakeProducer):
+    """Refuses a transaction in which one of these values is, as a broker does: after the flush."""
+
+    def __init__(self, *refused: bytes) -> None:
+        super().__init__([], [])
+        self.refused = refused
+        self.values: list[bytes] = []
+        self.at: list[int] = []
+
+    @asynccontextmanager
+    async def transaction(self) -> Any:
+        self.values = []
+        async with super().transaction():
+            yield
+
+    def post(self, topic: str, *said: Any, **more: Any) -> Any:
+        self.values.append(said[0])
+        return super().post(topic, *said, **more)
+
+    async def flush(self, timeout_s: float) -> None:
+        del timeout_s
+        if any(each in self.values for each in self.refused):
+            raise undelivered(PurgedInQueue(), MessageTooLarge("large"), PurgedInFlight())
+        self.at.append(self._offsets[TopicPartition("orders", 0)])
+
+
+@pytest.mark.parametrize("refused", [(b"0",), (b"7",), (b"9",), (b"3", b"4", b"8")])
+def test_a_refused_result_is_found_and_fails_alone(refused: tuple[bytes, ...]) -> None:
+    async def story() -> None:
+        producer, one, consumer = Choosy(*refused), handled(10), FakeConsumer()
+        # The consumer counts all of them as finished, as soon as it was told once.
+        consumer.behind_markers = {TopicPartition("orders", 0): 12}
+        await write(producer, one, consumer)
+        written = [topic for posted, _ in producer.commits for topic in posted]
+        assert written.count("out") == 10 - len(refused)
+        assert written.count("orders.billing.retry.5s") == len(refused)
+        assert producer.at == sorted(producer.at) and producer.at[-1] == 12
+        assert all(at <= 10 for at in producer.at[:-1]), "nothing is passed over"
+        counts = one.counts
+        assert (counts.succeeded, counts.retried) == (10 - len(refused), len(refused))
+
+    run(story())
+
+
+def test_offsets_do_not_catch_up_over_what_is_not_committed() -> None:
+    async def story() -> None:
+        place = TopicPartition("orders", 0)
+        producer, one, consumer = Choosy(b"5"), handled(10), FakeConsumer()
+        consumer.behind_markers = {place: 12}
+        writer = Writer(consumer, producer, lambda: [one], asyncio.Condition(), lambda: 0)  # type: ignore[arg-type]
+        assert await writer._step(), "the first half, without the one that is refused"
+        assert producer.at == [5] and len(one) == 5
+        await writer.catch_up()
+        assert consumer.committed == []
+
+    run(story())
+
+
+def test_a_letter_that_no_topic_takes_is_dead_and_then_ends_the_life() -> None:
+    async def story() -> None:
+        one = course()
+        producer = FakeProducer([MessageTooLarge("large")], [])
+        await write(producer, one, FakeConsumer())
+        assert [posted for posted, _ in producer.commits] == [["orders.billing.dead"]]
+        two, failures = course(), [MessageTooLarge("large"), MessageTooLarge("large")]
+        with pytest.raises(Unwritable, match=r"orders-0@4, orders.billing.dead: large"):
+            await write(FakeProducer([*failures], []), two, FakeConsumer())
+
+    run(story())
+
+
+def test_what_was_given_up_behind_a_refusal_is_written_again() -> None:
+    async def story() -> None:
+        failures: list[Exception] = [undelivered(PurgedInQueue()), told(requires_abort=True)]
+        producer, one = FakeProducer(failures, []), course()
+        await write(producer, one, FakeConsumer())
+        assert [posted for posted, _ in producer.commits] == [["orders.billing.retry.5s"]]
+
+    run(story())
+
+
+def test_a_failed_transaction_is_not_waited_for() -> None:
+    """Nothing of it is sent any more: only another call tells, and a flush would wait."""
+
+    class Stuck(FakeProducer):
+        flushes = told_of = 0
+
+        async def flush(self, timeout_s: float) -> None:
+            del timeout_s
+            self.flushes += 1
+            if self.flushes == 1:
+                raise TimedOut("still under way")
+
+        async def send_offsets(self, member: Any, offsets: dict[TopicPartition, int]) -> None:
+            await super().send_offsets(member, offsets)
+            if self.flushes > self.told_of:
+                self.told_of += 1
+                raise told(requires_abort=True)
+
+    async def story() -> None:
+        producer, one = Stuck([], []), course()
+        await write(producer, one, FakeConsumer())
+        assert (producer.flushes, len(producer.commits)) == (2, 1)
 
     run(story())
 

@@ -1,9 +1,9 @@
 """What readers of committed rows see of a sink's output, and that nothing is left open."""
 
 from penstock.bulk.decode import Decoder
-from penstock.client.admin import Admin
-from penstock.client.course import OffsetRange
-from penstock.client.reading import RangeReader
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.course import OffsetRange
+from penstock.client.raw.reading import RangeReader
 from penstock.client.values import At, FoundOffset
 from penstock.model import TopicPartition
 from penstock.spark.sink.client_cluster import ClientCluster

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.client.connection import CannotReach
-from penstock.client.outcomes import WriteFailure
+from penstock.client.raw.outcomes import WriteFailure
+from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.spark.sink import driver
 from penstock.spark.sink.client_cluster import ClientCluster

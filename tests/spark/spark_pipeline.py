@@ -5,8 +5,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.client.values import At, FoundOffset, NewTopic
 from penstock.model import TopicPartition
 from penstock.testing import Cluster

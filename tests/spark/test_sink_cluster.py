@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from sink_output import PARTITIONS, committed, end_of, places_of, still_open
 
-from penstock.client.connection import Connection
-from penstock.client.transacting import abilities_of, end_transaction, init_producer_id
+from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
+from penstock.client.transport.connection import Connection
 from penstock.client.values import NewTopic, Resource, ResourceType
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import End, Ended, Gone

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.settings import SinkOptions

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from sink_output import PARTITIONS, committed, still_open
 
-from penstock.client.connection import CannotReach
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import NewTopic
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch

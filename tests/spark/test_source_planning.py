@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.course import OffsetRange
+from penstock.client.raw.course import OffsetRange
 from penstock.model import ZERO_ID, TopicPartition
 from penstock.spark.options.source import Limits
 from penstock.spark.source.losses import DataLoss, Losses, base_of, unknown_to, within_log

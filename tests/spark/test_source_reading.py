@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from penstock.client.admin import Admin
-from penstock.client.outcomes import PartitionMissing, TopicMissing
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.outcomes import PartitionMissing, TopicMissing
 from penstock.client.values import NewTopic
 from penstock.model import TopicPartition
 from penstock.spark.options.reading import BadOption

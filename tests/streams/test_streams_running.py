@@ -15,7 +15,7 @@ from shop import Order
 from penstock.cli import streams as commands
 from penstock.cli.main import app as penstock
 from penstock.cli.main import main
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.streams import Streams, StreamsError, json_schema, tumbling
 from penstock.streams.metrics_port import MetricsPort
 from penstock.testing import Cluster

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.records import TimestampType
 from penstock.errors import CoordinatorLoadInProgress, TopicAuthorizationFailed
 from penstock.model import TopicPartition

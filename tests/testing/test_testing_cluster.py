@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach, Connection
 from penstock.config.single_node import SINGLE_NODE_SETTINGS
 from penstock.log.log import Log
 from penstock.node import Node

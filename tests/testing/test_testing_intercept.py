@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach, Connection
 from penstock.client.values import At
 from penstock.errors import (
     GroupAuthorizationFailed,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from process_ends import wait_for_end
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.testing import Cluster, ClusterLike, OutsideCluster
 
 SEEN: set[str] = set()
@@ -156,7 +156,7 @@ def penstock_settings():
 """
 ASKING = """
 def test_it(penstock_cluster):
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import NewTopic
 
     with Admin(penstock_cluster.bootstrap) as admin:

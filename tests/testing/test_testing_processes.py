@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from process_ends import END_SECONDS_MAX, wait_for_end
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, Connection
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach, Connection
 from penstock.testing import Cluster, Fail, NodeFailed, NotPossible
 from penstock.testing.process_node import ProcessNode
 

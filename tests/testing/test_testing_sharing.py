@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from process_ends import wait_for_end
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
 from penstock.testing import NodeFailed
 from penstock.testing.sharing import LINGER_VARIABLE, SharedNode, place_of

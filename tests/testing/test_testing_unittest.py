@@ -10,7 +10,7 @@ from penstock.testing import Cluster, ClusterTestCase, assert_records
 
 PROGRAM = """
 import asyncio, unittest
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.testing import ClusterTestCase, OutsideCluster
 
 SEEN = set()

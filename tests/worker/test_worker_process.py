@@ -46,6 +46,16 @@ def handle(value):
     print("begun", value, flush=True)
     threading.Event().wait()
 """
+STUBBORN = """
+@app.on("TOPIC", value=str)
+async def handle(value):
+    print("begun", value, flush=True)
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except BaseException:
+            continue
+"""
 # Fails a number of times that its offset says; three failures are the end. What it did is written
 # before anything else can happen.
 JOURNAL = """
@@ -126,11 +136,12 @@ def test_a_second_signal_ends_at_once(penstock_cluster: ClusterLike, tmp_path: P
         assert not any("done long" in line for line in worker.lines)
 
 
+@pytest.mark.parametrize("body", [STUCK, STUBBORN], ids=["thread", "coroutine"])
 def test_a_function_that_does_not_return_keeps_no_process(
-    penstock_cluster: ClusterLike, tmp_path: Path
+    penstock_cluster: ClusterLike, tmp_path: Path, body: str
 ) -> None:
     topic = penstock_cluster.create_topic(f"worker-{uuid4().hex[:8]}", 1, {})
-    write_app(tmp_path, STUCK, topic)
+    write_app(tmp_path, body, topic)
     asyncio.run(send(penstock_cluster, topic, (None, "long")))
     arguments = ("--bootstrap", penstock_cluster.bootstrap, "--stop-timeout", "0.1")
     with worker_process(tmp_path, "shop", *arguments) as worker:

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from penstock import Consumer, Producer, Record
+from penstock.retry import read_trail
 from penstock.testing.outside import ClusterLike
 from penstock.worker import Worker
 from penstock.worker.calling import NotCallable
@@ -113,6 +114,36 @@ def test_functions_get_values_and_records_in_the_loop_and_in_threads(
             for _ in topics:
                 await done.acquire()
         assert sorted(got, key=str) == sorted([(7, "k"), Order(7, "ann"), topics[2]], key=str)
+
+    run(story())
+
+
+@pytest.mark.parametrize("in_thread", [True, False], ids=["thread", "coroutine"])
+def test_a_function_that_raises_stop_iteration_holds_up_nobody(
+    penstock_cluster: ClusterLike, in_thread: bool
+) -> None:
+    topic = fresh(penstock_cluster)
+
+    async def story() -> None:
+        app = worker_for(penstock_cluster)
+
+        def first_of_nothing(order: Order) -> object:
+            return next(iter(())) if order.number == 1 else None
+
+        async def first_of_nothing_async(order: Order) -> object:
+            return first_of_nothing(order)
+
+        function = first_of_nothing if in_thread else first_of_nothing_async
+        app.on(topic, value=Order, retries=())(function)
+        await send(penstock_cluster, topic, *[("k", Order(n, "ann")) for n in range(3)])
+        async with running(app):
+            while app.figures is None:
+                await asyncio.to_thread(int)  # until its task has begun
+            retrying = app.figures.retrying
+            counts = retrying.counts[topic]
+            await retrying.until(lambda: (counts.succeeded, counts.dead) == (2, 1))
+            (letter,) = await arrive(penstock_cluster, f"{topic}.{app.group}.dead", 1)
+        assert "StopIteration" in read_trail(letter.headers).cause
 
     run(story())
 

@@ -14,7 +14,7 @@ class WorkerProcess:
 
     def __init__(self, directory: Path, target: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli.main", "worker", target, *arguments],
+            [sys.executable, "-m", "penstock", "worker", target, *arguments],
             cwd=directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

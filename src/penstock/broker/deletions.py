@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.progress import Progress
-from penstock.world import DiskFailed, World
+from penstock.world import Disk, DiskFailed, World
 
 if TYPE_CHECKING:
     from penstock.broker.directory import Directory
@@ -26,6 +26,26 @@ class _Round:
         self.since_ms = since_ms
         self.done = 0
         self.total = 0
+
+
+class _Removal:
+    """One name, on a worker: looking for it may wait for the disk as well."""
+
+    __slots__ = ("_disk", "_name", "is_missed", "was_there")
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self._disk = disk
+        self._name = name
+        self.was_there = False
+        self.is_missed = False
+
+    def run(self) -> None:
+        if self._disk.exists(self._name):
+            self._disk.remove_now(self._name)
+            self.was_there = True
+        else:
+            parent = self._name.rpartition("/")[0]
+            self.is_missed = self._disk.exists(parent)  # else it went with its partition
 
 
 class Deletions:
@@ -47,24 +67,22 @@ class Deletions:
             going = self._rounds[directory] = _Round(self._world.clock.wall_ms())
         going.total += 1
 
+        removal = _Removal(directory.disk, name)
+
         def removed(failure: DiskFailed | None) -> None:
             if failure is not None:
                 log.error("cannot remove %s/%s: %s", directory.disk.root, name, failure)
-            else:
+            elif removal.was_there:
                 self.removed += 1
+            elif removal.is_missed:
+                log.warning("%s/%s was to be removed and is not there", directory.disk.root, name)
             self._ended(directory, going)
 
         def remove() -> None:
-            disk = directory.disk
             if directory.failed:
                 self._ended(directory, going)
-            elif disk.exists(name):
-                disk.remove(name, removed)
             else:
-                parent = name.rpartition("/")[0]
-                if disk.exists(parent):  # else it went with its partition
-                    log.warning("%s/%s was to be removed and is not there", disk.root, name)
-                self._ended(directory, going)
+                directory.disk.offload_all([removal.run], removed)
 
         self._world.timers.at(self._world.clock.mono_ms() + delay_ms, remove)
 

@@ -7,6 +7,7 @@ the kernel may have dropped the bytes, so asking again would only hide it.
 
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaStorageError
@@ -59,9 +60,13 @@ class Directory:
         self.full = False
         self.refuses_writes = False  # too little is left: see disk_room.py
         self.spare_bytes: int | None = None  # free above the reserve, when it was last looked at
+        self.reserve_bytes = 0  # as of then
+        self.unseen_bytes = 0  # of records that were written since
+        self.unseen_bytes_max = inf
         self.strays: tuple[str, ...] = ()  # directories of no partition of this node
         self.strays_known = False  # False has them looked for again
         self._said_lost: set[str] = set()
+        self.on_lost: Callable[[], None] = _nobody  # when the files of a partition are lost
         self.flushing: Flushing  # set when the broker takes the directory over
 
     # -- group commit
@@ -94,6 +99,8 @@ class Directory:
         files: list[File] = []
         for partition in written:
             partition.wrote = False
+            if partition.gone:
+                continue  # its files are on their way out
             try:
                 unsynced, end_offset = partition.log.begin_sync()
             except TooManyFiles as failure:
@@ -122,21 +129,40 @@ class Directory:
             partition.synced()
 
     def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
-        self._in_round = False
         self.sync_times.note(self.now_ms() - self._round_began_ms)
-        if isinstance(failure, TooManyFiles):
-            self.fail(failure)
-            return
         if isinstance(failure, FileLost):
+            self._look_for_lost(ends, failure)  # the round ends when that is known
+            return
+        self._in_round = False
+        if failure is None:
+            self._synced(ends)
+        else:
             self.fail(failure)
-            gone = [each for each, _ in ends if not self.disk.exists(str(each))]
-            ends = [each for each in ends if each[0] not in gone]
-            for partition in gone:
+
+    def _look_for_lost(self, ends: list[tuple["Partition", int]], failure: FileLost) -> None:
+        """Whose directories are there no more, asked off the loop. That of a deleted topic has
+        another name, which is no loss."""
+        missing: set[Partition] = set()
+
+        def look() -> None:
+            missing.update(each for each, _ in ends if not self.disk.exists(str(each)))
+
+        def looked(_failure: DiskFailed | None) -> None:
+            self._in_round = False
+            if self.failed:
+                return
+            here = [each for each in ends if each[0].directory is self and not each[0].gone]
+            lost = [each for each, _ in here if each in missing]
+            if lost or len(here) == len(ends):
+                self.fail(failure)
+            for partition in lost:
                 partition.log.give_up(failure)
                 partition.abandon(KafkaStorageError(str(failure)))
-        elif failure is not None:
-            self.take_offline(failure)
-            return
+            self._synced([each for each in here if each[0] not in missing])
+
+        self.disk.offload_all([look], looked)
+
+    def _synced(self, ends: list[tuple["Partition", int]]) -> None:
         for partition, end_offset in ends:
             partition.log.synced_to(end_offset)
             partition.synced()
@@ -160,6 +186,7 @@ class Directory:
 
     def _lost_file(self, what: str) -> None:
         """Only its partition suffers: the log takes no more records, its readers are told."""
+        self.on_lost()
         if what not in self._said_lost and len(self._said_lost) < SAID_LOST_MAX:
             self._said_lost.add(what)
             log.error(
@@ -215,6 +242,8 @@ class Directory:
         records."""
         if self.failed:
             raise DiskFailed(f"{self.disk.root} is offline")
+        if self.unseen_bytes > self.unseen_bytes_max:
+            self.refuses_writes = True  # until somebody has looked
         if self.refuses_writes:
             raise DiskFull(f"the disk of {self.disk.root} is nearly full")
 
@@ -230,3 +259,7 @@ class Directory:
         if not self.full:
             self.full = True
             log.error("log directory %s is full: %s; writes are refused", self.disk.root, failure)
+
+
+def _nobody() -> None:
+    """There is no node that would have to know."""

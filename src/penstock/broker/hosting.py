@@ -100,6 +100,7 @@ class Hosting:
         for directory in directories:
             directory.now_ms = world.clock.mono_ms
             directory.sync_times = self.sync_times
+            directory.on_lost = self._broker.forget_memos
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
 
     def directory_at(self, path: str) -> Directory | None:
@@ -221,6 +222,31 @@ class Hosting:
         self._refused[topic.topic_id, index] = refused
         self.placements.arrived((topic.topic_id, index))
 
+    def withdraw(self, partition: Partition, reason: str) -> None:
+        """It was in use, and is offline until a start, as nothing may be added to its files."""
+        place = (partition.topic_id, partition.index)
+        directory, opened = partition.directory, partition.log
+        self.by_id.get(partition.topic_id, {}).pop(partition.index, None)
+        named = self.by_name.get(partition.topic, {})
+        if named.get(partition.index) is partition:
+            del named[partition.index]
+        directory.partitions.pop(partition, None)
+        directory.moved.add(partition)
+        partition.gone = True
+        opened.disown()
+        self._refused[place] = Refused(
+            reason,
+            directory.directory_id,
+            TopicPartition(partition.topic, partition.index),
+            opened.recovery_point,
+            opened.start_offset,
+        )
+        self._broker.counts.retired.add(partition)
+        self._broker.unhosted(partition)
+        self._broker.forget_memos()
+        partition.abandon(KafkaStorageError(reason))
+        self.placements.changed()
+
     def _refused_in(self, directory: Directory) -> Iterator["Refused"]:
         """Their checkpoints stay as they were: without a recovery point, damage in what was
         durable would look like a tail that was lost, and be cut away."""
@@ -248,6 +274,11 @@ class Hosting:
     def is_refused(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._refused
 
+    def is_offline(self, topic_id: bytes, index: int) -> bool:
+        """It belongs here and cannot be used."""
+        hosted = self.by_id.get(topic_id, {}).get(index)
+        return self.is_refused(topic_id, index) if hosted is None else hosted.is_offline
+
     # -- checkpoints
 
     def checkpoint(self, directory: Directory) -> None:
@@ -259,6 +290,10 @@ class Hosting:
     def checkpoint_start_offsets(self, directory: Directory) -> None:
         starts = self._start_offsets(directory)
         directory.store(START_OFFSETS, lambda: format_offsets(starts))
+
+    def checkpoint_start_offsets_now(self, directory: Directory) -> None:
+        starts = self._start_offsets(directory)
+        directory.disk.replace_now(START_OFFSETS, format_offsets(starts))
 
     def checkpoint_now(self, directory: Directory) -> None:
         """All of them, for a clean stop."""

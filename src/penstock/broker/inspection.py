@@ -6,8 +6,9 @@ The connection they came on is held meanwhile, so that its batches stay in their
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.partition import Partition, absence
 from penstock.broker.unpacking import complaint
-from penstock.errors import InvalidRecord, KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
+from penstock.errors import InvalidRecord, KafkaError
 from penstock.wire.batch import Header
 from penstock.wire.primitives import Malformed
 from penstock.world import Buffer
@@ -15,14 +16,13 @@ from penstock.world import Buffer
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.connection import Connection
-    from penstock.broker.partition import Partition
     from penstock.wire.messages.k00_produce import PartitionProduceResponse
 
 
 class Arrived(NamedTuple):
     """A batch that its header lets in, and the place of its answer."""
 
-    partition: "Partition"
+    partition: Partition
     batch: Buffer
     header: Header
     entry: "PartitionProduceResponse"
@@ -40,15 +40,6 @@ def inspect_at_once(broker: "Broker", arrived: Arrived) -> bool:
         )
     except Malformed as error:
         raise InvalidRecord(str(error)) from None
-
-
-def absence(partition: "Partition") -> KafkaError | None:
-    """Why a partition cannot be written to any more, if it was when the batch came."""
-    if partition.gone:
-        return UnknownTopicOrPartition(f"{partition} was deleted")
-    if not partition.leading:
-        return NotLeaderOrFollower(f"this node does not lead {partition} any more")
-    return None
 
 
 class Inspection:

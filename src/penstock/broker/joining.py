@@ -10,6 +10,7 @@ while its coordinator vouches for the producer (admission.py).
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.broker.partition import Partition, absence
 from penstock.broker.produce_memo import Ticket
 from penstock.broker.transactions import ask
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
@@ -23,7 +24,6 @@ from penstock.errors import (
     KafkaError,
     NotCoordinator,
     NotEnoughReplicas,
-    NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
     ProducerFenced,
     TransactionAbortable,
@@ -35,7 +35,6 @@ from penstock.world import Buffer, Timer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.partition import Partition
 
 ADDED_BY_PRODUCE = 12  # from this version on the leader adds partitions
 ABORTABLE_FROM = 11  # and from this one on the client knows TRANSACTION_ABORTABLE
@@ -48,7 +47,7 @@ Errors = dict[TopicPartition, KafkaError | None]
 class Batch(NamedTuple):
     """A transactional batch that has passed every other check."""
 
-    partition: "Partition"
+    partition: Partition
     records: Buffer
     header: Header
     ticket: Ticket
@@ -102,7 +101,7 @@ class Joins:
         self,
         transactional_id: str | None,
         version: int,
-        arrived: "Sequence[tuple[Partition, Buffer, Header, Ticket]]",
+        arrived: Sequence[tuple[Partition, Buffer, Header, Ticket]],
     ) -> None:
         """Stage the transactional batches of one request, as soon as they may be."""
         batches = [Batch(*each) for each in arrived]
@@ -137,7 +136,7 @@ class Joins:
 
     def _join(
         self,
-        joinings: "dict[Partition, Joining]",
+        joinings: dict[Partition, Joining],
         transactional_id: str,
         producer: tuple[int, int],
         version: int,
@@ -177,7 +176,7 @@ class Joins:
         joining.batches.append(batch._replace(records=memoryview(bytearray(batch.records))))
 
     def _let_in(
-        self, partition: "Partition", producer: tuple[int, int], batches: list[Batch], adds: bool
+        self, partition: Partition, producer: tuple[int, int], batches: list[Batch], adds: bool
     ) -> None:
         partition.admission.vouch(*producer)
         for batch in batches:
@@ -190,8 +189,7 @@ class Joins:
 
     def _stage(self, batch: Batch, *, start_at_zero: bool = False) -> None:
         partition = batch.partition
-        if partition.gone or not partition.leading:
-            gone = NotLeaderOrFollower(f"this node does not lead {partition} any more")
+        if (gone := absence(partition)) is not None:
             _refuse([batch], gone)
             return
         partition.batches.append((batch.records, batch.header))
@@ -246,7 +244,7 @@ class Joins:
         self._timers[timer] = None
 
 
-def _place(partition: "Partition") -> TopicPartition:
+def _place(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.index)
 
 

@@ -9,9 +9,10 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.arrivals import begin_anew, settle_moves
+from penstock.broker.arrivals import begin_anew, drop_marks, settle_doubles, settle_moves
 from penstock.broker.directory import Directory
 from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
@@ -29,7 +30,7 @@ from penstock.log.directory import (
 )
 from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
-from penstock.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition
 from penstock.world import Disk, DiskFailed, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
@@ -118,17 +119,25 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
         with _failing(directory):
             checkpoints[directory] = _checkpoints(directory.disk)
             entries[directory] = partition_directories(directory.disk)
-    wishes = settle_moves(broker, entries)
-    _refuse_doubles(broker, entries, checkpoints)
+    refuse = partial(_refuse, broker, checkpoints)
+    settled = settle_moves(broker, entries, partial(_ours, broker), refuse)
+    settle_doubles(broker, entries, partial(_ours, broker), refuse)
     broker.recovering.begin(sum(map(_partitions_in, entries.values())))
     for directory, listed in entries.items():
         with _failing(directory):
-            yield from _load_directory(broker, directory, listed, checkpoints[directory])
+            found = checkpoints[directory]
+            yield from _load_directory(broker, directory, listed, found, settled.starts)
             directory.sync_recovered_now()
     refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
     broker.recovering.end()
     _keep_leaving(broker)
     hosting.note_refused_now()
+    _note_used_elsewhere(broker)
+    for directory in {directory: None for directory, _ in settled.finished}:
+        if not directory.failed:
+            with _failing(directory):
+                hosting.checkpoint_start_offsets_now(directory)
+    drop_marks(settled.finished)
     for directory in hosting.directories:
         if not directory.failed:
             with _failing(directory):
@@ -137,7 +146,7 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
     if not any(each.failed for each in hosting.directories):
         hosting.placements.all_seen()
     hosting.make_missing()
-    begin_anew(broker, wishes)
+    begin_anew(broker, settled.wishes)
 
 
 @contextmanager
@@ -152,8 +161,13 @@ def _failing(directory: Directory) -> Iterator[None]:
 
 
 def _load_directory(
-    broker: "Broker", directory: Directory, entries: list[PartitionDirectory], found: _Found
+    broker: "Broker",
+    directory: Directory,
+    entries: list[PartitionDirectory],
+    found: _Found,
+    arrived: Mapping[tuple[Directory, str], int],
 ) -> Iterator[None]:
+    """`arrived` says where the logs start that a move has put here."""
     disk = directory.disk
     opened = 0
     for entry in entries:
@@ -163,7 +177,8 @@ def _load_directory(
             broker.hosting.remove_later(directory, entry.name)
         elif entry.kind is Kind.LIVE:
             broker.recovering.open(f"{disk.root}/{entry.name}")
-            opened += _load(broker, directory, entry, found)
+            moved_start = arrived.get((directory, entry.name))
+            opened += _load(broker, directory, entry, found, moved_start)
             broker.recovering.opened()
             yield
     if not found.clean:
@@ -194,7 +209,13 @@ def _checkpoints(disk: Disk) -> _Found:
     return _Found(clean, offsets[RECOVERY_POINTS], offsets[START_OFFSETS], _read_sizes(disk))
 
 
-def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, found: _Found) -> int:
+def _load(
+    broker: "Broker",
+    directory: Directory,
+    entry: PartitionDirectory,
+    found: _Found,
+    moved_start: int | None,
+) -> int:
     """1 if the partition is open now."""
     hosting, disk = broker.hosting, directory.disk
     name, index = entry.partition
@@ -222,6 +243,8 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
     # One that was offline was not written to at the stop: the stop says nothing about it.
     was_offline = before is not None and before.state is State.OFFLINE
     sizes = found.sizes.get(entry.name)
+    # Nor about one that came here while the node stopped.
+    clean = found.clean and not was_offline and (moved_start is None or sizes is not None)
     if was_offline:
         sizes = hosting.placements.sizes.get((topic.topic_id, index))
     accepted = disk.exists(f"{entry.name}/{ACCEPT_LOSS}")
@@ -231,9 +254,9 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
             entry.name,
             hosting.settings(name).log,
             now_ms=broker.world.clock.wall_ms(),
-            clean=found.clean and not was_offline,
+            clean=clean,
             recovery_point=found.recovery_points.get(entry.partition, 0),
-            start_offset=found.start_offsets.get(entry.partition, 0),
+            start_offset=max(found.start_offsets.get(entry.partition, 0), moved_start or 0),
             salvage=accepted,
             sizes=sizes,
             files=directory.files,
@@ -242,14 +265,7 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
             sync_follows=True,
         )
     except (LogCorrupted, FileLost, TooManyFiles) as error:
-        what = f"{entry.partition} stays offline: {error}"
-        if isinstance(error, TooManyFiles):
-            what += ". Nothing is lost: raise the limit (ulimit -n) and start again"
-        else:
-            what += (
-                f"; or, to go on with what is left, make an empty file {disk.root}/{entry.name}/"
-                f"{ACCEPT_LOSS}; then start again"
-            )
+        what = _why_refused(directory, entry, error)
         log.error("%s", what)
         refused = found.refused(what, directory, entry.partition)._replace(sizes=sizes)
         hosting.refuse(topic, index, refused)
@@ -261,36 +277,46 @@ def _load(broker: "Broker", directory: Directory, entry: PartitionDirectory, fou
     return 1
 
 
-def _refuse_doubles(
+def _why_refused(directory: Directory, entry: PartitionDirectory, error: DiskFailed) -> str:
+    what = f"{entry.partition} stays offline: {error}"
+    if isinstance(error, TooManyFiles):
+        return what + ". Nothing is lost: raise the limit (ulimit -n) and start again"
+    return what + (
+        "; or, to go on with what is left, make an empty file"
+        f" {directory.disk.root}/{entry.name}/{ACCEPT_LOSS}; then start again"
+    )
+
+
+def _ours(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> Topic | None:
+    topic = broker.image.topics.get(entry.partition.topic)
+    stored_id = read_metadata(directory.disk, entry.name)
+    return topic if _belongs_here(broker, topic, entry, stored_id) else None
+
+
+def _refuse(
     broker: "Broker",
-    entries: Mapping[Directory, list[PartitionDirectory]],
     checkpoints: Mapping[Directory, _Found],
+    directory: Directory,
+    entry: PartitionDirectory,
+    reason: str,
 ) -> None:
-    """A partition in two directories: nobody but a person can say which of them counts."""
-    places: dict[str, list[Directory]] = {}
-    for directory, listed in entries.items():
-        for entry in listed:
-            if entry.kind is Kind.LIVE and entry.partition.topic != CLUSTER_METADATA_TOPIC:
-                places.setdefault(entry.name, []).append(directory)
-    for name, several in places.items():
-        if len(several) == 1:
-            continue
-        entry = next(each for each in entries[several[0]] if each.name == name)
-        topic = broker.image.topics.get(entry.partition.topic)
-        ours = [
-            each
-            for each in several
-            if _belongs_here(broker, topic, entry, read_metadata(each.disk, name))
-        ]
-        if len(ours) > 1 and topic is not None:
-            where = " and ".join(f"{each.disk.root}/{name}" for each in ours)
-            what = (
-                f"{name} stays offline: it is in {where}. Find out which of them holds the "
-                "records, move the other out of log.dirs, and start again"
-            )
-            log.error("%s", what)
-            refused = checkpoints[ours[0]].refused(what, ours[0], entry.partition)
-            broker.hosting.refuse(topic, entry.partition.partition, refused)
+    topic = broker.image.topics[entry.partition.topic]
+    refused = checkpoints[directory].refused(reason, directory, entry.partition)
+    broker.hosting.refuse(topic, entry.partition.partition, refused)
+
+
+def _note_used_elsewhere(broker: "Broker") -> None:
+    """A partition that is used in another directory than before, as its disk is away and somebody
+    gave it up: when the disk is back, that must be known from the first record on."""
+    placements = broker.hosting.placements
+    for partition in broker.hosting.all():
+        before = placements.before.get((partition.topic_id, partition.index))
+        if before is not None and before.directory_id not in (
+            partition.directory.directory_id,
+            ZERO_ID,
+        ):
+            placements.store_now()
+            return
 
 
 def _say(partition: TopicPartition, opened: Log) -> None:

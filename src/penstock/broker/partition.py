@@ -10,7 +10,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from penstock.broker.admission import Admission
-from penstock.errors import KafkaError, KafkaStorageError, NotEnoughReplicas, NotLeaderOrFollower
+from penstock.errors import (
+    KafkaError,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
 from penstock.log.config import UNBOUNDED
 from penstock.log.log import Log
 from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
@@ -29,6 +35,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # (offset the high watermark must reach, ticket, base offset, append time, deadline)
 Awaiting: TypeAlias = tuple[int, tuple[Any, Any, Any, int], int, int, float]
+
+
+def absence(partition: "Partition") -> KafkaError | None:
+    """Why a partition cannot be written to any more, if it could when a batch came."""
+    if partition.gone:
+        return UnknownTopicOrPartition(f"{partition} was deleted")
+    if not partition.leading:
+        return NotLeaderOrFollower(f"this node does not lead {partition} any more")
+    return None
 
 
 class Committed:
@@ -148,6 +163,11 @@ class Partition:
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
+    @property
+    def is_offline(self) -> bool:
+        """Its directory has failed, or somebody else has removed its files."""
+        return self.directory.failed is not None or self.log.failure is not None
+
     def configure(self, settings: "TopicSettings") -> None:
         self.settings = settings
         self.plain = settings.plain and not self.lane
@@ -193,6 +213,9 @@ class Partition:
 
     def append_turn(self, now_ms: int, mono_ms: float) -> None:
         """Everything produced to this partition in this turn, in one write."""
+        if self.gone or not self.leading:
+            self._refuse_all()
+            return
         if self.held:
             self._keep_held()
             return
@@ -202,6 +225,7 @@ class Partition:
         self.touched = False
         self.produces += len(batches)
         log = self.log
+        before = log.appended_bytes
         try:
             self.directory.check_writable()
             results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
@@ -213,7 +237,7 @@ class Partition:
             self.directory.fail(failure)
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
-        self._count_written()
+        self._count_written(before)
         everybody_waits = log.synced_offset < self.flushing_to
         high_watermark = self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
@@ -230,6 +254,16 @@ class Partition:
             else:
                 target.succeeded(ticket, result, append_time_ms)
 
+    def _refuse_all(self) -> None:
+        """It went, or its leadership did, in the turn in which these came. Its files may have
+        another name by now: that they are not there would be no loss."""
+        tickets, self.tickets, self.batches = self.tickets, [], []
+        self.start_at_zero = ()
+        self.touched = False
+        error = absence(self)
+        assert error is not None, "only what is not here refuses"
+        self._fail(tickets, error)
+
     def _keep_held(self) -> None:
         """The batches are views of buffers that end with this turn."""
         self.batches = [
@@ -243,15 +277,18 @@ class Partition:
         if not self.held:
             return
         self.held = False
-        if self.gone or self.directory.failed:
+        if self.gone:
+            self._refuse_all()
+        elif self.directory.failed:
             tickets, self.tickets, self.batches = self.tickets, [], []
-            self._fail(tickets, KafkaStorageError(f"{self} is not here any more"))
+            self._fail(tickets, KafkaStorageError(f"{self} is offline: {self.directory.failed}"))
         elif self.batches and not self.touched:
             touch(self)
 
-    def _count_written(self) -> None:
+    def _count_written(self, bytes_before: int) -> None:
         """The log has grown: it counts now, or after the next sync round."""
         directory, log = self.directory, self.log
+        directory.unseen_bytes += log.appended_bytes - bytes_before
         directory.moved.add(self)
         if directory.full:
             directory.has_room()
@@ -335,12 +372,13 @@ class Partition:
 
     def _write(self, write: Callable[[], T]) -> T:
         """Write something of this node's own, outside of the turn's batches."""
-        if self.gone or not self.leading:
-            raise NotLeaderOrFollower(f"this node does not lead {self} any more")
+        if (gone := absence(self)) is not None:
+            raise gone
         if self.leader.below_min_insync:
             raise NotEnoughReplicas(f"{self} has too few in-sync replicas")
         if self.held:
             raise KafkaStorageError(f"{self} is just moving to another log directory")
+        before = self.log.appended_bytes
         try:
             self.directory.check_writable()
             result = write()
@@ -350,7 +388,7 @@ class Partition:
         except DiskFailed as failure:
             self.directory.fail(failure)
             raise KafkaStorageError(str(failure)) from None
-        self._count_written()
+        self._count_written(before)
         self.directory.wrote_its_own()
         return result
 
@@ -372,6 +410,8 @@ class Partition:
     def forget_old(self, now_ms: int, renamed: Renamed) -> None:
         """Drop segments by retention; `renamed` hears of the files to remove, after
         file.delete.delay.ms. May raise Cold."""
+        if self.gone:
+            return  # deleted while it was read in
         if self.log.delete_old_segments(now_ms, self.leader.high_watermark, renamed):
             self.poke()
 

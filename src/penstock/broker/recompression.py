@@ -11,7 +11,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.inspection import Arrived, absence
+from penstock.broker.inspection import Arrived
+from penstock.broker.partition import Partition, absence
 from penstock.broker.unpacking import complaint
 from penstock.errors import InvalidRecord, KafkaError, MessageTooLarge
 from penstock.wire.batch import ATTRIBUTES, CODEC_MASK, HEADER, recompress_batch
@@ -19,7 +20,6 @@ from penstock.wire.batch import ATTRIBUTES, CODEC_MASK, HEADER, recompress_batch
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.handlers.k00_produce import General
-    from penstock.broker.partition import Partition
     from penstock.world import Buffer
 
 RUNS_MAX = 4  # at a time: what waits longer may still share a way with others
@@ -59,7 +59,7 @@ class Recompression:
         self.recompressed = 0  # batches so far
         self.bytes_in = self.bytes_out = 0
 
-    def takes(self, partition: "Partition", arrived: Arrived) -> bool:
+    def takes(self, partition: Partition, arrived: Arrived) -> bool:
         """Whether this batch must be recompressed, or wait for one that is."""
         codec = partition.settings.codec
         return bool(partition.lane) or (
@@ -114,7 +114,7 @@ class Recompression:
             self._advance(partition)
         self._run()
 
-    def _advance(self, partition: "Partition") -> None:
+    def _advance(self, partition: Partition) -> None:
         """Let out of a lane what is ready at its front."""
         lane = partition.lane
         while lane and lane[0].done:

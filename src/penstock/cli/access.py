@@ -25,6 +25,7 @@ from penstock.client.namespace import NO_NAMESPACE, BadNamespace, Namespace, nam
 SETTING_PREFIX = "PENSTOCK_X_"
 BOOTSTRAP_KEY = "bootstrap.servers"
 NAMESPACE_KEY = "namespace"
+BOOTSTRAP_VARIABLE, PROFILE_VARIABLE = "PENSTOCK_BOOTSTRAP", "PENSTOCK_PROFILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,22 @@ class Access:
 def access_of(context: typer.Context) -> Access:
     """What the command was told, by its flags, the environment and the profile."""
     options: Options = context.obj
-    return resolve(options, _profile(options.profile), os.environ)
+    profile = _profile(options.profile)
+    _tell_of_another_cluster(options, profile)
+    return resolve(options, profile, os.environ)
+
+
+def _tell_of_another_cluster(options: Options, profile: Profile) -> None:
+    """Who names a profile on the line means its cluster, and a variable goes before that."""
+    said = os.environ.get(BOOTSTRAP_VARIABLE)
+    on_the_line = options.profile is not None and options.profile != os.environ.get(
+        PROFILE_VARIABLE
+    )
+    if on_the_line and said and options.bootstrap == said and profile.bootstrap not in (None, said):
+        note(
+            f"note: {BOOTSTRAP_VARIABLE} ({said}) goes before profile {options.profile}'s "
+            f"{profile.bootstrap}"
+        )
 
 
 def _profile(name: str | None) -> Profile:

@@ -8,7 +8,7 @@ from penstock.cli.access import Access
 from penstock.cli.output import CommandFailed, ExitCode
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.settings import AdminSettings
 
 CLIENT_ID = "penstock-cli"
@@ -19,7 +19,7 @@ TIMEOUT_MS = 15_000
 def connect(access: Access) -> Iterator["Admin"]:
     """An admin client for the length of a command."""
     # Loading the protocol takes longer than printing a help text.
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
     said = _settings(access) if access.settings else None
     try:

@@ -23,7 +23,7 @@ from penstock.cli.shared_options import on_cluster
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import ClusterDescription
 
 app = typer.Typer(help="The brokers of the cluster.", no_args_is_help=True)
@@ -118,7 +118,7 @@ def apis(
     ] = None,
 ) -> None:
     """Show which versions of each API brokers serve."""
-    from penstock.client.connection import CannotReach
+    from penstock.client.transport.connection import CannotReach
     from penstock.wire.apis import APIS
 
     with connect(access_of(context)) as admin:

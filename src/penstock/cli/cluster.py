@@ -123,7 +123,7 @@ def elect_leaders(
     ] = False,
 ) -> None:
     """Let the first replica of each partition lead again, where it can."""
-    from penstock.client.cluster_values import Election
+    from penstock.client.admin.cluster_values import Election
 
     choice = parse_topics(topics)
     with connect(access_of(context)) as admin:

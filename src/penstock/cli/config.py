@@ -6,6 +6,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
+from penstock.cli.completion import complete_group, complete_topic
 from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
     CommandFailed,
@@ -42,8 +43,14 @@ SOURCES = {
 }
 SOURCE_DEFAULT = 5
 
-TopicOption = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="A topic.")]
-GroupOption = Annotated[str | None, typer.Option("--group", metavar="NAME", help="A group.")]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", metavar="NAME", autocompletion=complete_topic, help="A topic."),
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option("--group", metavar="NAME", autocompletion=complete_group, help="A group."),
+]
 BrokerOption = Annotated[int | None, typer.Option("--broker", metavar="ID", help="One broker.")]
 AllBrokersOption = Annotated[bool, typer.Option("--all-brokers", help="All brokers at once.")]
 Keys = Annotated[list[str], typer.Argument(metavar="KEY")]

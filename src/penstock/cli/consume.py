@@ -7,6 +7,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import CLIENT_ID, connect
+from penstock.cli.completion import complete_topic
 from penstock.cli.consume_options import (
     CountOption,
     FilterOption,
@@ -52,7 +53,7 @@ class Wanted(NamedTuple):
 @on_cluster
 def consume(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
     *,
     begin: FromOption = "start",
     partitions: PartitionsOption = [],  # noqa: B006 - typer reads it, nobody changes it
@@ -127,6 +128,8 @@ def _reading(access: Access, wanted: Wanted) -> "Reading":
 
 
 def _check_member(wanted: Wanted) -> None:
+    if wanted.group == "":
+        raise CommandFailed("--group: a group needs a name", ExitCode.USAGE)
     if wanted.partitions:
         raise CommandFailed(
             "--group and --partition: a group shares the partitions out itself", ExitCode.USAGE

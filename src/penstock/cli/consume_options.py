@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.completion import complete_group
 from penstock.cli.places import PLACE_HELP
 
 
@@ -28,6 +29,7 @@ GroupOption = Annotated[
         "--group",
         "-g",
         metavar="NAME",
+        autocompletion=complete_group,
         help="Read as a member of this group and commit what was printed; --from counts where it "
         "has committed nothing.",
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from penstock.cli.access import Access, access_of
+from penstock.cli.completion import complete_group, complete_topic
 from penstock.cli.confirmation import DryRunOption, YesOption, confirm
 from penstock.cli.output import (
     CommandFailed,
@@ -38,10 +39,17 @@ app = typer.Typer(
 
 TopicArgument = Annotated[
     str,
-    typer.Argument(metavar="TOPIC", help="A dead-letter topic; with --group its source will do."),
+    typer.Argument(
+        metavar="TOPIC",
+        autocompletion=complete_topic,
+        help="A dead-letter topic; with --group its source will do.",
+    ),
 ]
 GroupOption = Annotated[
-    str | None, typer.Option("--group", metavar="GROUP", help="Of this group only.")
+    str | None,
+    typer.Option(
+        "--group", metavar="GROUP", autocompletion=complete_group, help="Of this group only."
+    ),
 ]
 AtOption = Annotated[
     list[str],

@@ -7,6 +7,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
+from penstock.cli.completion import complete_group
 from penstock.cli.confirmation import DryRunOption, YesOrExecuteOption, confirm
 from penstock.cli.group_reset import reset
 from penstock.cli.group_view import (
@@ -41,8 +42,8 @@ from penstock.errors import KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
-    from penstock.client.coordinator_values import CommittedOffset, GroupDescription
+    from penstock.client.admin.blocking import Admin
+    from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription
 
 app = typer.Typer(
     help="List and describe consumer groups, reset their offsets, delete them.",
@@ -68,7 +69,7 @@ class GroupType(StrEnum):
     CONSUMER = "consumer"
 
 
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion=complete_group)]
 
 
 @app.command("list")
@@ -105,7 +106,7 @@ def list_groups(
 @on_cluster
 def describe(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="GROUP")] = [],  # noqa: B006
+    names: Groups = [],  # noqa: B006
     *,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Offsets and lag of each partition; the default.")
@@ -245,7 +246,7 @@ def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
 @on_cluster
 def delete_offsets(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="GROUP")],
+    name: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)],
     *,
     topics: TopicsOption,
     yes: YesOrExecuteOption = False,

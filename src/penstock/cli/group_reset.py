@@ -7,6 +7,7 @@ import typer
 
 from penstock.cli.access import access_of
 from penstock.cli.admin import connect
+from penstock.cli.completion import complete_group
 from penstock.cli.group_view import explained
 from penstock.cli.output import (
     CommandFailed,
@@ -56,7 +57,7 @@ from penstock.errors import (
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
 AIMS = (
     "--to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by, --to-offset, "
@@ -68,7 +69,7 @@ COLUMNS = ("topic", "partition", "committed", "new_offset")
 @on_cluster
 def reset(
     context: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group)],
     *,
     topics: TopicsOption = [],  # noqa: B006 - typer reads it, nobody changes it
     all_topics: Annotated[

@@ -14,7 +14,7 @@ from penstock.errors import (
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.coordinator_values import (
+    from penstock.client.admin.coordinator_values import (
         CommittedOffset,
         GroupDescription,
         GroupMember,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.coordinator_values import ProducerState, TransactionDescription
+    from penstock.client.admin.coordinator_values import ProducerState, TransactionDescription
 
 
 class OpenTransaction(NamedTuple):

@@ -7,7 +7,7 @@ from penstock.cli.output import note
 from penstock.errors import InvalidConfig, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import Resource
     from penstock.config.key import Key
 

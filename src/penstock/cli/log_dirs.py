@@ -25,8 +25,8 @@ from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
-    from penstock.client.cluster_values import LogDir
+    from penstock.client.admin.blocking import Admin
+    from penstock.client.admin.cluster_values import LogDir
 
 DIRECTORY_COLUMNS = ("broker", "path", "partitions", "size", "free", "of", "moving_in")
 REPLICA_COLUMNS = ("broker", "topic", "partition", "path", "size", "lag", "moving_in")
@@ -126,7 +126,7 @@ def move(
     ] = None,
 ) -> None:
     """Move partitions to another directory of their broker; it goes on while they are used."""
-    from penstock.client.cluster_values import Replica
+    from penstock.client.admin.cluster_values import Replica
 
     choice = parse_topics(partitions, "move")
     whole = [name for name, some in choice.items() if not some]

@@ -18,6 +18,7 @@ PATH = "/status"
 ANSWER_SECONDS_MAX = 10.0
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 WATCH_SECONDS = 1.0
+STRAYS_SHOWN_MAX = 20  # the rest would push everything else off the screen; --format json has more
 _HOME = "\x1b[H\x1b[J"
 
 Status: TypeAlias = dict[str, Any]  # what /status says, as JSON has it
@@ -131,7 +132,10 @@ def _wrong(status: Status) -> Iterator[str]:
     if strays:
         yield ""
         yield "STRAY: belongs to no partition of this node; remove it when nobody needs it"
-        yield from strays
+        yield from strays[:STRAYS_SHOWN_MAX]
+        more = len(strays[STRAYS_SHOWN_MAX:]) + status.get("strays_left_out", 0)
+        if more:
+            yield f"... and {more:,} more"
 
 
 def _duties(status: Status, rates: dict[Place, float]) -> Iterator[list[str]]:

@@ -1,5 +1,6 @@
 """The `penstock` command: what all commands share, and the way from an error to its exit code."""
 
+import errno
 import os
 import signal
 import sys
@@ -152,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refused(error: KafkaError) -> int:
     """What the server said, and what to do about it."""
-    from penstock.client.next_steps import NEXT_STEPS
+    from penstock.client.failures.next_steps import NEXT_STEPS
 
     note(f"error: {error_text(error)}")
     step = NEXT_STEPS.get(error.kafka_name())
@@ -163,8 +164,8 @@ def _refused(error: KafkaError) -> int:
 
 def _from_outside(problem: Exception) -> int:
     """Errors of rooms that are loaded only when a command needs them."""
-    from penstock.client.connection import CannotReach
-    from penstock.client.failure_kinds import ClientError, TimedOut
+    from penstock.client.failures.kinds import ClientError, TimedOut
+    from penstock.client.transport.connection import CannotReach
 
     if isinstance(problem, CannotReach):
         note(f"error: {problem}")
@@ -174,12 +175,13 @@ def _from_outside(problem: Exception) -> int:
         note(f"error: {problem}")
         timed_out = isinstance(problem, TimedOut)
         return int(ExitCode.CANNOT_REACH if timed_out else ExitCode.REFUSED)
+    if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
+        # The interpreter must not try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        note("error: the output cannot be written: no space left on the device")
+        return int(ExitCode.REFUSED)
     if os.environ.get("PENSTOCK_TRACEBACK"):
         raise problem
     note(f"error: {type(problem).__name__}: {problem}")
     note("This is a fault of penstock; PENSTOCK_TRACEBACK=1 shows where it happened.")
     return int(ExitCode.REFUSED)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

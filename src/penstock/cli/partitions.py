@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from penstock.cli.completion import complete_topic
 from penstock.cli.output import CommandFailed, ExitCode, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
 # The partitions of each topic that was named; an empty list means all.
 Choice: TypeAlias = dict[str, list[int]]
@@ -20,6 +21,7 @@ TopicsOption = Annotated[
     typer.Option(
         "--topic",
         metavar="NAME[:P,P]",
+        autocompletion=complete_topic,
         help="A topic, or some of its partitions; may be repeated.",
         show_default=False,
     ),

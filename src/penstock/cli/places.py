@@ -20,7 +20,7 @@ from penstock.client.values import At
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
 NUMBER_MAX = 2**63 - 1
 PLACE_HELP = "start, end, an offset, -10 (before the end), +5 (after the start), or @ and a time."

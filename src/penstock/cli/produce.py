@@ -11,6 +11,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import CLIENT_ID, connect
+from penstock.cli.completion import complete_topic
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -58,7 +59,7 @@ FLUSH_S = 0.2
 @on_cluster
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
     files: FilesArgument = None,
     *,
     kind: InputOption = Input.LINES,

@@ -153,7 +153,7 @@ def _changed(profile: Profile, given: Mapping[str, str], unset: list[str]) -> Pr
 
 def _check(key: str, value: str) -> None:
     """What could never work is told now."""
-    from penstock.client.cluster import parse_bootstrap
+    from penstock.client.cluster.nodes import parse_bootstrap
 
     try:
         value.encode()

@@ -12,7 +12,7 @@ from penstock.cli.times import duration_text, wall_ms
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
-    from penstock.client.cluster_values import QuorumDescription, QuorumReplica
+    from penstock.client.admin.cluster_values import QuorumDescription, QuorumReplica
 
 app = typer.Typer(help="The metadata quorum.", no_args_is_help=True)
 

@@ -29,7 +29,7 @@ else (notes, warnings, errors, progress) on stderr. Tables are for people; `--fo
 
 What destroys something asks first; a script says `--yes`. Resets show what they would do, and do it
 with `--execute`. `penstock --install-completion` teaches your shell to complete commands and
-options.
+options, and names of topics and groups, which it asks of the cluster.
 """
 
 _EXIT_CODES = """\

@@ -1,5 +1,6 @@
 """`penstock start`: reads the configuration, starts the node, says what is where."""
 
+import gc
 import logging
 import os
 import shlex
@@ -182,6 +183,7 @@ def _unreadable(path: Path, reason: str) -> CommandFailed:
 
 
 def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredStream) -> int:
+    gc.disable()  # an import leaves nothing to collect; run_node turns it on again
     node = import_module("penstock.node")
 
     def announce(running: Running) -> None:
@@ -247,7 +249,7 @@ def typed_command() -> str:
         return "penstock"
     started, module = sys.argv[0], ""
     if os.path.basename(started) != "penstock":
-        started, module = sys.executable, " -m penstock.cli.main"
+        started, module = sys.executable, " -m penstock"
     near = os.path.relpath(started)
     if not os.path.dirname(near):  # a shell looks for bare names on PATH only
         near = os.path.join(os.path.curdir, near)

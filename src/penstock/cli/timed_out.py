@@ -14,7 +14,7 @@ from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import TopicDescription
 
 MIN_INSYNC = "min.insync.replicas"
@@ -25,7 +25,7 @@ def ask_reason(
     access: Access, topic: str, partitions: Collection[int], acks_all: bool
 ) -> str | None:
     """The likely reason; None if nothing is wrong, or not any more."""
-    from penstock.client.connection import CannotReach
+    from penstock.client.transport.connection import CannotReach
 
     try:
         with connect(access) as admin:

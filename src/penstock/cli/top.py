@@ -21,7 +21,7 @@ from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
 GROUPS_MAX = 500
 ROWS_PIPED = 20
@@ -146,7 +146,7 @@ def _groups(admin: "Admin") -> tuple[list[GroupSeen], int]:
 
 def _watch(admin: "Admin", interval: float, rows: int | None, internal: bool) -> None:
     """Draws over the last frame until somebody leaves; a cluster that is away may come back."""
-    from penstock.client.connection import CannotReach
+    from penstock.client.transport.connection import CannotReach
 
     before: Look | None = None
     said: list[str] = []

@@ -6,6 +6,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
+from penstock.cli.completion import complete_topic
 from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
@@ -28,7 +29,7 @@ from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartit
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import TopicDescription
 
 app = typer.Typer(
@@ -38,7 +39,8 @@ app = typer.Typer(
 
 NAMES_SHOWN_MAX = 10
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME")]
+NewNames = Annotated[list[str], typer.Argument(metavar="NAME")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", autocompletion=complete_topic)]
 ConfigOption = Annotated[
     list[str], typer.Option("--config", metavar="KEY=VALUE", help="A topic key; may be repeated.")
 ]
@@ -48,7 +50,7 @@ ConfigOption = Annotated[
 @on_cluster
 def create(
     context: typer.Context,
-    names: Names,
+    names: NewNames,
     *,
     partitions: Annotated[
         int | None,
@@ -119,7 +121,7 @@ def _topic_row(topic: "TopicDescription") -> dict[str, Json]:
 @on_cluster
 def describe(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME")] = [],  # noqa: B006
+    names: Names = [],  # noqa: B006
 ) -> None:
     """Describe topics, all of them unless named: partitions, leaders, replicas, settings."""
     with connect(access_of(context)) as admin:
@@ -185,7 +187,7 @@ def _print_described(topic: "TopicDescription", settings: dict[str, str | None])
 @on_cluster
 def alter(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_topic)],
     *,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="The new, larger total.")

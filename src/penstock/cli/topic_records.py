@@ -6,6 +6,7 @@ import typer
 
 from penstock.cli.access import access_of
 from penstock.cli.admin import connect
+from penstock.cli.completion import complete_topic
 from penstock.cli.confirmation import DryRunOption, YesOption, confirm
 from penstock.cli.output import (
     CommandFailed,
@@ -24,11 +25,15 @@ from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
 
 Topics = Annotated[
     list[str],
-    typer.Argument(metavar="NAME[:P,P]...", help="Topics, or some of their partitions."),
+    typer.Argument(
+        metavar="NAME[:P,P]...",
+        autocompletion=complete_topic,
+        help="Topics, or some of their partitions.",
+    ),
 ]
 
 

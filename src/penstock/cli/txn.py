@@ -21,11 +21,11 @@ from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, wall_ms
 from penstock.cli.txn_hanging import abort, find_hanging
 from penstock.cli.txn_recover import recover
-from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.errors import InvalidRegularExpression, KafkaError, TransactionalIdNotFound
 
 if TYPE_CHECKING:
-    from penstock.client.coordinator_values import TransactionDescription
+    from penstock.client.admin.coordinator_values import TransactionDescription
 
 app = typer.Typer(
     help="List and describe transactions, find those that hang, abort them.", no_args_is_help=True

@@ -30,7 +30,7 @@ from penstock.cli.output import (
 from penstock.cli.partitions import partitions_of
 from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, time_text, wall_ms
-from penstock.client.coordinator_values import AbortMarker, TransactionFilter
+from penstock.client.admin.coordinator_values import AbortMarker, TransactionFilter
 from penstock.errors import (
     InvalidProducerEpoch,
     KafkaError,
@@ -41,8 +41,8 @@ from penstock.errors import (
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
-    from penstock.client.coordinator_values import TransactionDescription
+    from penstock.client.admin.blocking import Admin
+    from penstock.client.admin.coordinator_values import TransactionDescription
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 MAX_TIMEOUT_DEFAULT = "15m"  # what transaction.max.timeout.ms is unless somebody sets it

@@ -1,4 +1,4 @@
-"""What the admin client takes and returns."""
+"""What is asked and told about brokers, topics, configurations and offsets."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -33,6 +33,7 @@ from penstock.wire.records.metadata import FeatureLevelRecord
 from penstock.world import Clock, Disk, Entropy
 
 META_PROPERTIES = "meta.properties"
+LOCK_FILE = ".lock"
 BOOTSTRAP = "bootstrap.checkpoint"
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 

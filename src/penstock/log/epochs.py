@@ -39,6 +39,21 @@ class LeaderEpochs:
         self.latest = epoch
         return True
 
+    def note(self, epoch: int, offset: int) -> None:
+        """A batch at `offset` was written in `epoch`, which began there at the latest. What is
+        known and contradicts that stays, unless the epoch is newer than all."""
+        place = bisect_left(self.epochs, epoch)
+        if place == len(self.epochs):
+            self.assign(epoch, offset)
+            return
+        if epoch < 0 or (place and self.starts[place - 1] >= offset):
+            return
+        if self.epochs[place] == epoch:
+            self.starts[place] = min(self.starts[place], offset)
+        elif self.starts[place] > offset:
+            self.epochs.insert(place, epoch)
+            self.starts.insert(place, offset)
+
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """The largest epoch at or below `epoch`, and where it ends; UNKNOWN if beyond us."""
         if epoch < 0:

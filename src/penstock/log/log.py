@@ -115,7 +115,7 @@ class Log:
         self._round_ceiling = NEVER
         self._truncating = False
         self.swapping = False  # compacted segments are being taken over: see swapping.py
-        self.moving = False  # it is being copied to another disk: see moving.py
+        self.moving = False  # the last moment of a move to another disk: see moving.py
         # Called when one more segment is closed and everything of it is durable.
         self.segment_closed: Callable[[], None] = _nobody
         self.metadata_unsynced = False

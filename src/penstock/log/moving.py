@@ -1,14 +1,15 @@
 """Copies a log to another disk while it is written to, and then lets it live there.
 
 Closed segments are copied first, then the tail of the active one, again and again, until little is
-missing. The rest needs a moment in which nothing is appended: the last bytes are copied, one
-barrier makes all of it durable, the copy gets the partition's name and the original loses it. A
-crash between those two renames leaves two directories of one name; a file in the newer one says
-where it came from, and so which of them counts.
+missing; what the log forgets meanwhile, the copy forgets too. Every closed segment is synced when
+all of it is there. The rest needs a moment in which nothing is appended: the last bytes are copied
+and synced (`prepare`), the copy gets the partition's name and the original loses it (`take_over`).
+At every point of that the marks of moving_marks.py say which of the two counts.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.log.checkpoints import read_whole
@@ -18,7 +19,7 @@ from penstock.log.directory import (
     INDEX,
     LOG,
     METADATA_FILE,
-    MOVED_FROM_FILE,
+    SEGMENT_SUFFIXES,
     SNAPSHOT,
     TIME_INDEX,
     TXN_INDEX,
@@ -27,7 +28,15 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.files import Chores, FileCache
-from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost
+from penstock.log.moving_marks import (
+    Arrival,
+    Departure,
+    clear_departure,
+    read_arrivals,
+    write_arrivals,
+    write_departure,
+)
+from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
@@ -38,6 +47,20 @@ _SMALL_FILES = (EPOCHS_FILE, WINDOW_FILE, DAMAGE_FILE, METADATA_FILE)
 _SMALL_SUFFIXES = (INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 
 
+class OriginalUnreadable(DiskFailed):
+    """It is the disk under the original that failed, not the one that was written to."""
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (FileLost, TooManyFiles):
+        raise
+    except DiskFailed as failure:
+        raise OriginalUnreadable(str(failure)) from failure
+
+
 class Piece(NamedTuple):
     """Some bytes of one segment's log, and the offset that the copy reaches with them."""
 
@@ -45,6 +68,32 @@ class Piece(NamedTuple):
     position: int
     size: int
     end_offset: int
+
+
+class Crossing(NamedTuple):
+    """The names that one move is known by."""
+
+    source_id: str
+    target_id: str
+    token: str
+    retired: str  # what the original is called afterwards
+
+
+class Counts(Enum):
+    """Which of the two directories a start would choose."""
+
+    ORIGINAL = "original"
+    COPY = "copy"
+    UNKNOWN = "unknown"  # nothing may be appended to either
+
+
+class Finished(NamedTuple):
+    """How the last steps went."""
+
+    counts: Counts
+    active: File | None = None  # the active segment of the copy, if that counts
+    failures: tuple[tuple[Disk, DiskFailed], ...] = ()
+    original_stays: bool = False  # under its name; marked, so that a start puts it away
 
 
 class Copy:
@@ -62,25 +111,50 @@ class Copy:
         self.end_offset = self._log.start_offset  # what the copy reaches
         self.copied_bytes = 0
         self._sizes: dict[int, int] = {}  # of the segments' logs in the copy
-        self._files: dict[int, File] = {}  # of the copy: the one or two that are being written
-        # Meanwhile the log loses no segment and only gains some: none is gone through twice.
-        self._done = 0  # of the closed segments, from the oldest on, those that are copied
-        self._counted = 0  # of them, those in `_counted_bytes`
-        self._counted_bytes = 0
+        # Of the copy: the one or two that are written to, or are not synced as a whole yet.
+        self._files: dict[int, File] = {}
+        self._small: set[str] = set()  # small files of closed segments that are there
+        self._whole: set[int] = set()  # closed segments with all their files, synced
+        self._ready: list[ClosedSegment] = []  # to be made whole
+        self._gone: list[int] = []  # that the log has forgotten, and the copy still has
+        self._arrivals: list[Arrival] = []
+        self._closed: list[ClosedSegment] | None = None
+        self._look_again()
 
     # -- on the loop
 
+    def _look_again(self) -> None:
+        """The log gains segments at its end, in the same list; when it forgets some it makes a new
+        one. So none is gone through twice for nothing."""
+        closed = self._log.closed
+        if closed is self._closed:
+            return
+        self._closed = closed
+        self._done = 0  # of the closed segments, from the oldest on, those that are copied
+        self._done_whole = 0  # of them, those with everything
+        self._counted = 0  # of the closed segments, those in `_counted_bytes`
+        self._counted_bytes = 0
+        first = self._first_base
+        for base in [each for each in self._sizes if each < first]:
+            self.copied_bytes -= self._sizes.pop(base)
+            self._gone.append(base)
+        self.end_offset = max(self.end_offset, self._log.start_offset)
+
+    @property
+    def _first_base(self) -> int:
+        closed = self._log.closed
+        return closed[0].base_offset if closed else self._log.active.base_offset
+
     def next_piece(self) -> Piece | None:
         """What to copy next; None when the copy has all that the log has now."""
+        self._look_again()
         log = self._log
         closed = log.closed
         while self._done < len(closed) and self._is_copied(closed[self._done]):
-            self._files.pop(closed[self._done].base_offset, None)
             self._done += 1
-        for place in range(self._done, len(closed)):
-            segment = closed[place]
-            if segment.memory is not None or self._is_copied(segment):
-                continue
+        self._look_for_ready()
+        if self._done < len(closed):
+            segment = closed[self._done]
             have = self._sizes.get(segment.base_offset, 0)
             size = min(PIECE_BYTES, segment.size - have)
             reached = segment.end_offset if have + size == segment.size else self.end_offset
@@ -93,10 +167,31 @@ class Copy:
         return Piece(base, have, size, reached)
 
     def _is_copied(self, segment: "ClosedSegment") -> bool:
-        return segment.memory is None and self._sizes.get(segment.base_offset) == segment.size
+        return self._sizes.get(segment.base_offset) == segment.size
+
+    def _look_for_ready(self) -> None:
+        """Segments whose log is copied and whose small files are all written."""
+        closed = self._log.closed
+        while self._done_whole < self._done:
+            if closed[self._done_whole].base_offset not in self._whole:
+                break
+            self._done_whole += 1
+        waiting = closed[self._done_whole : self._done]
+        self._ready = [
+            each for each in waiting if each.memory is None and each.base_offset not in self._whole
+        ]
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is missing, and nothing of the log is still being written down. A full disk may
+        have stalled that: what is only in memory could not be copied."""
+        if self.next_piece() is not None or self._log.busy:
+            return False
+        return all(each.memory is None for each in self._log.closed[self._done_whole :])
 
     @property
     def missing_bytes(self) -> int:
+        self._look_again()
         closed = self._log.closed
         while self._counted < len(closed):
             self._counted_bytes += closed[self._counted].size
@@ -105,82 +200,199 @@ class Copy:
 
     def copied(self, piece: Piece) -> None:
         """`copy` has done its work."""
+        if not self.still_wants(piece):
+            self._gone.append(piece.base_offset)
+            return
         self._sizes[piece.base_offset] = piece.position + piece.size
         self.copied_bytes += piece.size
         self.end_offset = max(self.end_offset, piece.end_offset)
 
+    def still_wants(self, piece: Piece) -> bool:
+        """Not if the log has forgotten the segment since."""
+        self._look_again()
+        return piece.base_offset >= self._first_base
+
     # -- on a worker, one call at a time
 
     def begin(self) -> None:
+        """The wish is durable with this. FileLost if something else has the place."""
+        self._clear_the_way()
         self._target.make_directory(self.name)
-        metadata = read_whole(self._source, f"{self._log.directory}/{METADATA_FILE}")
-        if metadata is not None:
-            self._target.put_now(f"{self.name}/{METADATA_FILE}", metadata)
+        with _reading():
+            metadata = read_whole(self._source, f"{self._log.directory}/{METADATA_FILE}")
+        self._target.replace_now(f"{self.name}/{METADATA_FILE}", metadata or b"")
+
+    def _clear_the_way(self) -> None:
+        """A move that was called off in its last steps may have left its copy, which never counted,
+        under the partition's name."""
+        live = self._log.directory
+        if not self._target.exists(live):
+            return
+        arrivals = read_arrivals(self._target, live)
+        if not arrivals or any(each.decided for each in arrivals):
+            raise FileLost(f"{self._target.root}/{live} is in the way")
+        self._target.remove_now(live)
 
     def start_over(self) -> None:
         """Give back what the copy has taken; its directory stays, as the sign of a wish."""
-        self._target.remove_now(self.name)
+        if self._target.exists(self.name):
+            for name in self._target.list(self.name):
+                if name != METADATA_FILE:
+                    self._target.remove_now(f"{self.name}/{name}")
         with suppress(DiskFull):
             self.begin()
 
     def copy(self, piece: Piece) -> None:
+        self._tidy()
         base = piece.base_offset
         path = segment_file(self._log.directory, base, LOG)
-        try:
-            source = self._source.open(path)
-        except FileNotFoundError:
-            raise FileLost(f"{self._source.root}/{path} is gone") from None
-        data = source.read_now(piece.position, piece.size)
+        with _reading():
+            try:
+                source = self._source.open(path)
+            except FileNotFoundError:
+                raise FileLost(f"{self._source.root}/{path} is gone") from None
+            data = source.read_now(piece.position, piece.size)
         if len(data) < piece.size:
             raise FileLost(f"{self._source.root}/{path} is shorter than it was")
-        target = self._files.get(base)
-        if target is None:
-            target = self._target.open(segment_file(self.name, base, LOG), create=True)
-            self._files[base] = target
+        target = self._file(base)
         if target.size != piece.position:
             target.truncate_now(piece.position)  # after a failure in the middle of a piece
         target.append([data])
 
-    def finish(self, source_id: str, retired: str) -> File:
-        """The copy is complete, and nothing is appended: it takes the partition's name, the
-        original becomes `retired`. The active segment of the copy. DiskFailed: the original is
-        still what counts. OriginalStays: the copy counts, and the original kept its name."""
-        live = self._log.directory
-        self._copy_small_files()
-        self._target.open(segment_file(self.name, self._log.active.base_offset, LOG), create=True)
-        self._target.put_now(f"{self.name}/{MOVED_FROM_FILE}", source_id.encode())
-        self._target.sync_everything_now()
-        self._target.rename_now(self.name, live)
-        newest = segment_file(live, self._log.active.base_offset, LOG)
-        active = self._target.open(newest)
-        try:
-            self._source.rename_now(live, retired)
-        except DiskFailed as failure:
-            raise OriginalStays(active, failure) from failure
-        self._target.remove_now(f"{live}/{MOVED_FROM_FILE}")
-        return active
+    def _file(self, base: int) -> File:
+        file = self._files.get(base)
+        if file is None:
+            file = self._target.open(segment_file(self.name, base, LOG), create=True)
+            self._files[base] = file
+        return file
+
+    def sync(self) -> None:
+        """What is copied so far is durable: the last moment shall have little to do."""
+        self._tidy()
+        for file in self._files.values():
+            file.sync_now()
+
+    def _tidy(self) -> None:
+        while self._gone:
+            base = self._gone.pop()
+            self._files.pop(base, None)
+            self._whole.discard(base)
+            for suffix in SEGMENT_SUFFIXES:
+                self._target.remove_now(segment_file(self.name, base, suffix))
+        while self._ready:
+            segment = self._ready[-1]
+            self._file(segment.base_offset).sync_now()
+            names = [f"{segment.base_offset:020d}{suffix}" for suffix in _SMALL_SUFFIXES]
+            for name in (*names, f"{segment.end_offset:020d}{SNAPSHOT}"):
+                if name not in self._small and self._put(name):
+                    self._small.add(name)
+            del self._files[segment.base_offset]
+            self._whole.add(segment.base_offset)
+            self._ready.pop()
+
+    def _put(self, name: str) -> bool:
+        """False if there is no such file."""
+        with _reading():
+            data = read_whole(self._source, f"{self._log.directory}/{name}")
+        if data is None:
+            return False
+        path = f"{self.name}/{name}"
+        self._target.put_now(path, data)
+        file = self._target.open(path)
+        file.sync_now()
+        file.close()
+        return True
 
     def discard(self) -> None:
         self._files.clear()
         self._target.remove_now(self.name)
 
+    # -- the last moment, on a worker: nothing is appended
+
+    def prepare(self, crossing: Crossing, start_offset: int) -> None:
+        """The copy is complete, and now durable. It does not count yet."""
+        self._tidy()
+        self._file(self._log.active.base_offset)
+        for file in self._files.values():
+            file.sync_now()
+        self._copy_small_files()
+        own = Arrival(crossing.source_id, crossing.token, start_offset, decided=False)
+        with _reading():
+            before = read_arrivals(self._source, self._log.directory)
+        self._arrivals = [own, *(each for each in before if each.decided)]
+        write_arrivals(self._target, self.name, self._arrivals)
+
     def _copy_small_files(self) -> None:
-        directory = self._log.directory
-        for name in self._source.list(directory):
+        first = self._first_base
+        there: set[str] = set()
+        with _reading():
+            names = self._source.list(self._log.directory)
+        for name in names:
             parsed = parse_segment_file(name)
-            if name in _SMALL_FILES or (parsed and parsed[1] in _SMALL_SUFFIXES):
-                data = read_whole(self._source, f"{directory}/{name}")
-                if data is not None:
-                    self._target.put_now(f"{self.name}/{name}", data)
+            of_segment = parsed and parsed[1] in _SMALL_SUFFIXES and parsed[0] >= first
+            if name in _SMALL_FILES or of_segment:
+                there.add(name)
+                if name not in self._small:
+                    self._put(name)
+        for name in self._target.list(self.name):
+            parsed = parse_segment_file(name)
+            if parsed and parsed[1] in _SMALL_SUFFIXES and name not in there:
+                self._target.remove_now(f"{self.name}/{name}")
 
+    def take_over(self, crossing: Crossing) -> Finished:
+        """After `prepare`: the copy takes the partition's name, the original becomes `retired`.
+        What fails on the way is undone where that can be made durable."""
+        live = self._log.directory
+        try:
+            departure = Departure(crossing.target_id, crossing.token)
+            write_departure(self._source, live, departure)
+        except DiskFailed as failure:
+            return self._undo((self._source, failure))
+        try:
+            self._target.rename_now(self.name, live)
+            active = self._open_active()
+        except DiskFailed as failure:
+            return self._undo((self._target, failure))
+        own, *others = self._arrivals
+        try:
+            write_arrivals(self._target, live, [own._replace(decided=True), *others])
+        except DiskFailed as failure:
+            return self._call_back(failure)
+        self._files.clear()
+        try:
+            self._source.rename_now(live, crossing.retired)
+        except DiskFailed as failure:
+            failures = ((self._source, failure),)
+            return Finished(Counts.COPY, active, failures, original_stays=True)
+        return Finished(Counts.COPY, active)
 
-class OriginalStays(Exception):
-    """The copy has taken over; the disk of the original failed before it could be put away."""
+    def _open_active(self) -> File:
+        path = segment_file(self._log.directory, self._log.active.base_offset, LOG)
+        try:
+            return self._target.open(path)
+        except FileNotFoundError:
+            raise FileLost(f"{self._target.root}/{path} is gone") from None
 
-    def __init__(self, active: File, failure: DiskFailed) -> None:
-        super().__init__(str(failure))
-        self.active = active
-        self.failure = failure
+    def _call_back(self, failure: DiskFailed) -> Finished:
+        """The word that the copy counts may be written or not: only without its name it does not
+        count for certain."""
+        try:
+            self._target.rename_now(self._log.directory, self.name)
+        except DiskFailed:
+            return Finished(Counts.UNKNOWN, failures=((self._target, failure),))
+        return self._undo((self._target, failure))
+
+    def _undo(self, first: tuple[Disk, DiskFailed]) -> Finished:
+        """Without the original's mark the copy does not count, whatever its name is."""
+        live = self._log.directory
+        try:
+            clear_departure(self._source, live)
+        except DiskFailed as failure:
+            return Finished(Counts.UNKNOWN, failures=(first, (self._source, failure)))
+        with suppress(DiskFailed):  # else the next move or start finds it, and removes it
+            if self._target.exists(live):
+                self._target.rename_now(live, self.name)
+        return Finished(Counts.ORIGINAL, failures=(first,))
 
 
 def rehome(

@@ -7,7 +7,7 @@ recovering again changes nothing. After a clean stop the files are only counted 
 Waits for the disk; for start only.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -36,6 +36,7 @@ from penstock.log.producers import CorruptSnapshot, Producers
 from penstock.log.scanning import scan_batches
 from penstock.log.segment import ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
+from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -292,7 +293,7 @@ def _load(
                 producers.load_window(window or b"", end_offset)
             return active, producers, end_offset
         opening.recovery.complaints.append("the last segment's indexes do not fit its log")
-    return _scan_from(opening, first)
+    return _scan_from(opening, first, start_offset)
 
 
 def _begin_anew(opening: _Opening, start_offset: int) -> tuple[ActiveSegment, Producers, int]:
@@ -393,7 +394,9 @@ def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
     return (active, end_offset) if active.size == file.size else None
 
 
-def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers, int]:
+def _scan_from(
+    opening: _Opening, first: int, start_offset: int
+) -> tuple[ActiveSegment, Producers, int]:
     """Read and check every segment from `first` on; end the log at the first bad batch."""
     bases = opening.bases
     producers = _producers_at(opening, bases[first])
@@ -422,8 +425,24 @@ def _scan_from(opening: _Opening, first: int) -> tuple[ActiveSegment, Producers,
     elif end_offset in _snapshot_offsets(opening):
         active.file.sync_now()  # closed at this end, it would count as synced at once
     opening.epochs.cut_end(end_offset)
+    _learn_epochs(opening, bases[:first], start_offset)
     opening.write_epochs()
     return active, producers, end_offset
+
+
+def _learn_epochs(opening: _Opening, bases: list[int], start_offset: int) -> None:
+    """Of segments that were not scanned. Their epochs are known, unless records were deleted up to
+    a later one and the crash took that back: then the first batch of each segment tells them."""
+    epochs = opening.epochs
+    first_known = epochs.starts[0] if epochs.starts else 2**63 - 1
+    if first_known <= start_offset:
+        return
+    from_base = max(0, bisect_right(bases, start_offset) - 1)
+    for base in bases[from_base : bisect_left(bases, first_known)]:
+        file = opening.disk.open(opening.path(base, LOG))
+        for _, header, _ in scan_batches(file):
+            epochs.note(header[LEADER_EPOCH], header[BASE_OFFSET])
+            break
 
 
 def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSegment, int]:
@@ -433,6 +452,7 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
     file = opening.disk.open(opening.path(base, LOG))
     segment = ActiveSegment(base, file, opening.now_ms)
     expected = base
+    noted_epoch = NO_LEADER_EPOCH
     told = 0
     for position, header, batch in scan_batches(file):
         if position - told >= _TOLD_BYTES and opening.scanned is not None:
@@ -451,8 +471,9 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
             recovery.corrupt.append(Damaged(base_offset, position, base))
         segment.note(last, len(batch), header[MAX_TIMESTAMP], opening.config.index_interval_bytes)
         expected = last + 1
-        if header[LEADER_EPOCH] > opening.epochs.latest:
-            opening.epochs.assign(header[LEADER_EPOCH], base_offset)
+        if header[LEADER_EPOCH] != noted_epoch:
+            noted_epoch = header[LEADER_EPOCH]
+            opening.epochs.note(noted_epoch, base_offset)
         if whole:
             _replay(producers, header, batch, segment)
     if opening.scanned is not None:

@@ -5,6 +5,7 @@ descriptors is therefore kept from connections. Partitions may be many too: of t
 append to only those in use keep a descriptor.
 """
 
+import os
 import resource
 import weakref
 from collections import deque
@@ -19,6 +20,7 @@ OPEN_FILES_MIN = 32
 OPEN_FILES_MAX = 8_192
 LOOKS_PER_FILE_MAX = 16
 SYNCS_AT_ONCE_MAX = 8
+HELD_SHARE = 0.75  # of what connections may use: ranges on their way keep none of them out
 
 
 def raise_limit() -> None:
@@ -36,6 +38,18 @@ def limit() -> int:
 def connection_fd_max() -> int:
     """A connection with a higher descriptor is refused; the lowest free one is always used."""
     return limit() - max(KEPT_FOR_FILES_MIN, limit() // KEPT_FOR_FILES_SHARE)
+
+
+class Descriptor:
+    """An open file of the system: closed when nobody holds it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
 
 class Parkable(Protocol):
@@ -62,6 +76,8 @@ class Descriptors:
         if files_max is None:
             files_max = max(OPEN_FILES_MIN, min(OPEN_FILES_MAX, limit() // OPEN_FILES_SHARE))
         self._files_max = files_max
+        # The lowest free descriptor is always used: a higher one tells that as many are open.
+        self.held_fd_max = int(connection_fd_max() * HELD_SHARE)
         self._files: deque[weakref.ref[Parkable]] = deque()
         self._unsynced: deque[Parkable] = deque()  # parked with bytes that may not be durable
         self._syncing = 0

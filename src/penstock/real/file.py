@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from penstock.real.descriptors import Descriptors
+from penstock.real.descriptors import Descriptor, Descriptors
 from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, FileLost, TooManyFiles
 
 PARTS_PER_WRITE_MAX = 1_024  # IOV_MAX
@@ -59,13 +59,15 @@ def complaint(what: str, error: OSError) -> DiskFailed:
 
 
 class RealFile:
-    """A file. Its descriptor goes when the last reference (a range being sent) does, or sooner:
-    a file that nobody uses gives it back, and takes another when it is next used. Only the loop
-    takes and gives; work on other threads pins the descriptor, or opens one of its own."""
+    """A file. Its descriptor goes when the last reference does, or sooner: a file that nobody uses
+    gives it back, and takes another when it is next used. A range being sent holds the one that it
+    began with. Only the loop takes and gives; work on other threads pins the descriptor, or opens
+    one of its own."""
 
     __slots__ = (
         "__weakref__",
         "_closed",
+        "_descriptor",
         "_disk",
         "_failure",
         "_fd",
@@ -83,6 +85,7 @@ class RealFile:
     def __init__(self, disk: Home, path: str, fd: int, *, fresh: bool) -> None:
         self._disk = disk
         self._fd = fd
+        self._descriptor: Descriptor | None = Descriptor(fd)
         self._closed = False
         self._failure: DiskFailed | None = None  # there is no more to get from it
         self._name_synced = not fresh
@@ -96,10 +99,6 @@ class RealFile:
         self.unsynced = False
         self.used = False  # since the file was last asked whether it could be parked
 
-    def __del__(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
     # -- the descriptor
 
     def fileno(self) -> int:
@@ -107,6 +106,7 @@ class RealFile:
         fd = self._fd
         if fd < 0:
             fd = self._fd = self._open_again()
+            self._descriptor = Descriptor(fd)
             self._disk.descriptors.taken_by(self)
         self.used = True
         return fd
@@ -117,8 +117,15 @@ class RealFile:
 
     def park(self) -> None:
         if self._fd >= 0 and not self._pins:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+            self._fd = -1
+            self._descriptor = None  # and closed, unless a range is on its way
+
+    def hold(self) -> Descriptor | None:
+        """None where so many are open that they are needed for others: such a range opens its file
+        by name when it is sent."""
+        if self.fileno() >= self._disk.descriptors.held_fd_max:
+            return None
+        return self._descriptor
 
     def abandon(self, failure: DiskFailed) -> None:
         """A sync failed that nobody waited for: whoever uses the file next is told."""

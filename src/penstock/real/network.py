@@ -10,10 +10,10 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from penstock.real.descriptors import connection_fd_max
+from penstock.real.descriptors import Descriptor, connection_fd_max
 from penstock.real.file import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
-from penstock.world import Buffer, FileRange, Part, Peer, Receiver, Tuning
+from penstock.world import Buffer, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
 
 TURN_BUFFER_BYTES = 4 * 1024 * 1024
 RECEIVE_BYTES_MAX = 256 * 1024  # per connection and turn, so that none starves the others
@@ -167,7 +167,7 @@ class SocketPeer:
                 pass
         except (BlockingIOError, InterruptedError):
             pass
-        except OSError:
+        except (OSError, DiskFailed):
             self._drop()
             return
         if self._unsent:
@@ -203,7 +203,9 @@ class SocketPeer:
             self._unsent[0] = file.read_now(piece.position, piece.size)
             return True
         count = min(piece.size, SENDFILE_BYTES_MAX)
-        sent = os.sendfile(self._fd, file.fileno(), piece.position, count)
+        held = piece.held
+        source = held.fd if isinstance(held, Descriptor) else file.fileno()
+        sent = os.sendfile(self._fd, source, piece.position, count)
         if sent == 0:
             # The file is shorter than the header promised: nothing after it would be understood.
             raise OSError(errno.EIO, f"{file.path} came up short")
@@ -211,7 +213,7 @@ class SocketPeer:
         if sent == piece.size:
             self._unsent.popleft()
         else:
-            self._unsent[0] = FileRange(file, piece.position + sent, piece.size - sent)
+            self._unsent[0] = piece.after(sent)
         return sent == count
 
     def _forget(self, sent: int) -> None:

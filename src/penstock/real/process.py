@@ -24,9 +24,9 @@ def run_until_signal(loop: Loop, stop: Callable[[], None]) -> None:
         loop.call_from_thread(stop)
 
     before = {each: signal.signal(each, on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what the imports made stays; a collection first would find next to nothing
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()  # whoever started this process had nothing to collect until here
     try:
         loop.run()
     finally:

@@ -9,6 +9,9 @@ written exactly once, and everything behind it as if it had never been read.
 With `ordered`, a record is tried only if none of its key that came before it in the source waits:
 it goes to a topic of the ladder itself then, behind the other. Records without a key have no order.
 
+A decision counts for others, and is counted, once it is committed. Until then it may be taken back:
+what no topic takes (`refused`) is a failure of the record that was to write it.
+
 The caller sees to it that records with the same key are begun one after the other, in the order in
 which they were admitted. Nothing here reads a clock.
 """
@@ -18,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from penstock.client.failures import ClientError
 from penstock.client.records import Headers, Record
 from penstock.model import TopicPartition
 from penstock.retry.ladder import Ladder, Names
@@ -35,6 +39,7 @@ class Write:
     value: bytes | None
     headers: Headers = ()
     partition: int | None = None
+    timestamp_ms: int | None = None  # None: of the moment at which it is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,25 @@ class Verdict(Enum):
     DEAD = "dead"  # decided: nothing can be made of it
 
 
+class Fate(Enum):
+    """What became of a record; the names are those of Counts."""
+
+    SUCCEEDED = "succeeded"
+    RETRIED = "retried"
+    DEAD = "dead"
+    BEHIND = "behind"
+    SEEN = "seen"
+
+
+class Unwritable(ClientError):
+    """What has to be written beside the source is refused by its topic."""
+
+    next_step = (
+        "See what the topic allows (max.message.bytes, cleanup.policy), and start again: nothing "
+        "is lost, the record is read again"
+    )
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """One admitted record on its way."""
@@ -77,9 +101,15 @@ class Entry:
     strange: NoTrail | None = None
     identity: bytes | None = None
     begun: bool = False
-    decided: bool = False
     dropped: bool = False
+    fate: Fate | None = None
     writes: tuple[Write, ...] = ()
+    change: Change | None = None  # of pending keys, by its decision
+    handled_ms: int | None = None
+
+    @property
+    def decided(self) -> bool:
+        return self.fate is not None
 
     @property
     def key(self) -> bytes | None:
@@ -107,7 +137,7 @@ class Portion:
 
 @dataclass(slots=True)
 class Counts:
-    """Of what was decided, since the process began."""
+    """Since the process began: calls of handlers, and what became of records, as committed."""
 
     tried: int = 0
     succeeded: int = 0
@@ -115,6 +145,9 @@ class Counts:
     dead: int = 0
     behind: int = 0
     seen: int = 0
+
+    def add(self, fate: Fate) -> None:
+        setattr(self, fate.value, getattr(self, fate.value) + 1)
 
 
 @dataclass(slots=True)
@@ -130,6 +163,9 @@ class Course:
     seen_is_written: bool = False
     counts: Counts = field(default_factory=Counts)
     _entries: deque[Entry] = field(default_factory=deque)
+    # Events whose records are handled and not committed: `seen` may outlive this course, and a
+    # record that is read again because its commit failed is no duplicate of itself.
+    _handled: dict[bytes, Entry] = field(default_factory=dict)
 
     @property
     def names(self) -> Names:
@@ -173,8 +209,7 @@ class Course:
             return Verdict.DEAD
         entry.identity = identity
         if self._was_seen(entry, now_ms):
-            self.counts.seen += 1
-            self._decide(entry, (), self._gone(entry))
+            self._decide(entry, Fate.SEEN, (), self._gone(entry))
             return Verdict.SEEN
         if self._must_wait(entry):
             return self._behind(entry, now_ms)
@@ -182,14 +217,18 @@ class Course:
         return Verdict.TRY
 
     def succeeded(self, entry: Entry, now_ms: int, outputs: Sequence[Write] = ()) -> None:
-        self.counts.succeeded += 1
+        if self._must_wait(entry):
+            # One before it was taken back meanwhile: this one is done again, behind it.
+            self._behind(entry, now_ms)
+            return
         writes = [*outputs]
         if self.seen is not None and entry.identity is not None:
-            self.seen.add(entry.identity, now_ms, now_ms)
+            entry.handled_ms = now_ms
+            self._handled[entry.identity] = entry
             if self.seen_is_written:
                 handled = str(now_ms).encode()
                 writes.append(Write(self.names.seen, entry.identity, handled, (), self.partition))
-        self._decide(entry, writes, self._gone(entry))
+        self._decide(entry, Fate.SUCCEEDED, writes, self._gone(entry))
 
     def failed(
         self, entry: Entry, error: BaseException, now_ms: int, *, hopeless: bool = False
@@ -205,9 +244,34 @@ class Course:
         except TooManyWait as full:
             self._bury(entry, full, now_ms)
             return
-        self.counts.retried += 1
         trail = entry.trail.failed(error, now_ms, now_ms + wait_ms)
-        self._decide(entry, [self._beside(self.names.retry(wait_ms), entry, trail)], change)
+        letter = self._beside(self.names.retry(wait_ms), entry, trail)
+        self._decide(entry, Fate.RETRIED, [letter], change)
+
+    def refused(self, entry: Entry, error: BaseException, now_ms: int) -> None:
+        """A topic does not take what the decision has to write; it was the only one in its
+        transaction. A result is a failed attempt then; a record that cannot wait is dead.
+        Unwritable if there is nowhere left to put it."""
+        assert entry.decided and entry in self._entries, "it is decided and not committed"
+        fate = entry.fate
+        if fate in (Fate.DEAD, Fate.SEEN):
+            topics = ", ".join(dict.fromkeys(each.topic for each in entry.writes))
+            raise Unwritable(f"{entry.record.place}@{entry.record.offset}, {topics}: {error}")
+        before = read_trail(entry.writes[0].headers).cause if fate is Fate.RETRIED else ""
+        self._take_back(entry)
+        if before:
+            error = Unwritable(f"{error} It had failed before: {before}", next_step="")
+        self.failed(entry, error, now_ms, hopeless=fate is not Fate.SUCCEEDED)
+        if not self.ordered or entry.key is None or entry.fate is not Fate.RETRIED:
+            return
+        for later in self._entries:
+            if (
+                later.fate is Fate.SUCCEEDED
+                and later.key == entry.key
+                and later.trail.offset > entry.trail.offset
+            ):
+                self._take_back(later)
+                self._behind(later, now_ms)
 
     # -- what is decided
 
@@ -223,7 +287,13 @@ class Course:
     def committed(self, portion: Portion) -> None:
         for entry in portion.entries:
             assert self._entries[0] is entry, "what is committed stands in front"
+            assert entry.fate is not None, "what is committed is decided"
             self._entries.popleft()
+            self.counts.add(entry.fate)
+            if entry.handled_ms is not None:
+                assert self.seen is not None and entry.identity is not None, "a guard noted it"
+                self.seen.add(entry.identity, entry.handled_ms, entry.handled_ms)
+                self._forget_handled(entry)
 
     def trim(self) -> list[Entry]:
         """Drop what was admitted last and not begun: there is no time for it. What stands before
@@ -240,7 +310,7 @@ class Course:
     def _was_seen(self, entry: Entry, now_ms: int) -> bool:
         if self.seen is None or entry.identity is None:
             return False
-        return self.seen.holds(entry.identity, now_ms)
+        return entry.identity in self._handled or self.seen.holds(entry.identity, now_ms)
 
     def _must_wait(self, entry: Entry) -> bool:
         if not self.ordered or entry.key is None or not self.steps.waits_ms:
@@ -255,15 +325,15 @@ class Course:
         except TooManyWait as full:
             self._bury(entry, full, now_ms)
             return Verdict.DEAD
-        self.counts.behind += 1
         trail = entry.trail.behind(now_ms + wait_ms)
-        self._decide(entry, [self._beside(self.names.retry(wait_ms), entry, trail)], change)
+        letter = self._beside(self.names.retry(wait_ms), entry, trail)
+        self._decide(entry, Fate.BEHIND, [letter], change)
         return Verdict.BEHIND
 
     def _bury(self, entry: Entry, error: BaseException, now_ms: int) -> None:
-        self.counts.dead += 1
         trail = entry.trail.failed(error, now_ms, None)
-        self._decide(entry, [self._beside(self.names.dead, entry, trail)], self._gone(entry))
+        letter = self._beside(self.names.dead, entry, trail)
+        self._decide(entry, Fate.DEAD, [letter], self._gone(entry))
 
     def _beside(self, topic: str, entry: Entry, trail: Trail) -> Write:
         record = entry.record
@@ -279,9 +349,24 @@ class Course:
         """It waits no more. Also without `ordered`: what an earlier run has noted is cleared."""
         return None if entry.key is None else self.pending.remove(entry.key, entry.trail.offset)
 
-    def _decide(self, entry: Entry, writes: Sequence[Write], change: Change | None) -> None:
-        entry.writes = tuple(writes)
+    def _decide(
+        self, entry: Entry, fate: Fate, writes: Sequence[Write], change: Change | None
+    ) -> None:
+        entry.writes, entry.change = tuple(writes), change
         if change is not None:
             noted = Write(self.names.pending, change.key, change.value, (), self.partition)
             entry.writes = (*entry.writes, noted)
-        entry.decided = True
+        entry.fate = fate
+
+    def _take_back(self, entry: Entry) -> None:
+        """As if it had only been begun."""
+        if entry.change is not None:
+            self.pending.undo(entry.change)
+        self._forget_handled(entry)
+        entry.fate = entry.change = entry.handled_ms = None
+        entry.writes = ()
+
+    def _forget_handled(self, entry: Entry) -> None:
+        """Another record of the same event may have been handled since."""
+        if entry.identity is not None and self._handled.get(entry.identity) is entry:
+            del self._handled[entry.identity]

@@ -1,8 +1,17 @@
 """Tasks that live and fail together."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
+from time import monotonic
 from typing import Any
+
+log = logging.getLogger("penstock.retry")
+
+# Tasks of others' code, that is of handlers. One that heeds no cancellation is left behind.
+HANDLER_TASK = "penstock-handler"
+HEED_S_MAX = 5.0
+CANCEL_AGAIN_S = 0.2
 
 
 class Crew:
@@ -13,9 +22,9 @@ class Crew:
         self.ended = False
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
         assert not self.ended, "nothing begins after the end"
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
@@ -27,12 +36,18 @@ class Crew:
             self.failure.set_exception(error)
 
     async def end(self) -> None:
-        """Cancel all that still runs, and wait for it."""
+        """Cancel all that still runs, and wait for it; for handlers not for ever."""
         self.ended = True
+        for task in list(self._tasks):
+            task.cancel()
+        until = monotonic() + HEED_S_MAX
         while self._tasks:
-            running = list(self._tasks)
-            for task in running:
+            await asyncio.wait(list(self._tasks), timeout=CANCEL_AGAIN_S)
+            foreign = [each for each in self._tasks if each.get_name() == HANDLER_TASK]
+            for task in foreign:
                 task.cancel()
-            await asyncio.wait(running)
+            if len(foreign) == len(self._tasks) and foreign and monotonic() > until:
+                log.warning("%d handlers heed no cancellation and are left behind", len(foreign))
+                break
         if not self.failure.cancel() and not self.failure.cancelled():
             self.failure.exception()  # whoever waited for it has it; nobody else needs to hear

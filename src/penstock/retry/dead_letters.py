@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Literal
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.failures import ClientError, requires_abort
 from penstock.client.producer import Producer
 from penstock.client.records import Record

@@ -1,19 +1,26 @@
-"""One attempt at a record: it is read, tried if it may be, and the course hears how it went."""
+"""One attempt at a record: it is read, tried if it may be, and the course hears how it went.
+
+Whatever ends a handler ends its attempt, also what is meant to end more (SystemExit, a cancellation
+of its own making): a lane that waits for a record would wait for ever. Only KeyboardInterrupt goes
+on, for somebody at the keyboard has meant the process.
+"""
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from penstock.client.failures import HandlerTimedOut
 from penstock.retry.clock import Clock
 from penstock.retry.course import Course, Entry, Verdict
 from penstock.retry.lanes import Job
 from penstock.retry.route import NoRetry
+from penstock.retry.trail import cause_of
 
 log = logging.getLogger("penstock.retry")
 
 
-async def handle(job: Job, clock: Clock, timeout_s: float) -> None:
-    """The record is decided afterwards, unless the job is cancelled."""
+async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[], bool]) -> None:
+    """The record is decided afterwards, unless the job was withdrawn or everything is over."""
     route, course, entry = job.route, job.course, job.entry
     try:
         record = route.opened(entry)
@@ -28,31 +35,39 @@ async def handle(job: Job, clock: Clock, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s) as limit:
             result = await route.handler(record)
         writes = route.outputs(result, entry)
+    except KeyboardInterrupt:
+        raise
     except TimeoutError as error:
         late = HandlerTimedOut(f"the handler took longer than handler.timeout.ms, {timeout_s:g} s")
         _failed(course, entry, late if limit.expired() else error, clock.now_ms())
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        assert task is not None, "a coroutine runs in a task"
-        if task.cancelling():
+        if job.withdrawn or is_over():
             raise
-        _failed(course, entry, error, clock.now_ms())  # the handler has cancelled itself
-    except Exception as error:
+        _stay()  # the handler has cancelled itself
+        _failed(course, entry, error, clock.now_ms())
+    except BaseException as error:
         _failed(course, entry, error, clock.now_ms())
     else:
         course.succeeded(entry, clock.now_ms(), writes)
+
+
+def _stay() -> None:
+    """The task goes on as if nobody had cancelled it."""
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    while task.cancelling():
+        task.uncancel()
 
 
 def _failed(course: Course, entry: Entry, error: BaseException, now_ms: int) -> None:
     hopeless = isinstance(error, NoRetry)
     course.failed(entry, error, now_ms, hopeless=hopeless)
     log.warning(
-        "attempt %d at %s failed and it goes to %s: %s: %s",
+        "attempt %d at %s failed and it goes to %s: %s",
         entry.trail.attempts + 1,
         _place(entry),
         entry.writes[0].topic,
-        type(error).__qualname__,
-        error,
+        cause_of(error),
         exc_info=error,
     )
 

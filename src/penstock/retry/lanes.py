@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from zlib import crc32
 
 from penstock.retry.course import Course, Entry
-from penstock.retry.crew import Crew
+from penstock.retry.crew import HANDLER_TASK, Crew
 from penstock.retry.route import Route
 
 
@@ -61,7 +61,7 @@ class Lanes:
             self._running[at] = None
             return
         job = self._running[at] = lane.popleft()
-        job.task = self._crew.start(self._run(job, at))
+        job.task = self._crew.start(self._run(job, at), HANDLER_TASK)
 
     async def _run(self, job: Job, at: int) -> None:
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.consumer import Consumer, Position
 from penstock.client.failures import ClientError, NoOffset
 from penstock.client.producer import Producer
@@ -37,7 +37,7 @@ from penstock.retry.route import Route
 from penstock.retry.seen import Seen
 from penstock.retry.settings import ClientSettings
 from penstock.retry.shelf import Shelf
-from penstock.retry.topics import Found, Wanted, prepare
+from penstock.retry.topics import Found, Wanted, check_output, prepare
 from penstock.retry.trail import NoTrail, read_trail
 from penstock.retry.upkeep import Upkeep
 from penstock.retry.writer import Writer
@@ -115,6 +115,7 @@ class Life:
             self.producer,
             lambda: list(self.courses.values()),
             around.settled,
+            around.clock.now_ms,
         )
         self._upkeep = Upkeep(self, admin)
         self._lanes = {
@@ -210,7 +211,8 @@ class Life:
 
     async def _work(self, job: Job) -> None:
         try:
-            await handle(job, self.around.clock, self.around.settings.handler_timeout_s)
+            limit_s = self.around.settings.handler_timeout_s
+            await handle(job, self.around.clock, limit_s, lambda: self._crew.ended)
         finally:
             self._jobs.pop(job, None)
             self.writer.wake()
@@ -388,4 +390,7 @@ class Life:
 async def begin_life(around: Surroundings, admin: Admin) -> Life:
     """The topics are made first."""
     found = {route.topic: await prepare(admin, around.wanted(route)) for route in around.routes}
+    for route in around.routes:
+        if route.output is not None:
+            await check_output(admin, route.topic, route.output.topic)
     return Life(around, found, admin)

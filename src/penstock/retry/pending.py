@@ -87,6 +87,11 @@ class Pending:
         self._drop(key, offset)
         return Change(_OFFSET.pack(offset) + key, None)
 
+    def undo(self, change: Change) -> None:
+        """What caused this change did not happen."""
+        was = _WAITS if change.value is None else None
+        self.restore([(change.key, was)])
+
     def restore(self, changes: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """What the compacted topic holds, in its order. NotPending if it is something else."""
         for name, value in changes:

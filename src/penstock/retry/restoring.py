@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
 from penstock.retry.course import Counts, Course, Steps

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from penstock.client.aio_admin import Admin
-from penstock.client.connection import CannotReach
-from penstock.client.failures import is_retriable
+from penstock.client.admin.aio import Admin
+from penstock.client.failures import Fenced, is_retriable
 from penstock.client.serde import DeserializerLike, SerializerLike, deserializer_of, serializer_of
 from penstock.client.settings import SettingValue
+from penstock.client.transport.connection import CannotReach
+from penstock.errors import InvalidProducerEpoch, ProducerFenced
 from penstock.model import TopicPartition
 from penstock.retry.clock import Clock, WallClock
 from penstock.retry.course import Counts
@@ -36,6 +37,7 @@ STOP_SECONDS = 30.0
 # After a failure that may pass, everything begins anew, after a while.
 REST_S_MIN = 0.5
 REST_S_MAX = 30.0
+_FENCED = (Fenced, InvalidProducerEpoch, ProducerFenced)
 
 
 class Retrying:
@@ -113,6 +115,7 @@ class Retrying:
                 output,
                 serializer_of(output_key, is_key=True),
                 serializer_of(output_value, is_key=False),
+                self._settings.result_bytes_max,
             ),
         )
         names = Names(topic, self.group)
@@ -153,8 +156,14 @@ class Retrying:
                 rest_s = min(2 * rest_s, REST_S_MAX)
 
     def _may_pass(self, error: Exception) -> bool:
-        """A cluster that was never reached is somebody's mistake; one that was may come back."""
-        return is_retriable(error) or (self._lived and isinstance(error, CannotReach))
+        """A cluster that was never reached is somebody's mistake; one that was may come back.
+        Nobody else has a producer's id: one that is fenced was away for longer than
+        transaction.timeout.ms."""
+        return (
+            is_retriable(error)
+            or isinstance(error, _FENCED)
+            or (self._lived and isinstance(error, CannotReach))
+        )
 
     async def _live(self) -> None:
         async with Admin(self._settings.admin, namespace=self._namespace) as admin:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 from penstock.client.failures import DeserializationError, SerializationError
 from penstock.client.records import Headers, OutRecord, Record, headers_to_send
 from penstock.client.serde import Deserializer, Serializer
+from penstock.errors import MessageTooLarge
 from penstock.retry.course import Entry, Write
 from penstock.retry.ladder import Ladder, wait_ms_of
+from penstock.retry.settings import REQUEST_BYTES_MAX
 
 CONCURRENCY_MAX = 1_000
 
@@ -27,7 +29,8 @@ class NoRetry(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Records of one event are handled once within a window, as far as they share a partition.
+    """Records of one event are handled once within a window, as far as they share a partition,
+    and, where several are handled at once, their key.
 
     `by` is the name of a header, or a function of the record. What was handled is written beside
     the source, with the offset; with `shared=False` this process alone remembers it, and forgets it
@@ -44,7 +47,11 @@ class Guard:
 
     def identity(self, record: Record[Any, Any]) -> bytes | None:
         said = record.header(self.by) if isinstance(self.by, str) else self.by(record)
-        return said.encode() if isinstance(said, str) else said
+        if isinstance(said, str):
+            return said.encode()
+        if said is None or isinstance(said, bytes):
+            return said
+        raise TypeError(f"an idempotency key is text or bytes, and {said!r} is neither")
 
 
 class WithHeaders(NamedTuple):
@@ -61,6 +68,7 @@ class Output:
     topic: str
     key: Serializer[Any]
     value: Serializer[Any]
+    bytes_max: int = REQUEST_BYTES_MAX
 
     def writes(self, result: object, raw_key: bytes | None) -> list[Write]:
         """A value keeps the key of the record that it was made of; an OutRecord says for itself.
@@ -76,13 +84,25 @@ class Output:
             return [self._write(result, more)]
         headers = list(more)
         value = self._serialized(self.value, result, headers, is_key=False)
-        return [Write(self.topic, raw_key, value, tuple(headers))]
+        return [self._checked(Write(self.topic, raw_key, value, tuple(headers)))]
 
     def _write(self, out: OutRecord[Any, Any], more: Headers) -> Write:
         headers = [*headers_to_send(out.headers), *more]
         key = self._serialized(self.key, out.key, headers, is_key=True)
         value = self._serialized(self.value, out.value, headers, is_key=False)
-        return Write(self.topic, key, value, tuple(headers), out.partition)
+        return self._checked(
+            Write(self.topic, key, value, tuple(headers), out.partition, out.timestamp_ms)
+        )
+
+    def _checked(self, write: Write) -> Write:
+        size = len(write.key or b"") + len(write.value or b"")
+        size += sum(len(name) + len(value or b"") for name, value in write.headers)
+        if size > self.bytes_max:
+            raise MessageTooLarge(
+                f"a result of {size:,} bytes for {self.topic} is larger than max.request.size "
+                f"({self.bytes_max:,})"
+            )
+        return write
 
     def _serialized(
         self,
@@ -95,7 +115,10 @@ class Output:
         if said is None:
             return None
         try:
-            return serializer.serialize(self.topic, said, headers)
+            data: object = serializer.serialize(self.topic, said, headers)
+            if data is None or isinstance(data, bytes):
+                return data
+            raise TypeError(f"its serializer gives bytes, not {type(data).__name__}")
         except Exception as error:
             raise SerializationError(error, topic=self.topic, is_key=is_key) from error
 

@@ -17,6 +17,10 @@ TRANSACTION_TIMEOUT_MS = 10_000
 # The trail in the headers makes a record longer than the source allowed it to be.
 TRAIL_BYTES_MAX = 8 * 1024
 REQUEST_BYTES_DEFAULT = 1_048_576
+# What a source took compressed is written plain, and nobody knows how large that is.
+LETTER_BYTES_MIN = 64 * 1024 * 1024
+REQUEST_BYTES_MAX = 1_000_000_000  # librdkafka's
+BUFFER_BYTES_DEFAULT = 33_554_432
 _OURS = {
     "isolation.level": (
         "read_committed",
@@ -49,19 +53,32 @@ class ClientSettings:
     def transactional(self, group: str, source_bytes_max: int) -> dict[str, SettingValue]:
         """For a producer of one life: another process never has its transactional id."""
         request_bytes = max(
-            int(self._number("max.request.size", REQUEST_BYTES_DEFAULT)),
-            source_bytes_max + TRAIL_BYTES_MAX,
+            self._number("max.request.size", REQUEST_BYTES_DEFAULT), letter_bytes(source_bytes_max)
         )
+        request_bytes = min(request_bytes, REQUEST_BYTES_MAX)
+        # The largest has to find room beside others.
+        buffer_bytes = max(self._number("buffer.memory", BUFFER_BYTES_DEFAULT), 2 * request_bytes)
         return {
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "linger.ms": 1,
             **self.producer,
             "max.request.size": request_bytes,
+            "buffer.memory": buffer_bytes,
             "transactional.id": f"{group}-{uuid4().hex}",
         }
 
+    @property
+    def result_bytes_max(self) -> int:
+        """Of a result: letters may be larger than the producer was told, others may not."""
+        return self._number("max.request.size", REQUEST_BYTES_MAX)
+
     def _number(self, name: str, default: int) -> int:
         return int(str(self.producer.get(name, default)))
+
+
+def letter_bytes(source_bytes_max: int) -> int:
+    """How large a record beside a source may be whose own have this limit."""
+    return max(source_bytes_max + TRAIL_BYTES_MAX, LETTER_BYTES_MIN)
 
 
 def client_settings(

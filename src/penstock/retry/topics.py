@@ -13,13 +13,20 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.failures import ClientError
-from penstock.client.values import NewTopic, Resource, ResourceType, TopicDescription
-from penstock.errors import KafkaError, TopicAlreadyExists
+from penstock.client.values import (
+    ConfigChange,
+    NewTopic,
+    Operation,
+    Resource,
+    ResourceType,
+    TopicDescription,
+)
+from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.retry.course import Steps
 from penstock.retry.ladder import Ladder, Names, wait_text
-from penstock.retry.settings import REQUEST_BYTES_DEFAULT, TRAIL_BYTES_MAX
+from penstock.retry.settings import REQUEST_BYTES_DEFAULT, letter_bytes
 
 log = logging.getLogger("penstock.retry")
 
@@ -27,6 +34,7 @@ KEPT_FOR_EVER = "-1"
 LOOK_AGAIN_S = 0.05
 LOOKS_MAX = 200
 _BYTES_KEY = "max.message.bytes"
+_MADE_BY_USE = "auto.create.topics.enable"
 
 
 class TopicsUnfit(ClientError):
@@ -63,6 +71,7 @@ async def prepare(admin: Admin, wanted: Wanted) -> Found:
     await _create(admin, [each for each in plan if each.name not in there])
     beside = [*steps.topics, *(each.name for each in plan)]
     await _grow(admin, [there[name] for name in dict.fromkeys(beside) if name in there], count)
+    await _widen(admin, [name for name in dict.fromkeys(beside) if name in there], bytes_max)
     await _visible(admin, list(dict.fromkeys(beside)))
     return Found(steps, count, bytes_max)
 
@@ -77,15 +86,43 @@ async def _source(admin: Admin, names: Names) -> TopicDescription:
     return found
 
 
+async def check_output(admin: Admin, source: str, output: str) -> None:
+    """TopicsUnfit if results have nowhere to go: said at the start, not by a transaction that waits
+    for its topic until it is fenced. One that its first record makes need not be there."""
+    found = await admin.describe_topics([source, output])
+    missing, beside = found[output], found[source]
+    if not isinstance(missing, KafkaError) or isinstance(beside, KafkaError):
+        return
+    if isinstance(missing, UnknownTopicOrPartition):
+        broker = Resource(ResourceType.BROKER, str(beside.partitions[0].leader))
+        told = (await admin.describe_configs([broker], keys=[_MADE_BY_USE]))[broker]
+        if isinstance(told, KafkaError) or any(
+            each.name == _MADE_BY_USE and each.value == "true" for each in told
+        ):
+            return
+    raise TopicsUnfit(
+        f"the topic {output} cannot be written: {missing}",
+        next_step=f"Create it first: penstock topic create {output}",
+    ) from missing
+
+
 async def message_bytes_max(admin: Admin, topic: str) -> int:
     """What the topic allows; Kafka's default if nobody may tell."""
-    resource = Resource(ResourceType.TOPIC, topic)
-    found = (await admin.describe_configs([resource], keys=[_BYTES_KEY]))[resource]
-    if isinstance(found, KafkaError):
-        log.warning("%s of %s is not known: %s", _BYTES_KEY, topic, found)
-        return REQUEST_BYTES_DEFAULT
-    said = next((each.value for each in found if each.name == _BYTES_KEY), None)
-    return REQUEST_BYTES_DEFAULT if said is None else int(said)
+    return (await _bytes_max(admin, [topic]))[topic]
+
+
+async def _bytes_max(admin: Admin, topics: Sequence[str]) -> dict[str, int]:
+    resources = {topic: Resource(ResourceType.TOPIC, topic) for topic in topics}
+    told = await admin.describe_configs(list(resources.values()), keys=[_BYTES_KEY])
+    limits = {}
+    for topic, resource in resources.items():
+        found, said = told[resource], None
+        if isinstance(found, KafkaError):
+            log.warning("%s of %s is not known: %s", _BYTES_KEY, topic, found)
+        else:
+            said = next((each.value for each in found if each.name == _BYTES_KEY), None)
+        limits[topic] = REQUEST_BYTES_DEFAULT if said is None else int(said)
+    return limits
 
 
 def _former(wanted: Wanted, there: dict[str, TopicDescription]) -> tuple[int, ...]:
@@ -115,7 +152,7 @@ def _plan(wanted: Wanted, source: TopicDescription, bytes_max: int) -> list[NewT
             name,
             len(source.partitions),
             source.replication_factor,
-            {**config, _BYTES_KEY: str(bytes_max + TRAIL_BYTES_MAX)},
+            {**config, _BYTES_KEY: str(letter_bytes(bytes_max))},
         )
         for name, config in configs.items()
     ]
@@ -144,6 +181,20 @@ async def _visible(admin: Admin, names: Sequence[str]) -> None:
             return
         await asyncio.sleep(LOOK_AGAIN_S)
     raise TopicsUnfit("new topics are not seen by all brokers yet", next_step="Try again")
+
+
+async def _widen(admin: Admin, topics: Sequence[str], source_bytes_max: int) -> None:
+    """The source may take larger records than when these were made. Where that cannot be changed
+    most records fit none the less."""
+    if not topics:
+        return
+    needed = letter_bytes(source_bytes_max)
+    narrow = [name for name, limit in (await _bytes_max(admin, topics)).items() if limit < needed]
+    change = ConfigChange(_BYTES_KEY, Operation.SET, str(needed))
+    changes = {Resource(ResourceType.TOPIC, name): [change] for name in narrow}
+    for resource, error in (await admin.alter_configs(changes) if changes else {}).items():
+        if error is not None:
+            log.warning("%s of %s stays below %d: %s", _BYTES_KEY, resource.name, needed, error)
 
 
 async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) -> None:

@@ -4,6 +4,7 @@ The record's own headers stay before these; what an earlier failure has added is
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from penstock.client.records import Headers
@@ -86,7 +87,10 @@ def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
 
 def cause_of(error: BaseException) -> str:
     """The class and the text of an error, in a bounded number of characters."""
-    text = f"{type(error).__qualname__}: {error}" if str(error) else type(error).__qualname__
+    text = type(error).__qualname__
+    with suppress(Exception):  # others' errors may fail at saying what they are
+        said = str(error)
+        text = f"{text}: {said}" if said else text
     if len(text) > CAUSE_CHARACTERS_MAX:
         return f"{text[:CAUSE_CHARACTERS_MAX]}..."
     return text

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.failures import ClientError
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition

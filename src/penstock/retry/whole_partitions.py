@@ -8,7 +8,7 @@ one must not miss what it wrote beside them.
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from time import monotonic
 
-from penstock.client.aio_admin import Admin
+from penstock.client.admin.aio import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.failures import TimedOut
 from penstock.client.records import Record

@@ -1,8 +1,10 @@
 """Commits what courses have decided: their records and their offsets in one transaction.
 
 One transaction at a time takes all that is decided. One that was aborted for certain is made again
-with the same writes; if nobody knows how a commit ended, the life of this process' clients ends
-(`OutcomeUnknown`), and a new one begins from what the cluster has.
+with the same writes, but if a topic refuses a record in it: then it takes half of them, and half of
+that, until one stands alone, and what it was to write is that record's failure. If nobody knows how
+a commit ended, the life of this process' clients ends (`OutcomeUnknown`), and a new one begins from
+what the cluster has.
 
 The group's word is asked in every transaction (KIP-447): a member that was put out cannot commit,
 and the next owner of its partitions waits until its open transaction is decided.
@@ -14,19 +16,29 @@ from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
 from penstock.client.consumer import Consumer
-from penstock.client.failures import ClientError, is_fatal, is_retriable, requires_abort
+from penstock.client.failures import (
+    ClientError,
+    PurgedInFlight,
+    PurgedInQueue,
+    TimedOut,
+    is_fatal,
+    is_retriable,
+    requires_abort,
+)
 from penstock.client.namespace import Namespace
-from penstock.client.producer import Producer
+from penstock.client.producer import Producer, RecordsUndelivered
 from penstock.errors import (
     CoordinatorLoadInProgress,
     FencedMemberEpoch,
     IllegalGeneration,
+    OutOfOrderSequenceNumber,
     RebalanceInProgress,
     StaleMemberEpoch,
     UnknownMemberId,
 )
 from penstock.model import TopicPartition
-from penstock.retry.course import Course, Portion
+from penstock.retry.course import Course, Entry, Portion
+from penstock.retry.refusals import is_unfit, narrowed, refusal_in
 
 log = logging.getLogger("penstock.retry")
 
@@ -34,6 +46,11 @@ log = logging.getLogger("penstock.retry")
 PATIENCE_S = 60.0
 PAUSE_S_MIN = 0.02
 PAUSE_S_MAX = 2.0
+# So long a flush goes on before somebody looks whether it is still of use.
+LOOK_S_MIN = 0.1
+LOOK_S_MAX = 2.0
+# Entries of one transaction, unless some were refused: all that there are.
+ENTRIES_MAX = 1 << 30
 # The group has moved on: partitions come and go first, then what is left can be committed.
 _GROUP_MOVED = (
     CoordinatorLoadInProgress,
@@ -43,6 +60,9 @@ _GROUP_MOVED = (
     StaleMemberEpoch,
     UnknownMemberId,
 )
+# What was refused leaves a gap in the numbers of records: librdkafka gives up what stands behind,
+# and closes the gap with the epoch of the abort.
+_GIVEN_UP = (OutOfOrderSequenceNumber, PurgedInFlight, PurgedInQueue)
 
 
 class OutcomeUnknown(ClientError):
@@ -50,6 +70,15 @@ class OutcomeUnknown(ClientError):
 
     retriable = True
     next_step = "Begin again from what the cluster has committed"
+
+
+class Unfit(Exception):
+    """What an entry was to write was not taken by the producer."""
+
+    def __init__(self, entry: Entry, error: Exception) -> None:
+        super().__init__(str(error))
+        self.entry = entry
+        self.error = error
 
 
 class Membership:
@@ -68,8 +97,11 @@ class Membership:
             # It waits for the polling thread, for a moment.
             self._metadata = await asyncio.to_thread(self._consumer.group_metadata)
 
-    def finished_offsets(self) -> Mapping[TopicPartition, int]:
-        raise AssertionError("offsets are those of the portion")
+    def leave_to_transactions(self) -> Mapping[TopicPartition, int]:
+        return {}  # the offsets are those of the portion
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The writer knows by itself."""
 
     def group_metadata(self) -> object:
         assert self._metadata is not None, "it was asked for"
@@ -85,6 +117,7 @@ class Writer:
         producer: Producer[bytes, bytes],
         courses: Callable[[], Iterable[Course]],
         settled: asyncio.Condition,
+        now_ms: Callable[[], int],
     ) -> None:
         self.membership = Membership(consumer)
         self.transactions = 0
@@ -93,9 +126,13 @@ class Writer:
         self._courses = courses
         self._decided = asyncio.Event()
         self._settled = settled
-        # Held while something that the consumer counts as finished is not committed yet.
+        self._now_ms = now_ms
         self._turn = asyncio.Lock()
         self._committed: dict[TopicPartition, int] = {}
+        # What the consumer was told to count as finished: it may not be committed yet.
+        self._finished: dict[TopicPartition, int] = {}
+        # So many entries, from the front, hold one that was refused.
+        self._suspects: int | None = None
 
     def wake(self) -> None:
         """Something was decided."""
@@ -118,6 +155,7 @@ class Writer:
                 place: at
                 for place, at in self._consumer.finished_offsets().items()
                 if at > self._committed.get(place, at)
+                and self._committed[place] >= self._finished.get(place, 0)
             }
             if further:
                 await self._consumer.commit(further)
@@ -128,6 +166,7 @@ class Writer:
         self.membership.forget()
         for place in places:
             self._committed.pop(place, None)
+            self._finished.pop(place, None)
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
         """Until a commit, or a change that was told, makes something true."""
@@ -145,8 +184,8 @@ class Writer:
         while True:
             await self.membership.ask()
             # After the question: what is no longer here was given up before the group moved on.
-            parts = [(each, each.portion()) for each in self._courses()]
-            parts = [(course, portion) for course, portion in parts if portion]
+            limit = ENTRIES_MAX if self._suspects is None else max(1, self._suspects // 2)
+            parts = narrowed([(each, each.portion()) for each in self._courses()], limit)
             if not parts:
                 return False
             portions = [portion for _, portion in parts]
@@ -154,6 +193,9 @@ class Writer:
             try:
                 await self._transact(portions, offsets)
             except Exception as error:
+                if self._was_refused(parts, error):
+                    begun_at, pause_s = monotonic(), PAUSE_S_MIN
+                    continue
                 if not _may_help(error) or monotonic() - begun_at > PATIENCE_S:
                     raise
                 log.warning("a transaction was aborted and will be made again: %s", error)
@@ -163,10 +205,43 @@ class Writer:
                 continue
             break
         self.transactions += 1
+        if self._suspects is not None:
+            self._suspects -= sum(len(each.entries) for each in portions)
+            self._suspects = self._suspects if self._suspects > 0 else None
         self._committed.update(offsets)
         for course, portion in parts:
             course.committed(portion)
         await self.tell()
+        return True
+
+    def _was_refused(self, parts: list[tuple[Course, Portion]], error: Exception) -> bool:
+        """Whether one of these entries is to blame: it is decided anew, or looked for among fewer.
+        The transaction was aborted."""
+        if isinstance(error, Unfit):
+            refusal, entry = error.error, error.entry
+            course = next(each for each, portion in parts if entry in portion.entries)
+        else:
+            found = refusal_in(error)
+            if found is None:
+                return False
+            count = sum(len(portion.entries) for _, portion in parts)
+            if count > 1:
+                self._suspects = count
+                log.info("one of %d records was refused and is looked for: %s", count, found)
+                return True
+            ((course, portion),) = parts
+            refusal, entry = found, portion.entries[0]
+        self._suspects = None
+        course.refused(entry, refusal, self._now_ms())
+        record, fate = entry.record, entry.fate
+        assert fate is not None, "it is decided anew"
+        log.warning(
+            "what %s@%d was to write is refused, and it is %s: %s",
+            record.place,
+            record.offset,
+            fate.value,
+            refusal,
+        )
         return True
 
     async def _transact(self, portions: list[Portion], offsets: dict[TopicPartition, int]) -> None:
@@ -175,21 +250,47 @@ class Writer:
         try:
             async with producer.transaction():
                 for portion in portions:
-                    for each in portion.writes:
-                        await producer.post(
-                            each.topic,
-                            each.value,
-                            each.key,
-                            partition=each.partition,
-                            headers=each.headers or None,
-                        )
+                    for entry in portion.entries:
+                        await self._post(entry)
                 await producer.send_offsets(self.membership, offsets)
-                await producer.flush()
+                await self._flush(offsets)
                 all_written = True
         except Exception as error:
             if all_written and not requires_abort(error):
                 raise OutcomeUnknown(str(error)) from error
             raise
+
+    async def _flush(self, offsets: dict[TopicPartition, int]) -> None:
+        """Once a transaction has failed nothing more of it is sent, and a flush would wait for what
+        is left until its time is up. Offsets sent again change nothing, and say so at once."""
+        until, look_s = monotonic() + PATIENCE_S, LOOK_S_MIN
+        while True:
+            try:
+                await self._producer.flush(look_s)
+            except TimedOut:
+                if monotonic() > until:
+                    raise
+                await self._producer.send_offsets(self.membership, offsets)
+                look_s = min(2 * look_s, LOOK_S_MAX)
+            else:
+                return
+
+    async def _post(self, entry: Entry) -> None:
+        for each in entry.writes:
+            try:
+                room = self._producer.post(
+                    each.topic,
+                    each.value,
+                    each.key,
+                    partition=each.partition,
+                    headers=each.headers or None,
+                    timestamp_ms=each.timestamp_ms,
+                )
+            except Exception as error:
+                if is_unfit(error):
+                    raise Unfit(entry, error) from error
+                raise
+            await room
 
     def _offsets(self, portions: list[Portion]) -> dict[TopicPartition, int]:
         """Behind the records, and behind the markers that follow them, if they are known."""
@@ -198,12 +299,22 @@ class Writer:
             offsets.update(portion.offsets)
             for entry in portion.entries:
                 self._consumer.finish(entry.record)
+        for place, at in offsets.items():
+            self._finished[place] = max(at, self._finished.get(place, 0))
         further = self._consumer.finished_offsets()
-        return {place: max(at, further.get(place, at)) for place, at in offsets.items()}
+        return {
+            # What was finished for an earlier attempt may be more than this one takes.
+            place: max(at, further.get(place, at)) if at == self._finished[place] else at
+            for place, at in offsets.items()
+        }
 
 
 def _may_help(error: Exception) -> bool:
     """Whether the same writes may be committed by another attempt."""
     if isinstance(error, OutcomeUnknown) or is_fatal(error):
         return False
+    if isinstance(error, RecordsUndelivered):
+        return all(
+            isinstance(each.error, _GIVEN_UP) or _may_help(each.error) for each in error.failures
+        )
     return requires_abort(error) or is_retriable(error) or isinstance(error, _GROUP_MOVED)

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.spark.options.source import SourceOptions, read_source_options
 from penstock.spark.source.positions import Position

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from penstock.streams import registry
 from penstock.streams.errors import StreamsError

@@ -2,8 +2,8 @@
 
 import logging
 
-from penstock.client.admin import Admin
-from penstock.client.security import Security
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.security import Security
 from penstock.client.values import NewTopic
 from penstock.errors import KafkaError, TopicAlreadyExists
 from penstock.streams.errors import StreamsError

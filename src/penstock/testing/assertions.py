@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.bulk.scan import Wanted, scan
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, NotAuthenticated
-from penstock.client.coordinator_values import GroupDescription
-from penstock.client.outcomes import PartitionFailure
-from penstock.client.reading import Chunk, OffsetRange, Patience, RangeReader
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import GroupDescription
+from penstock.client.raw.outcomes import PartitionFailure
+from penstock.client.raw.reading import Chunk, OffsetRange, Patience, RangeReader
 from penstock.client.records import Record, TimestampType
+from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.client.values import At, FoundOffset
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition

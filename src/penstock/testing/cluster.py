@@ -1,6 +1,7 @@
 """A cluster for tests: real nodes in this process, or each in a process of its own.
 
-Nothing of it is left when it is closed, nor when the test's process ends in any other way.
+Nothing of it is left when it is closed, nor when the test's process ends in any other way; the
+files of one that was killed go with the next cluster that has files.
 """
 
 import atexit
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from penstock.config.listeners import Listener
     from penstock.testing.embedded import EmbeddedNode
     from penstock.testing.intercepting.actions import Action, InterceptedRequest
-    from penstock.testing.intercepting.taps import Interception
+    from penstock.testing.intercepting.taps import Interception, Taps
     from penstock.testing.ports import HeldPort
+    from penstock.testing.scratch import Scratch
 
 __all__ = ["Cluster", "NodeFailed", "NotPossible", "SettingValue"]
 
@@ -73,6 +75,12 @@ def node_settings(settings: Mapping[str, SettingValue], data: str) -> dict[str, 
     return {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": data, **texts_of(settings)}
 
 
+def _taps() -> "Taps":
+    from penstock.testing.intercepting.taps import Taps
+
+    return Taps()
+
+
 class Cluster:
     """A cluster of one node on a free port of 127.0.0.1, which it keeps through restarts.
 
@@ -105,15 +113,13 @@ class Cluster:
             )
         if data is not None and memory:
             raise ValueError("data= is a directory, memory=True is none: say one of them")
-        from penstock.testing.intercepting.taps import Taps
-
         self._settings = texts_of(settings or {})
         self._processes = processes
         self._memory = (data is None and not processes) if memory is None else memory
         self._data = None if data is None else os.fspath(data)
-        self._temporary: str | None = None
+        self._temporary: Scratch | None = None
         self._ports: list[HeldPort] = []
-        self._taps = Taps()
+        self._taps = None if processes else _taps()
         self._nodes: dict[int, ClusterNode] = {}
 
     # -- life
@@ -165,7 +171,8 @@ class Cluster:
                 node.stop()
         finally:
             self._release()
-        self._taps.end_all()
+        if self._taps is not None:
+            self._taps.end_all()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -286,7 +293,7 @@ class Cluster:
         from penstock.broker.handlers import HANDLERS
         from penstock.testing.intercepting.taps import check_action, find_api
 
-        if self._processes:
+        if self._taps is None:
             raise NotPossible(
                 "intercept: only the requests of a node in this process can be intercepted; use"
                 " Cluster() without processes=True"
@@ -322,7 +329,7 @@ class Cluster:
         self._nodes[config.node_id] = self._make_node(config.node_id, settings)
 
     def _make_node(self, number: int, settings: dict[str, str]) -> ClusterNode:
-        if self._processes:
+        if self._taps is None:
             from penstock.testing.process_node import ProcessNode
 
             return ProcessNode(settings, Path(self._scratch()) / f"node-{number}.log")
@@ -363,17 +370,15 @@ class Cluster:
                 raise NotPossible(
                     f"memory=True with processes=True needs {place}, a directory in memory"
                 )
-            from tempfile import mkdtemp
+            from penstock.testing.scratch import Scratch
 
-            self._temporary = mkdtemp(prefix="penstock-", dir=place)
+            self._temporary = Scratch(place)
             atexit.register(self._remove_temporary)
-        return self._temporary
+        return str(self._temporary.path)
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
-            from shutil import rmtree
-
-            rmtree(self._temporary, ignore_errors=True)
+            self._temporary.remove()
             self._temporary = None
             atexit.unregister(self._remove_temporary)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.testing.cluster import SettingValue
 
 LEADERS_SECONDS_MAX = 15.0
@@ -46,7 +46,7 @@ class OutsideCluster:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; one that is not there (any more) is none to delete."""
-        from penstock.client.admin import Admin
+        from penstock.client.admin.blocking import Admin
 
         with Admin(self.bootstrap) as admin:
             failure = admin.delete_topics([name])[name]
@@ -63,7 +63,7 @@ def make_topic(
     leaders: bool = False,
 ) -> None:
     """Create a topic; with `leaders` it can be written to when this returns, by any Kafka."""
-    from penstock.client.admin import Admin
+    from penstock.client.admin.blocking import Admin
     from penstock.client.values import NewTopic
     from penstock.testing.cluster import texts_of
 

@@ -6,6 +6,7 @@ so in one line on the standard output; what it logs goes to the standard error.
 """
 
 import ctypes
+import gc
 import json
 import logging
 import os
@@ -54,6 +55,7 @@ def main() -> int:
     order = json.loads(sys.stdin.buffer.readline())
     if order.get("parent") is not None:
         end_with(order["parent"])
+    gc.disable()  # an import leaves nothing to collect; run_node turns it on again
     from penstock.config.broker import BrokerConfig
     from penstock.errors import InvalidConfig
     from penstock.node import StartRefused, run_node

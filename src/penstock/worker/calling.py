@@ -2,6 +2,10 @@
 
 Coroutine functions run in the event loop; others in threads of the worker's own. A thread cannot be
 cancelled: if its time is up the attempt has failed, and the function goes on until it returns.
+
+Whatever a function in a thread raises is an ordinary exception of its call: what would end a thread
+or a task (SystemExit, KeyboardInterrupt, a cancellation) was not meant for the event loop, and a
+future cannot carry StopIteration.
 """
 
 import asyncio
@@ -9,7 +13,7 @@ import contextvars
 import inspect
 import typing
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor
 from typing import Any, TypeAlias
 
 from penstock.client.records import Record
@@ -22,8 +26,17 @@ class NotCallable(TypeError):
     """The function cannot be called with a value, nor with a value and a record."""
 
 
+class EndedOddly(RuntimeError):
+    """A function in a thread raised what is meant to end a thread, a task or a generator."""
+
+
 def arguments_of(function: Function) -> Callable[[Record[Any, Any]], tuple[Any, ...]]:
     """What the function gets of a record. NotCallable if its parameters do not fit."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise NotCallable(
+            f"{_name(function)} yields; a handler returns its result, several as a list of "
+            "OutRecords"
+        )
     parameters = [
         each
         for each in inspect.signature(function).parameters.values()
@@ -60,8 +73,7 @@ def calling(
     ):
 
         async def call(record: Record[Any, Any]) -> object:
-            result: object = await function(*arguments(record))
-            return result
+            return _checked(function, await function(*arguments(record)))
 
         return call
 
@@ -69,9 +81,41 @@ def calling(
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
         given = arguments(record)
-        return await loop.run_in_executor(executor(), lambda: context.run(function, *given))
+        result, error = await loop.run_in_executor(
+            executor(), lambda: context.run(_outcome, function, given)
+        )
+        if error is not None:
+            raise error
+        # A wrapper that is no coroutine function itself may return what its inner one would do.
+        return _checked(function, await result if inspect.isawaitable(result) else result)
 
     return call_in_thread
+
+
+def _outcome(function: Function, given: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    """What it returned, or why it failed."""
+    try:
+        return function(*given), None
+    except (StopIteration, StopAsyncIteration, asyncio.CancelledError, CancelledError) as error:
+        odd: BaseException = error
+    except Exception as error:
+        return None, error
+    except BaseException as error:
+        odd = error
+    failure = EndedOddly(f"{_name(function)} raised {odd!r}")
+    failure.__cause__ = odd
+    return None, failure
+
+
+def _checked(function: Function, result: object) -> object:
+    """TypeError if nothing of it has run yet: it would count as handled, and never be."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError(
+            f"{_name(function)} returned a {type(result).__name__}, of which nothing has run"
+        )
+    return result
 
 
 def _name(function: Function) -> str:

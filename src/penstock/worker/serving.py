@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from penstock.observe.http import Request, Response
 from penstock.observe.text import OPENMETRICS_TYPE, TEXT_TYPE, page, wants_openmetrics
+from penstock.retry.crew import HANDLER_TASK
 from penstock.worker.app import THREAD_NAME, Worker, run_until
 from penstock.worker.health import HealthServer
 from penstock.worker.metrics import ROWS
@@ -39,6 +40,13 @@ def end_in_spite_of_threads() -> None:
     """A function that does not return would keep the process for ever, though nobody waits for
     what it does."""
     stuck = [each for each in threading.enumerate() if each.name.startswith(THREAD_NAME)]
+    if stuck:
+        end_at_once(f"{len(stuck)} functions did not end in time and are left behind", ABANDONED)
+
+
+def end_in_spite_of_tasks() -> None:
+    """As end_in_spite_of_threads, of coroutines that heed no cancellation."""
+    stuck = [each for each in asyncio.all_tasks() if each.get_name() == HANDLER_TASK]
     if stuck:
         end_at_once(f"{len(stuck)} functions did not end in time and are left behind", ABANDONED)
 
@@ -70,6 +78,7 @@ async def serve(
             if on_listening is not None:
                 on_listening(server.address)
         await run_until(worker, stop)
+    end_in_spite_of_tasks()
 
 
 def pages(worker: Worker, stop: asyncio.Event) -> dict[str, Callable[[Request], Response]]:

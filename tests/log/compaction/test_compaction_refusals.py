@@ -21,7 +21,7 @@ from penstock.log.compaction.order import (
 )
 from penstock.log.compaction.plain import PlainEngine
 from penstock.log.directory import CLEANED, INDEX, LOG
-from penstock.testing.sim.disk import SimDisk
+from penstock.testing.sim.disk import MemoryDisk, SimDisk
 from penstock.wire.batch import Record, build_batch, seal_batch
 from penstock.wire.compression import UNPACKED_BYTES_MIN, compress
 from penstock.world import DiskFailed, DiskFull, FileLost
@@ -289,3 +289,50 @@ def test_seeds_of_crashes_keep_what_was_said_and_the_log_itself(engine: Engine) 
         after = story.disk.crash(seed).files()
         assert {path: after[path] for path in before} == before
         assert {path: after[path] for path in promised} == promised
+
+
+class SmallDisk(MemoryDisk):
+    """What is free of it falls as cleaned files grow, and beside that as the test likes."""
+
+    least = 1 << 62
+
+    def free_bytes(self) -> int:
+        files = self.files().items()
+        left = self.free - sum(len(data) for path, data in files if path.endswith(CLEANED))
+        self.least = min(self.least, left)
+        return left
+
+
+def test_a_cleaning_ends_before_it_writes_into_what_is_to_stay_free(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 200)
+    disk = SmallDisk()
+    story = Story(random.Random(1), disk=disk)
+    story.write_on()
+    disk.free = 3_000
+    order = replace(story.order(), free_bytes_min=2_000)
+    said: list[Group] = []
+    with pytest.raises(DiskFull, match="not for compaction"):
+        clean(
+            disk,
+            order,
+            lambda it: said.append(it) if isinstance(it, Group) else None,
+            lambda: False,
+            engine=engine,
+        )
+    assert 2_000 <= disk.least < 2_500
+    whole = {each.base_offset for each in said}
+    left = {path for path in disk.files() if path.endswith(CLEANED)}
+    assert {int(path.partition("/")[2][:20]) for path in left} <= whole  # the rest is given back
+
+
+def test_a_cleaning_that_fits_exactly_is_done(engine: Engine) -> None:
+    disk = SmallDisk()
+    story = Story(random.Random(1), disk=disk)
+    story.write_on()
+    groups, _ = run(disk, story.order(), engine)
+    indexes = sum(len(data) for path, data in disk.files().items() if path.endswith(CLEANED))
+    indexes -= sum(group.size for group in groups)
+    disk.free = 2_000 + sum(group.size for group in groups) + indexes
+    assert run(disk, replace(story.order(), free_bytes_min=2_000), engine)[0] == groups

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from penstock.broker.cleaning.dirt import Dirt, assess, make_order, segments_of
 from penstock.broker.cleaning.later import LaterLooks
 from penstock.broker.cleaning.offsets import CleanedOffsets
-from penstock.broker.cleaning.room import CleaningRoom, bytes_written_max
+from penstock.broker.cleaning.room import CleaningRoom, bytes_written_max, kept_bytes
 from penstock.broker.cleaning.run import Run
 from penstock.broker.cleaning.settings import CleaningSettings
 from penstock.broker.cleaning.statistics import CleaningStatistics
 from penstock.broker.progress import Progress
 from penstock.errors import KafkaError
-from penstock.log.compaction.order import CompactionStopped, Order, Report
+from penstock.log.compaction.order import BrokenBatch, CompactionStopped, Order, Report
 from penstock.world import DiskFailed, DiskFull, FileLost, ProcessDied, Timer, TooManyFiles
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Cleaning:
     def directory_filled(self, directory: "Directory") -> None:
         """Its reserve is reached: what is being written there stops, and gives its room back."""
         for partition, run in list(self.runs.items()):
-            if partition.directory is directory:
+            if partition.directory is directory and not run.broken_off:
                 log.warning(
                     "the cleaning of %s stops, as the reserve of its disk is reached", partition
                 )
@@ -297,7 +297,7 @@ class Cleaning:
             return
         self._room.claim(partition, dirt)
         now_ms, seed = self._world.clock.wall_ms(), int.from_bytes(self._world.entropy.uuid())
-        budget = self.settings.budget()
+        budget = self.settings.budget()._replace(free_bytes_min=kept_bytes(partition.directory))
 
         def ordered(order: Order) -> None:
             if not self._may_clean(partition) or partition.directory.refuses_writes:
@@ -392,6 +392,8 @@ class Cleaning:
                 if partition not in self._said_trouble:
                     self._said_trouble[partition] = None
                     log.warning("the cleaning of %s is tried again later: %s", partition, failure)
+            case BrokenBatch():
+                self._give_up(partition, f"{failure}. {_way_out(partition)}")
             case FileLost():
                 self._give_up(partition, str(failure))
             case DiskFailed():
@@ -424,6 +426,17 @@ class Cleaning:
             if self._room.waits(partition):
                 note += ", too little room above log.disk.reserve.bytes"
             yield Progress("clean", str(partition), 0, total, "bytes", now_ms, note)
+
+
+def _way_out(partition: "Partition") -> str:
+    """Of a broken batch. Kafka leaves such a log alone as well."""
+    from penstock.broker.loading import ACCEPT_LOSS  # it is there for a start, and imports much
+
+    where = f"{partition.directory.disk.root}/{partition.log.directory}/{ACCEPT_LOSS}"
+    return (
+        "Stop the node and restore that file from a copy; or, to give up what follows the batch in"
+        f" that file, stop the node and make an empty file {where}; then start it again"
+    )
 
 
 def _nobody() -> None:

@@ -165,6 +165,7 @@ class Budget(NamedTuple):
     map_bytes_max: int
     map_load_max: float
     io_bytes_per_second_max: float
+    free_bytes_min: int = 0  # of its disk
 
 
 def make_order(log: Log, dirt: Dirt, budget: Budget, now_ms: int, hash_seed: int) -> Order:
@@ -200,6 +201,7 @@ def make_order(log: Log, dirt: Dirt, budget: Budget, now_ms: int, hash_seed: int
         map_bytes_max=budget.map_bytes_max,
         io_bytes_per_second_max=budget.io_bytes_per_second_max,
         map_load_max=budget.map_load_max,
+        free_bytes_min=budget.free_bytes_min,
         hash_seed=hash_seed,
     )
 

@@ -1,8 +1,12 @@
 """Whether a cleaning fits: what it may write must leave the reserve of its disk alone.
 
 It writes at most what it reads, and what it replaces goes only after file.delete.delay.ms: so much
-has to be free above log.disk.reserve.bytes, beside what others have been promised. A log without
-room waits in line and begins when there is some; the first one of a directory is told of.
+has to be free above log.disk.reserve.bytes, beside what others have been promised, and beside what
+producers may write before the node looks at the disk again. A log without room waits in line and
+begins when there is some; the first one of a directory is told of.
+
+Producers were promised nothing, and may take what was free. So the process that cleans looks for
+itself before each of its writes (compaction/writing.py), and ends before it touches what is kept.
 """
 
 import logging
@@ -16,6 +20,20 @@ if TYPE_CHECKING:
     from penstock.broker.partition import Partition
 
 log = logging.getLogger("penstock.cleaning")
+
+
+# Above the reserve: what producers write between two looks, and how late a look may be.
+HEADROOM_BYTES_MAX = 16 * 1024 * 1024
+
+
+def headroom_bytes(directory: "Directory") -> int:
+    """Of a small disk no more than its reserve."""
+    return min(directory.reserve_bytes, HEADROOM_BYTES_MAX)
+
+
+def kept_bytes(directory: "Directory") -> int:
+    """What no cleaning may take of a disk."""
+    return directory.reserve_bytes + headroom_bytes(directory)
 
 
 def bytes_written_max(dirt: Dirt) -> int:
@@ -55,7 +73,7 @@ class CleaningRoom:
         if not directory.refuses_writes:
             promised = self.claimed_bytes(directory) - self._claims.get(partition, 0)
             promised += self._broker.moves.claimed_bytes(directory)
-            if needed <= directory.spare_bytes - promised:
+            if needed <= directory.spare_bytes - promised - headroom_bytes(directory):
                 return False
         self._waiting[partition] = None
         if directory not in self._said:
@@ -66,7 +84,7 @@ class CleaningRoom:
                 " is not said again of other logs there",
                 partition,
                 needed,
-                max(0, directory.spare_bytes),
+                max(0, directory.spare_bytes - headroom_bytes(directory)),
                 directory.disk.root,
             )
         return True

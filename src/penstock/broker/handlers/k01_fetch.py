@@ -177,8 +177,9 @@ class Fetching:
 
         def warmed(failure: DiskFailed | None) -> None:
             self._warming -= 1
-            if failure is not None and watched.partition is not None:
-                watched.partition.directory.fail(failure)
+            partition = watched.partition
+            if failure is not None and partition is not None and not partition.gone:
+                partition.directory.fail(failure)
             watched.poke()
 
         self._broker.counts.cold_reads += 1

@@ -5,7 +5,7 @@ A topic that does not exist is created if both the client and auto.create.topics
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.broker.metadata_memo import encode_topic, join
@@ -46,6 +46,13 @@ CREATE_TOPICS_VERSION = 7
 CREATE_TIMEOUT_MS = 30_000
 FROM_DEFAULTS = -1
 IDS_FROM = 12  # v10 and v11 have a place for topic ids, and refuse them
+
+
+class Serving(NamedTuple):
+    """What clients are told of a partition's leader."""
+
+    error_code: int
+    leader_id: int
 
 
 def handle(broker: "Broker", request: Request, message: MetadataRequest) -> MetadataResponse | None:
@@ -213,13 +220,20 @@ def _topic(
     )
 
 
-def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResponsePartition:
-    code, leader = 0, state.leader
-    offline = offline_replicas(broker, topic, state)
+def serving(broker: "Broker", topic: Topic, state: Partition, offline: list[int]) -> Serving:
+    """Who serves a partition, given the replicas that are offline."""
+    leader = state.leader
     if leader < 0 or leader in offline:
         code = KafkaStorageError.code if leader in offline else LeaderNotAvailable.code
-    elif broker.hosting.is_to_be_made(topic, state):
-        code, leader = LeaderNotAvailable.code, NO_LEADER
+        return Serving(code, leader)
+    if broker.hosting.is_to_be_made(topic, state):
+        return Serving(LeaderNotAvailable.code, NO_LEADER)
+    return Serving(0, leader)
+
+
+def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResponsePartition:
+    offline = offline_replicas(broker, topic, state)
+    code, leader = serving(broker, topic, state, offline)
     return MetadataResponsePartition(
         error_code=code,
         partition_index=state.partition_id,
@@ -232,18 +246,13 @@ def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResp
 
 
 def offline_replicas(broker: "Broker", topic: Topic, state: Any) -> list[int]:
-    """Replicas whose broker is away, or whose directory has failed here."""
+    """Replicas whose broker is away, or that cannot be used here."""
     offline = []
     for node_id in state.replicas:
         registered = broker.image.brokers.get(node_id)
         if registered is None or registered.fenced:
             offline.append(node_id)
         elif node_id == broker.node_id:
-            hosted = broker.hosting.by_id.get(topic.topic_id, {}).get(state.partition_id)
-            if hosted is None:
-                refused = broker.hosting.is_refused(topic.topic_id, state.partition_id)
-            else:
-                refused = hosted.directory.failed is not None
-            if refused:
+            if broker.hosting.is_offline(topic.topic_id, state.partition_id):
                 offline.append(node_id)
     return offline

@@ -3,16 +3,11 @@
 from typing import TYPE_CHECKING
 
 from penstock.broker.authorized import TOPIC_OPERATIONS
-from penstock.broker.handlers.k03_metadata import offline_replicas
+from penstock.broker.handlers.k03_metadata import offline_replicas, serving
 from penstock.broker.request import Request
 from penstock.controller.image import Topic
 from penstock.controller.topic_names import check_topic_name
-from penstock.errors import (
-    InvalidRequest,
-    InvalidTopic,
-    LeaderNotAvailable,
-    UnknownTopicOrPartition,
-)
+from penstock.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
 from penstock.model import INTERNAL_TOPICS
 from penstock.wire.messages.k75_describe_topic_partitions import (
     Cursor,
@@ -91,17 +86,19 @@ def _topic(
     )
     for index in indexes:
         state = topic.partitions[index]
+        offline = offline_replicas(broker, topic, state)
+        code, leader = serving(broker, topic, state, offline)
         described.partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=LeaderNotAvailable.code if state.leader < 0 else 0,
+                error_code=code,
                 partition_index=index,
-                leader_id=state.leader,
+                leader_id=leader,
                 leader_epoch=state.leader_epoch,
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
                 eligible_leader_replicas=list(state.eligible_leaders),
                 last_known_elr=list(state.last_known_leaders),
-                offline_replicas=offline_replicas(broker, topic, state),
+                offline_replicas=offline,
             )
         )
     return described

@@ -59,7 +59,8 @@ ROWS: tuple[Row[Seen], ...] = (
     Row(
         "kafka_log_logcleanermanager_uncleanable_partitions_count",
         Kind.GAUGE,
-        "Partitions that the cleaner has given up; the log says why. Should be 0.",
+        "Partitions that the cleaner has given up; /status, `penstock log status` and the log say "
+        "which, why, and what to do. Should be 0.",
         _uncleanable,
         ("logdirectory",),
     ),

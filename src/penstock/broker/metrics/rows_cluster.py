@@ -56,7 +56,8 @@ ROWS: tuple[Row[Seen], ...] = (
     ),
     _controller(
         "offlinepartitionscount",
-        "Partitions without a leader. Should be 0.",
+        "Partitions without a leader that can serve: it is away, its log directory has failed, or "
+        "its log could not be opened. Should be 0.",
         lambda seen: seen.without_leader,
     ),
     _controller(

@@ -151,7 +151,7 @@ ROWS: tuple[Row[Seen], ...] = (
     Row(
         "kafka_server_replicamanager_partitioncount",
         Kind.GAUGE,
-        "Partitions that are here and open.",
+        "Partitions that belong here, those that are offline too.",
         single(lambda seen: seen.partitions),
     ),
     Row(
@@ -163,8 +163,8 @@ ROWS: tuple[Row[Seen], ...] = (
     Row(
         "kafka_server_replicamanager_offlinereplicacount",
         Kind.GAUGE,
-        "Partitions that belong here and cannot be used: their directory failed, or their log "
-        "could not be opened. Should be 0.",
+        "Partitions that belong here and cannot be used: their directory failed, their log could "
+        "not be opened, or somebody has removed its files. Should be 0.",
         single(lambda seen: seen.offline),
     ),
     Row(

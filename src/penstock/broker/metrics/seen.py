@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.metrics.counts import Totals
 from penstock.broker.metrics.idleness import Idleness
-from penstock.controller.image import NO_LEADER
+from penstock.controller.image import NO_LEADER, Topic
+from penstock.controller.image import Partition as PartitionImage
 from penstock.world import DiskFailed, Vitals
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Seen:
                     yield
                 if not partition.gone:
                     self._add(partition, topic)
+        self.partitions += hosting.refused_count
         self.offline += hosting.refused_count
 
     def _is_asked_for(self, topic: str) -> bool:
@@ -133,7 +135,7 @@ class Seen:
         self.waiting_produces += len(partition.awaiting)
         if topic is not None:
             topic.add(partition)
-        if partition.directory.failed:
+        if partition.is_offline:
             self.offline += 1
         elif partition.leading:
             leader = partition.leader
@@ -144,12 +146,22 @@ class Seen:
             self.at_min_insync += in_sync == leader.min_insync
 
     def _look_at_cluster(self) -> Iterator[None]:
-        for number, (_, partition) in enumerate(self.broker.image.partitions()):
+        for number, (topic, partition) in enumerate(self.broker.image.partitions()):
             if number % (10 * STEP) == 0:
                 yield
             self.cluster_partitions += 1
-            self.without_leader += partition.leader == NO_LEADER
+            self.without_leader += not self._is_served(topic, partition)
             self.not_preferred += partition.leader != partition.replicas[0]
+
+    def _is_served(self, topic: Topic, partition: PartitionImage) -> bool:
+        """Whether it has a leader that can serve. Of its own partitions each node knows that; of
+        others it knows what the image says."""
+        hosting = self.broker.hosting
+        if partition.leader != self.broker.node_id:
+            return partition.leader != NO_LEADER
+        if hosting.is_offline(topic.topic_id, partition.partition_id):
+            return False
+        return not hosting.is_to_be_made(topic, partition)
 
     def _look_at_groups(self) -> Iterator[None]:
         coordinators = self.broker.known_coordinators

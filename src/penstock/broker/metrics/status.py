@@ -41,7 +41,8 @@ def status(broker: "Broker") -> dict[str, Json]:
         "directories": [_directory(DirectorySeen(each)) for each in broker.hosting.directories],
         "uncleanable": _uncleanable(broker)[:TOLD_MAX],
         "uncleanable_left_out": max(0, len(broker.cleaning.uncleanable) - TOLD_MAX),
-        "strays": _strays(broker)[:TOLD_MAX],
+        "strays": _strays(broker),
+        "strays_left_out": max(0, _strays_count(broker) - TOLD_MAX),
         "duties": duties,
         "duties_left_out": left_out,
     }
@@ -61,8 +62,13 @@ def _strays(broker: "Broker") -> list[Json]:
     found: list[Json] = []
     for directory in broker.hosting.directories:
         directory.strays_known = False
-        found += (f"{directory.disk.root}/{name}" for name in directory.strays)
+        some = directory.strays[: TOLD_MAX - len(found)]
+        found += (f"{directory.disk.root}/{name}" for name in some)
     return found
+
+
+def _strays_count(broker: "Broker") -> int:
+    return sum(len(each.strays) for each in broker.hosting.directories)
 
 
 def _directory(seen: DirectorySeen) -> Json:

@@ -15,7 +15,7 @@ from penstock.cli.kafka.running import (
     one_action,
     run_command,
 )
-from penstock.client.access_values import (
+from penstock.client.admin.access_values import (
     Acl,
     AclFilter,
     AclOperation,
@@ -23,7 +23,7 @@ from penstock.client.access_values import (
     AclResourceType,
     PatternType,
 )
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.errors import KafkaError
 
 CLUSTER_NAME = "kafka-cluster"
@@ -269,17 +269,30 @@ def _add(admin: Admin, given: Given) -> None:
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
     for pattern, entries in rules.items():
-        _print_rules(f"Adding ACLs for resource `{pattern.shown()}`", entries)
+        wanted = AclFilter(pattern.type, pattern.name, pattern_type=pattern.kind)
+        there = {_entry(acl) for acl in admin.acls.describe(wanted)}
+        for entry in entries:
+            if entry in there:
+                named = pattern.shown("ResourcePattern")
+                print(f"Acl (pattern={named}, entry={entry}) already exists.")
+        new = [entry for entry in entries if entry not in there]
+        if not new:
+            continue
+        _print_rules(f"Adding ACLs for resource `{pattern.shown()}`", new)
         acls = [
             Acl(
                 pattern.type, pattern.name, entry.principal, entry.operation, entry.permission,
                 entry.host, pattern.kind,
             )
-            for entry in entries
+            for entry in new
         ]  # fmt: skip
         for error in admin.acls.create(acls).values():
             if error is not None:
                 raise error
+
+
+def _entry(acl: Acl) -> Entry:
+    return Entry(acl.principal, acl.host, acl.operation, acl.permission)
 
 
 def _remove(admin: Admin, given: Given) -> None:
@@ -326,8 +339,7 @@ def _list(admin: Admin, given: Given) -> None:
     rules: dict[Pattern, list[Entry]] = {}
     for acl in dict.fromkeys(acl for wanted in filters for acl in admin.acls.describe(wanted)):
         pattern = Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
-        entry = Entry(acl.principal, acl.host, acl.operation, acl.permission)
-        rules.setdefault(pattern, []).append(entry)
+        rules.setdefault(pattern, []).append(_entry(acl))
     principals = [_principal(text) for text in given.texts("principal")]
     if not principals:
         _print_all(rules)

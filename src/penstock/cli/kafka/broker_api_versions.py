@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.options import Given
 from penstock.cli.kafka.running import OK, Command, message_of, print_failure, require, run_command
-from penstock.client.cluster_values import BrokerApis, LevelRange
+from penstock.client.admin.cluster_values import BrokerApis, LevelRange
 from penstock.client.values import Broker
 from penstock.wire.apis import APIS
 

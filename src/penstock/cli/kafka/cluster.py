@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from penstock.cli.kafka.connecting import open_admin, read_properties, refuse_controllers
 from penstock.cli.kafka.running import OK, message_of, say
 from penstock.cli.kafka.subcommands import VerbParser, run_verbs
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.errors import UnsupportedVersion
 
 WIDTH_MIN = 10

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.cli.kafka.config_entities import CLIENTS, IPS, USERS, Entities
 from penstock.cli.kafka.running import CommandRefused
-from penstock.client.access_values import (
+from penstock.client.admin.access_values import (
     QuotaEntity,
     QuotaFilter,
     QuotaMatch,
@@ -13,7 +13,7 @@ from penstock.client.access_values import (
     ScramMechanism,
     ScramUpsertion,
 )
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.errors import KafkaError, ResourceNotFound
 
 PARTS = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}

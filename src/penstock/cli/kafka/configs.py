@@ -36,9 +36,9 @@ from penstock.cli.kafka.running import (
     run_command,
     say,
 )
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach
+from penstock.client.admin.blocking import Admin
 from penstock.client.failures import ClientError
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import (
     ConfigChange,
     ConfigValue,
@@ -203,7 +203,9 @@ def _describe(admin: Admin, entities: Entities, *, everything: bool) -> None:
         describe_quotas(admin, entities)
         return
     kind = entities.type
-    if entities.name and kind in LISTED and entities.name not in _all_of(admin, kind):
+    # Of all settings of a broker only itself can tell: whether it is there, the question shows.
+    listed = kind in LISTED or (kind in (BROKERS, BROKER_LOGGERS) and not everything)
+    if entities.name and listed and entities.name not in _all_of(admin, kind):
         what = f"The {kind.removesuffix('s')} '{entities.name}'"
         print(f"{what} doesn't exist and doesn't have dynamic config.")
         return

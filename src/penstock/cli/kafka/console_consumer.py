@@ -1,4 +1,8 @@
-"""kafka-console-consumer: prints records as they come."""
+"""kafka-console-consumer: prints records as they come.
+
+What is not there yet (a topic, a partition, anything that an expression chooses) is waited for. An
+error that no waiting helps against is told on stderr and ends the command; as Kafka's does, with 0.
+"""
 
 import random
 import re
@@ -7,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.cli.kafka.connecting import (
+    BOOTSTRAP_KEY,
     key_values,
     read_properties,
     refusing,
@@ -14,6 +19,7 @@ from penstock.cli.kafka.connecting import (
     told_once,
 )
 from penstock.cli.kafka.formatters import DEFAULT, Formatter, formatter_of
+from penstock.cli.kafka.missing_topics import MissingTopics
 from penstock.cli.kafka.options import Given, Option
 from penstock.cli.kafka.running import (
     FAILED,
@@ -29,12 +35,16 @@ from penstock.cli.kafka.running import (
     say,
     say_no_effect,
 )
+from penstock.client.failures import from_rdkafka
 from penstock.client.settings import ConsumerSettings, consumer_settings
 from penstock.model import INTERNAL_TOPICS
 
 RECORDS_AT_ONCE_MAX = 500
+NO_LIMIT = -1  # of --max-messages
 POLL_SECONDS = 0.5
 GROUPS_MADE_UP = 100_000
+# Keys that this command sees to, beside what librdkafka does.
+HEEDED = ("auto.commit.interval.ms", "enable.auto.commit", "exclude.internal.topics")
 PROPERTIES_HELP = (
     "print.timestamp, print.partition, print.offset, print.epoch, print.headers, print.key, "
     "print.value (true), key.separator (tab), line.separator, headers.separator (comma), "
@@ -87,6 +97,9 @@ def _run(given: Given) -> int:
         reader.start(given, begin)
         code = _print(reader, formatter, given)
         sys.stdout.flush()
+    except ReadingEnded as ended:
+        say(f"ERROR Error processing message, terminating consumer process: {ended}")
+        code = OK
     except KeyboardInterrupt:
         code = INTERRUPTED  # an ordinary end of a command that has no other
     except BrokenPipeError:
@@ -166,6 +179,8 @@ def _settings(given: Given) -> ConsumerSettings:
             "'--consumer-property', or via '--consumer.config') do not match. Detected group "
             "ids: " + ", ".join(f"'{each}'" for each in named)
         )
+    if "" in groups:
+        raise CommandRefused("the group id is empty: give it a name, or leave it out")
     if named and given.has("partition"):
         raise UsageRefused("Options group and partition cannot be specified together.")
     told |= extra
@@ -185,13 +200,18 @@ def _settings(given: Given) -> ConsumerSettings:
         told.setdefault("enable.auto.commit", "false")
     else:
         told["group.id"] = named[0]
+    told.pop(BOOTSTRAP_KEY, None)
     with refusing("--command-property"):
         settings = consumer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings)
+    tell_unused(settings, told, *HEEDED)
     return settings
 
 
 # -- what is read and written
+
+
+class ReadingEnded(Exception):
+    """The cluster said something that no waiting helps against."""
 
 
 class _Reader:
@@ -211,8 +231,12 @@ class _Reader:
                 **settings.rdkafka,
                 "enable.auto.offset.store": False,
                 **told_once(),
-                **_left_out(given, settings),
+                **left_out(given, settings),
             }
+        )
+        self._assigned: Any = None  # a partition that was asked for, and where to begin
+        self._missing = MissingTopics(
+            self._consumer, given.text("topic"), given.number("partition"), self._assign
         )
         self.count = 0
 
@@ -221,14 +245,19 @@ class _Reader:
 
         topic, partition = given.text("topic"), given.number("partition")
         if topic is not None and partition is not None:
-            self._consumer.assign([TopicPartition(topic, partition, begin)])
+            self._assigned = TopicPartition(topic, partition, begin)
+            self._assign()
         elif topic is not None:
             self._consumer.subscribe([topic])
         else:
             self._consumer.subscribe([include_pattern(given.required("include"))])
 
+    def _assign(self) -> None:
+        self._consumer.unassign()
+        self._consumer.assign([self._assigned])
+
     def messages(self, timeout_seconds: float | None) -> Iterator[Any]:
-        """One by one; ends when none has come for the timeout."""
+        """One by one; ends when none has come for the timeout. ReadingEnded if none will."""
         waited = 0.0
         while True:
             step = POLL_SECONDS
@@ -238,16 +267,21 @@ class _Reader:
             if first is None:
                 sys.stdout.flush()
                 waited += step
+                if (problem := self._missing.ask()) is not None:
+                    raise ReadingEnded(problem)
                 if timeout_seconds is not None and waited >= timeout_seconds:
                     return
                 continue
-            waited = 0.0
-            yield first
-            yield from self._consumer.consume(RECORDS_AT_ONCE_MAX, 0)
+            for message in (first, *self._consumer.consume(RECORDS_AT_ONCE_MAX, 0)):
+                if self._missing.only(message.error()):
+                    continue
+                if (error := message.error()) is not None:
+                    raise ReadingEnded(from_rdkafka(error))
+                waited = 0.0
+                yield message
             sys.stdout.flush()
 
     def printed(self, message: Any) -> None:
-        self.count += 1
         if self._commits:
             self._consumer.store_offsets(message)
 
@@ -255,7 +289,7 @@ class _Reader:
         self._consumer.close()
 
 
-def _left_out(given: Given, settings: ConsumerSettings) -> dict[str, str]:
+def left_out(given: Given, settings: ConsumerSettings) -> dict[str, str]:
     """An expression does not choose the topics that the cluster made for itself."""
     if given.has("topic") or not settings.excludes_internal_topics:
         return {}
@@ -277,14 +311,14 @@ def _print(reader: _Reader, formatter: Formatter, given: Given) -> int:
     timeout_ms, wanted = given.long("timeout-ms"), given.number("max-messages")
     if timeout_ms is not None and timeout_ms < 0:
         timeout_ms = None
-    if wanted == 0:
+    if wanted == NO_LIMIT:
+        wanted = None
+    elif wanted is not None and wanted <= 0:
         return OK
     skips = given.has("skip-message-on-error")
     out = sys.stdout.buffer
     for message in reader.messages(None if timeout_ms is None else timeout_ms / 1000):
-        if message.error() is not None:
-            say(f"ERROR Error processing message, terminating consumer process: {message.error()}")
-            return FAILED
+        reader.count += 1
         try:
             out.write(formatter(message))
         except (ValueError, KafkaException) as problem:

@@ -1,6 +1,7 @@
 """kafka-console-producer: every line of stdin becomes a record.
 
-A record that does not arrive is told of on stderr, and the exit code is 1.
+A record that does not arrive is told of on stderr; that alone does not change the exit code, but
+with --sync it ends the command with 1.
 """
 
 import sys
@@ -8,14 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.cli.kafka.connecting import (
+    BOOTSTRAP_KEY,
     key_values,
+    overridden,
     read_properties,
     refusing,
     tell_unused,
-    told_once,
 )
 from penstock.cli.kafka.lines import KEYS, LineReader, LineRecord, LineRefused
-from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.options import INT_LAST, LONG_LAST, Given, Option
+from penstock.cli.kafka.record_sending import HEEDED, NotTaken, TopicSender
 from penstock.cli.kafka.running import (
     FAILED,
     INTERRUPTED,
@@ -28,14 +31,12 @@ from penstock.cli.kafka.running import (
     run_command,
     say,
 )
-from penstock.client.cluster import parse_bootstrap
+from penstock.client.cluster.nodes import parse_bootstrap
 from penstock.client.settings import ProducerSettings, producer_settings
 
 READER = "org.apache.kafka.tools.LineMessageReader"
-POLL_SECONDS = 0.1
 POLL_EVERY = 1_000  # records, so that reports of failures do not pile up
 FAILURES_SHOWN_MAX = 20
-FLUSH_SECONDS = 1.0
 
 # Options that stand for a key of the producer, with Kafka's defaults of the command.
 FOR_KEYS = {
@@ -51,6 +52,13 @@ FOR_KEYS = {
     "metadata-expiry-ms": "metadata.max.age.ms",
     "max-block-ms": "max.block.ms",
 }
+LONGS = (
+    "timeout",
+    "retry-backoff-ms",
+    "metadata-expiry-ms",
+    "max-block-ms",
+    "max-memory-bytes",
+)
 READER_HELP = (
     "parse.key, key.separator (tab), parse.headers, headers.delimiter (tab), headers.separator "
     "(comma), headers.key.separator (colon), ignore.error, null.marker. A line is headers, key, "
@@ -115,10 +123,14 @@ def _run(given: Given) -> int:
         say(str(refused))
         sender.finish()
         return FAILED
+    except CommandRefused:
+        sender.finish()
+        raise
     except KeyboardInterrupt:
         sender.finish()  # what was typed before Ctrl-C shall arrive
         return INTERRUPTED
-    return FAILED if sender.finish() else OK
+    sender.finish()
+    return OK
 
 
 COMMAND = Command(
@@ -156,14 +168,18 @@ def _settings(given: Given) -> ProducerSettings:
     told = read_properties(given.text("producer.config") or given.text("command-config"))
     told |= key_values([*given.texts("producer-property"), *given.texts("command-property")])
     for option, key in FOR_KEYS.items():
+        if option != "request-required-acks":
+            given.number(option, LONG_LAST if option in LONGS else INT_LAST)
         if given.has(option) or key not in told:
             told[key] = given.required(option)
     codec = given.text("compression-codec") or "gzip"
-    told["compression.type"] = codec if given.has("compression-codec") else "none"
+    codec = codec if given.has("compression-codec") else "none"
+    overridden(told, {"compression.type": codec}, "--compression-codec")
     told.setdefault("client.id", "console-producer")
+    told.pop(BOOTSTRAP_KEY, None)
     with refusing("--command-property"):
         settings = producer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings, partitioner=settings.partitioner)
+    tell_unused(settings, told, *HEEDED)
     return settings
 
 
@@ -188,64 +204,51 @@ def _records(reader: LineReader) -> Iterator[LineRecord]:
 
 
 class _Sender:
-    """Hands records to librdkafka; waits for room where it has none."""
+    """Sends lines; whatever becomes of one of them, the others go their way."""
 
     def __init__(self, settings: ProducerSettings, topic: str, *, wait_for_each: bool) -> None:
-        from confluent_kafka import Producer
-
         self._topic = topic
         self._wait_for_each = wait_for_each
-        self._block_seconds = settings.max_block_ms / 1000
-        self._producer = Producer(
-            {**settings.rdkafka, "delivery.report.only.error": True, **told_once()}
-        )
+        only_errors = {"delivery.report.only.error": True}
+        self._sender = TopicSender(settings, topic, self._reported, only_errors)
         self._since_poll = 0
         self.failures = 0
 
     def send(self, record: LineRecord) -> None:
-        waited = 0.0
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic,
-                    record.value,
-                    record.key,
-                    headers=record.headers or None,
-                    on_delivery=self._reported,
-                )
-                break
-            except BufferError:
-                if waited >= self._block_seconds:
-                    raise CommandRefused(
-                        f"there was no room for a record within {self._block_seconds:.0f} s "
-                        "(--max-block-ms)"
-                    ) from None
-                self._producer.poll(POLL_SECONDS)
-                waited += POLL_SECONDS
+        before = self.failures
+        try:
+            self._sender.send(record.value, record.key, record.headers)
+        except NotTaken as refused:
+            self._tell(record.key, record.value, str(refused))
         self._since_poll += 1
         if self._wait_for_each:
-            self._wait_for_one()
+            self._sender.finish()
+            if self.failures > before:
+                raise CommandRefused(
+                    "a record was not delivered; with --sync that ends the command"
+                )
         elif self._since_poll >= POLL_EVERY:
             self._since_poll = 0
-            self._producer.poll(0)
+            self._sender.producer.poll(0)
 
-    def _wait_for_one(self) -> None:
-        before = self.failures
-        self._producer.flush()
-        if self.failures > before:
-            raise CommandRefused("a record was not delivered; with --sync that ends the command")
-
-    def finish(self) -> int:
-        """Until everything is delivered, or given up; how many were."""
-        while self._producer.flush(FLUSH_SECONDS):
-            pass
+    def finish(self) -> None:
+        """Until everything is delivered, or given up."""
+        self._sender.finish()
         if self.failures:
             say(f"{self.failures} records were not delivered")
-        return self.failures
 
-    def _reported(self, error: Any, _message: Any) -> None:
-        if error is None:
-            return
+    def _reported(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._tell(message.key(), message.value(), error.str())
+
+    def _tell(self, key: bytes | None, value: bytes | None, why: str) -> None:
         self.failures += 1
         if self.failures <= FAILURES_SHOWN_MAX:
-            say(f"ERROR Error when sending message to topic {self._topic}: {error.str()}")
+            say(
+                f"ERROR Error when sending message to topic {self._topic} with key: {_size(key)}, "
+                f"value: {_size(value)} with error: {why}"
+            )
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} bytes"

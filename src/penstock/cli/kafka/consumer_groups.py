@@ -27,10 +27,10 @@ from penstock.cli.kafka.running import (
     run_command,
     say,
 )
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach
-from penstock.client.coordinator_values import CommittedOffset, GroupDescription, GroupListing
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription, GroupListing
 from penstock.client.failures import ClientError
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import At, FoundOffset
 from penstock.errors import GroupIdNotFound, KafkaError
 from penstock.model import TopicPartition

@@ -2,17 +2,20 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.cli.kafka.connecting import (
+    BOOTSTRAP_KEY,
     key_values,
+    overridden,
     read_properties,
     refusing,
     tell_unused,
     told_once,
 )
-from penstock.cli.kafka.console_consumer import include_pattern
+from penstock.cli.kafka.console_consumer import HEEDED, include_pattern, left_out
+from penstock.cli.kafka.missing_topics import MissingTopics
 from penstock.cli.kafka.options import Given, Option
 from penstock.cli.kafka.perf_figures import MEGABYTE, DateFormat
 from penstock.cli.kafka.running import (
@@ -67,8 +70,9 @@ def _run(given: Given) -> int:
     interval = given.number("reporting-interval") or 0
     if interval <= 0:
         raise CommandRefused("Reporting interval must be greater than 0.")
+    settings = _settings(given)
     test = _Test(
-        _settings(given),
+        {**settings.rdkafka, **left_out(given, settings)},
         date=DateFormat(given.required("date-format")),
         detailed=given.has("show-detailed-stats"),
         interval_seconds=interval / 1000,
@@ -82,7 +86,7 @@ def _run(given: Given) -> int:
     timeout_ms = given.long("timeout") or 0
     topic = given.text("topic")
     source = topic if topic is not None else include_pattern(given.required("include"))
-    test.read(source, wanted, timeout_ms)
+    test.read(source, topic, wanted, timeout_ms)
     return OK
 
 
@@ -115,13 +119,17 @@ def _settings(given: Given) -> ConsumerSettings:
     told |= key_values(given.texts("command-property"))
     made_up = f"perf-consumer-{random.randrange(GROUPS_MADE_UP)}"
     told["group.id"] = given.text("group") or told.get("group.id") or made_up
-    told["receive.buffer.bytes"] = given.required("socket-buffer-size")
-    told["max.partition.fetch.bytes"] = given.required("fetch-size")
-    told["auto.offset.reset"] = "latest" if given.has("from-latest") else "earliest"
+    begin = "latest" if given.has("from-latest") else "earliest"
+    size = given.required("socket-buffer-size")
+    overridden(told, {"receive.buffer.bytes": size}, "--socket-buffer-size")
+    overridden(told, {"max.partition.fetch.bytes": given.required("fetch-size")}, "--fetch-size")
+    overridden(told, {"auto.offset.reset": begin}, "--from-latest or its absence")
+    overridden(told, {"check.crcs": "false"}, "this command, as Kafka's does,")
     told.setdefault("client.id", "perf-consumer-client")
+    told.pop(BOOTSTRAP_KEY, None)
     with refusing("--command-property"):
         settings = consumer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings)
+    tell_unused(settings, told, *HEEDED)
     return settings
 
 
@@ -130,7 +138,7 @@ class _Test:
 
     def __init__(
         self,
-        settings: ConsumerSettings,
+        rdkafka: Mapping[str, Any],
         *,
         date: DateFormat,
         detailed: bool,
@@ -138,8 +146,7 @@ class _Test:
     ) -> None:
         from confluent_kafka import Consumer
 
-        rdkafka = {**settings.rdkafka, "enable.auto.offset.store": True, **told_once()}
-        self._consumer = Consumer(rdkafka)
+        self._consumer = Consumer({**rdkafka, "enable.auto.offset.store": True, **told_once()})
         self._date = date
         self._detailed = detailed
         self._interval = interval_seconds
@@ -147,14 +154,14 @@ class _Test:
         self._joined_ms = self._joined_ms_now = 0
         self._records = self._bytes = 0
 
-    def read(self, source: str, wanted: int, timeout_ms: int) -> None:
+    def read(self, source: str, topic: str | None, wanted: int, timeout_ms: int) -> None:
         began = time.time()
         self._joining_since = began
         self._consumer.subscribe(
             [source], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
         try:
-            self._consume(wanted, timeout_ms)
+            self._consume(MissingTopics(self._consumer, topic), wanted, timeout_ms)
             ended = time.time()
         finally:
             self._consumer.close()
@@ -171,22 +178,26 @@ class _Test:
         self._joining_since = time.time()
         consumer.unassign()
 
-    def _consume(self, wanted: int, timeout_ms: int) -> None:
+    def _consume(self, missing: MissingTopics, wanted: int, timeout_ms: int) -> None:
         last_record = last_report = time.time()
         known = (0, 0)
         while self._records < wanted:
             first = self._consumer.poll(POLL_SECONDS)
             now = time.time()
             if first is None:
+                if (problem := missing.ask()) is not None:
+                    raise CommandRefused(str(problem))
                 if (now - last_record) * 1000 > timeout_ms:
                     break
                 continue
             for message in (first, *self._consumer.consume(RECORDS_AT_ONCE_MAX, 0)):
+                if missing.only(message.error()):
+                    continue
                 if message.error() is not None:
                     raise CommandRefused(str(message.error()))
                 self._records += 1
                 self._bytes += len(message) + len(message.key() or b"")
-            last_record = now
+                last_record = now
             if now - last_report >= self._interval:
                 if self._detailed:
                     self._print_progress(known, last_report, now)

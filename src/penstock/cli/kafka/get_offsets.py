@@ -16,7 +16,7 @@ from penstock.cli.kafka.running import (
     say,
 )
 from penstock.cli.kafka.topic_filter import TopicFilter, visible
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import At, FoundOffset
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition

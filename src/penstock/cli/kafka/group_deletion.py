@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.cli.kafka.group_reset import partition_numbers
 from penstock.cli.kafka.group_tables import WIDTH_MIN, print_error
 from penstock.cli.kafka.options import Given
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.errors import (
     GroupAuthorizationFailed,
     GroupIdNotFound,

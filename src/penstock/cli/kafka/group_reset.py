@@ -22,7 +22,7 @@ from penstock.cli.reset_plan import (
     plan,
 )
 from penstock.cli.times import parse_duration, parse_time, wall_ms
-from penstock.client.admin import Admin
+from penstock.client.admin.blocking import Admin
 from penstock.client.values import At, FoundOffset
 from penstock.errors import GroupIdNotFound, KafkaError
 from penstock.model import TopicPartition
@@ -147,7 +147,7 @@ def _planned(admin: Admin, given: Given, group: str, aim: Aim) -> list[Move]:
     try:
         moves = plan(aim, _known(admin, aim, partitions, committed))
     except CannotPlan as problem:
-        raise CommandRefused(str(problem)) from None
+        raise UsageRefused(str(problem)) from None
     for move in moves:
         if move.note is not None:
             say(f"note: {move.partition}: {move.note}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from penstock.client.coordinator_values import GroupDescription, GroupMember
+from penstock.client.admin.coordinator_values import GroupDescription, GroupMember
 from penstock.model import TopicPartition
 
 WIDTH_MIN = 15

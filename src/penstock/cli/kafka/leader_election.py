@@ -14,7 +14,7 @@ from penstock.cli.kafka.running import (
     run_command,
     say,
 )
-from penstock.client.cluster_values import Election
+from penstock.client.admin.cluster_values import Election
 from penstock.errors import ElectionNotNeeded, KafkaError
 from penstock.model import TopicPartition
 

@@ -15,7 +15,7 @@ from penstock.cli.kafka.running import (
     say,
 )
 from penstock.cli.output import Json
-from penstock.client.cluster_values import LogDir
+from penstock.client.admin.cluster_values import LogDir
 from penstock.errors import KafkaError
 
 VERSION = 1

@@ -10,8 +10,8 @@ from penstock.cli.kafka.server_config import load_server
 from penstock.cli.kafka.subcommands import VerbParser, run_verbs
 from penstock.cli.kafka.tables import print_table
 from penstock.cli.times import wall_ms
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
 from penstock.config.properties import PropertiesError, parse_properties
 from penstock.model import ZERO_ID, id_from_text, id_to_text
 

@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.kafka.connecting import (
+    BOOTSTRAP_KEY,
     read_file,
     read_properties,
     refusing,
     tell_unused,
-    told_once,
 )
 from penstock.cli.kafka.perf_figures import Latencies, Pace
-from penstock.cli.kafka.running import FAILED, OK, CommandRefused, print_failure, say
+from penstock.cli.kafka.record_sending import HEEDED, NotTaken, TopicSender
+from penstock.cli.kafka.running import OK, CommandRefused, print_failure, say
 from penstock.cli.kafka.subcommands import VerbParser, run_verbs
 from penstock.client.settings import ProducerSettings, producer_settings
 
 REPORT_MS = 5_000
 TRANSACTION_MS = 3_000
-POLL_SECONDS = 0.05
 POLL_EVERY = 1_000
-FLUSH_SECONDS = 1.0
 TRANSACTION_SECONDS = 60.0
 FAILURES_SHOWN_MAX = 20
 # Payloads are cut out of one text of random letters, at random places.
@@ -71,14 +70,16 @@ def _run(said: argparse.Namespace) -> int:
     payload = _payloads(said)
     properties = _properties(said)
     transactional = _transactional(said, properties)
-    where = said.bootstrap_server or properties.get("bootstrap.servers")
+    in_file = properties.pop(BOOTSTRAP_KEY, None)
+    where = said.bootstrap_server or in_file
     if where is None:
         raise CommandRefused("say --bootstrap-server, or bootstrap.servers in a property or file")
     with refusing("--command-property"):
         settings = producer_settings(properties, bootstrap=where)
-    tell_unused(settings, partitioner=settings.partitioner)
+    tell_unused(settings, properties, *HEEDED)
     run = _Run(settings, said, transactional_ms=transactional)
-    return run.send_all(payload)
+    run.send_all(payload)
+    return OK
 
 
 # -- what was said
@@ -147,15 +148,14 @@ class _Run:
     def __init__(
         self, settings: ProducerSettings, said: argparse.Namespace, *, transactional_ms: int | None
     ) -> None:
-        from confluent_kafka import Producer
-
         self._said = said
         self._transactional_ms = transactional_ms
         self._statistics = ""
-        extra = told_once()
+        extra: dict[str, Any] = {}
         if said.print_metrics:
-            extra |= {"statistics.interval.ms": 500, "stats_cb": self._take_statistics}
-        self._producer = Producer({**settings.rdkafka, **extra})
+            extra = {"statistics.interval.ms": 500, "stats_cb": self._take_statistics}
+        self._sender = TopicSender(settings, said.topic, self._delivered, extra)
+        self._producer = self._sender.producer
         self._failures = 0
         self._figures = Latencies(said.num_records, said.reporting_interval)
         self._steady: Latencies | None = None
@@ -163,8 +163,8 @@ class _Run:
     def _take_statistics(self, text: str) -> None:
         self._statistics = text
 
-    def send_all(self, payload: Callable[[int], bytes]) -> int:
-        count, topic = self._said.num_records, self._said.topic
+    def send_all(self, payload: Callable[[int], bytes]) -> None:
+        count = self._said.num_records
         warmup = self._said.warmup_records
         if warmup:
             print(
@@ -183,7 +183,7 @@ class _Run:
             if self._transactional_ms is not None and began is None:
                 self._producer.begin_transaction()
                 began = time.monotonic()
-            self._send(topic, payload(number))
+            self._send(payload(number))
             if began is not None and (time.monotonic() - began) * 1000 >= longest_ms:
                 self._producer.commit_transaction(TRANSACTION_SECONDS)
                 began = None
@@ -192,26 +192,26 @@ class _Run:
             pace.wait(number + 1, self._producer.poll)
         if began is not None:
             self._producer.commit_transaction(TRANSACTION_SECONDS)
-        while self._producer.flush(FLUSH_SECONDS):
-            pass
-        return self._conclude()
+        self._sender.finish()
+        self._conclude()
 
-    def _send(self, topic: str, payload: bytes) -> None:
+    def _send(self, payload: bytes) -> None:
         delivered = self._delivered if self._steady is None else self._delivered_steadily
-        while True:
-            try:
-                self._producer.produce(topic, payload, on_delivery=delivered)
-                return
-            except BufferError:
-                self._producer.poll(POLL_SECONDS)
+        try:
+            self._sender.send(payload, reported=delivered)
+        except NotTaken as refused:
+            self._tell(str(refused))
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             self._figures.add(_latency_ms(message), len(message))
-            return
+        else:
+            self._tell(error.str())
+
+    def _tell(self, why: str) -> None:
         self._failures += 1
         if self._failures <= FAILURES_SHOWN_MAX:
-            say(error.str())
+            say(why)
 
     def _delivered_steadily(self, error: Any, message: Any) -> None:
         """What was sent after the warmup counts twice: in all, and for itself."""
@@ -220,7 +220,7 @@ class _Run:
             self._steady.add(_latency_ms(message), len(message))
         self._delivered(error, message)
 
-    def _conclude(self) -> int:
+    def _conclude(self) -> None:
         print(self._figures.total())
         if self._steady is not None:
             print(self._steady.total("steady state records sent"))
@@ -228,8 +228,6 @@ class _Run:
             _print_statistics(self._statistics)
         if self._failures:
             say(f"{self._failures} records were not delivered")
-            return FAILED
-        return OK
 
 
 def _latency_ms(message: Any) -> int:

@@ -31,9 +31,10 @@ from penstock.cli.kafka.running import (
     one_action,
     require,
     run_command,
+    say_no_effect,
 )
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import Reassignment, Replica
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import Reassignment, Replica
 from penstock.errors import KafkaError, ReplicaNotAvailable
 from penstock.model import TopicPartition
 
@@ -187,9 +188,9 @@ def _generate(admin: Admin, given: Given) -> None:
             "make replica assignment without rack information."
         )
     current = _current(admin, topics)
+    plan = proposed(current, known)
     here = as_json(current, directories_of(admin, current))
     print(f"Current partition replica assignment\n{here}\n")
-    plan = proposed(current, known)
     print(f"Proposed partition reassignment configuration\n{as_json(plan)}")
 
 
@@ -235,7 +236,7 @@ def _execute(admin: Admin, given: Given) -> None:
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     _throttle(admin, given, plan, current, ongoing)
-    _begin(admin, given, plan, current, ongoing)
+    _begin(admin, given, plan)
     if plan.directories:
         _move_directories(admin, plan.directories, (given.long("timeout") or 0) / 1000)
 
@@ -253,9 +254,11 @@ def _check_plan(admin: Admin, plan: Plan) -> None:
     for partition, replicas in plan.replicas.items():
         if not replicas:
             raise CommandRefused("Error: Partition replica list cannot be empty")
-        if len(set(replicas)) != len(replicas):
+        repeated = sorted({each for each in replicas if replicas.count(each) > 1})
+        if repeated:
             raise CommandRefused(
-                f"Error: Partition replica lists may not contain duplicate entries: {partition}"
+                "Error: Partition replica lists may not contain duplicate entries: "
+                f"{partition} contains multiple entries for {_ids(repeated)}"
             )
         for broker in replicas:
             if broker not in known:
@@ -270,40 +273,31 @@ def _throttle(
     ongoing: Mapping[TopicPartition, Reassignment],
 ) -> None:
     between, inside = given.long("throttle"), given.long("replica-alter-log-dirs-throttle")
-    if (between or -1) < 0 and (inside or -1) < 0:
+    assert between is not None and inside is not None, "they have defaults"
+    if between < 0 and inside < 0:
         return
     print(
         "Warning: You must run --verify periodically, until the reassignment completes, to ensure "
         "the throttle is removed."
     )
-    if between is not None and between >= 0:
+    if between >= 0:
+        if len(admin.describe_cluster().brokers) == 1:
+            say_no_effect(given, throttle="there is one broker, and nothing moves between brokers")
         throttle_replicas(admin, plan.replicas, current, ongoing, between)
-    if inside is not None and inside >= 0:
+    if inside >= 0:
         throttle_moves(admin, sorted({each.broker for each in plan.directories}), inside)
 
 
-def _begin(
-    admin: Admin,
-    given: Given,
-    plan: Plan,
-    current: Mapping[TopicPartition, Sequence[int]],
-    ongoing: Mapping[TopicPartition, Reassignment],
-) -> None:
-    """What stays on its brokers needs no move between them, only between directories."""
-    moved = {
-        each: list(replicas)
-        for each, replicas in plan.replicas.items()
-        if each in ongoing or tuple(replicas) != tuple(current[each])
-    }
-    if moved:
-        results = admin.reassignments.alter(
-            moved,
-            allow_replication_factor_change=not given.has("disallow-replication-factor-change"),
-        )
-        failed = {each: error for each, error in results.items() if error is not None}
-        if failed:
-            listed = "\n".join(f"{each}: {error.message}" for each, error in sorted(failed.items()))
-            raise CommandRefused(f"Error reassigning partition(s):\n{listed}")
+def _begin(admin: Admin, given: Given, plan: Plan) -> None:
+    """The controller sees what is in its place already."""
+    results = admin.reassignments.alter(
+        {each: list(replicas) for each, replicas in plan.replicas.items()},
+        allow_replication_factor_change=not given.has("disallow-replication-factor-change"),
+    )
+    failed = {each: error for each, error in results.items() if error is not None}
+    if failed:
+        listed = "\n".join(f"{each}: {error.message}" for each, error in sorted(failed.items()))
+        raise CommandRefused(f"Error reassigning partition(s):\n{listed}")
     plural = "" if len(plan.replicas) == 1 else "s"
     listed = ",".join(map(str, sorted(plan.replicas)))
     print(f"Successfully started partition reassignment{plural} for {listed}")

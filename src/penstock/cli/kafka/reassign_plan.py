@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from penstock.cli.kafka.partition_json import read_partitions
 from penstock.cli.kafka.running import CommandRefused
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import LogDir, Reassignment, Replica
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import LogDir, Reassignment, Replica
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
@@ -85,7 +85,7 @@ def proposed(
     """The same number of replicas, spread evenly: leaders in turn, replicas on different racks as
     long as there are any."""
     if not racks:
-        raise CommandRefused("none of the brokers in --broker-list is there")
+        raise CommandRefused("Error: none of the brokers in --broker-list is there")
     order = _by_turns(racks)
     plan: dict[TopicPartition, tuple[int, ...]] = {}
     for at, partition in enumerate(sorted(current)):
@@ -143,7 +143,7 @@ def print_states(
 
 
 def print_move_states(admin: Admin, directories: Mapping[Replica, str]) -> bool:
-    """How far moves between directories are; whether any is under way."""
+    """How far moves between directories are; whether any is not over."""
     if not directories:
         print()
         return False
@@ -158,18 +158,21 @@ def print_move_states(admin: Admin, directories: Mapping[Replica, str]) -> bool:
         if isinstance(told_of, KafkaError):
             raise told_of
         here, coming = where(told_of, replica)
-        told = f"replica {replica}"
+        at = f"Partition {replica.topic}-{replica.partition} on broker {replica.broker}"
+        moving = moving or coming is not None or here is None
         if coming == target:
-            print(f"Reassignment of {told} is still in progress.")
-            moving = True
+            print(f"Reassignment of replica {replica} is still in progress.")
         elif coming is not None:
-            print(f"{told} is being moved to log dir {coming} instead of {target}.")
+            print(f"{at} is being moved to log dir {coming} instead of {target}.")
         elif here == target:
-            print(f"Reassignment of {told} completed successfully.")
+            print(f"Reassignment of replica {replica} completed successfully.")
         elif here is None:
-            print(f"{told} cannot be found in any live log directory.")
+            print(
+                f"Partition {replica.topic}-{replica.partition} cannot be found in any live log "
+                f"directory on broker {replica.broker}."
+            )
         else:
-            print(f"{told} is not being moved from log dir {here} to {target}.")
+            print(f"{at} is not being moved from log dir {here} to {target}.")
     return moving
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import Reassignment
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import Reassignment
 from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
 from penstock.model import TopicPartition
 
@@ -59,8 +59,6 @@ def _listed(topic: str, replicas: Mapping[TopicPartition, Collection[int]]) -> s
 
 def throttle_moves(admin: Admin, brokers: Sequence[int], bytes_per_second: int) -> None:
     """Moves between directories of these brokers."""
-    if not brokers:
-        return
     change = [ConfigChange(DIRECTORY_RATE, Operation.SET, str(bytes_per_second))]
     _change(admin, {Resource(ResourceType.BROKER, str(each)): change for each in brokers})
     print(f"The replica-alter-dir throttle limit was set to {bytes_per_second} B/s")

@@ -20,8 +20,8 @@ from penstock.cli.kafka.options import (
     help_text,
     parse,
 )
-from penstock.client.connection import CannotReach
 from penstock.client.failures import ClientError
+from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.release import VERSION as PENSTOCK_VERSION
 
@@ -102,6 +102,12 @@ def guarded(run: Callable[[], int], failed: Callable[[Exception], None]) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as problem:
+        if problem.filename is not None:
+            raise
+        nobody_reads()
+        say(f"Error: the output cannot be written: {problem.strerror or problem}")
+        return FAILED
     except Exception as problem:
         if not _of_librdkafka(problem):
             raise

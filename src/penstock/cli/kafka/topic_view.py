@@ -6,7 +6,7 @@ Fields are `Name: value` with tabs between, as scripts split them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.client.cluster_values import Reassignment
+from penstock.client.admin.cluster_values import Reassignment
 from penstock.client.values import ConfigValue, PartitionDescription, TopicDescription
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 

@@ -19,8 +19,8 @@ from penstock.cli.kafka.running import (
 )
 from penstock.cli.kafka.topic_filter import TopicFilter, visible
 from penstock.cli.kafka.topic_view import Report, describe_lines
-from penstock.client.admin import Admin
-from penstock.client.cluster_values import Reassignment
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.cluster_values import Reassignment
 from penstock.client.values import NewTopic, Resource, ResourceType, TopicDescription
 from penstock.errors import (
     ClusterAuthorizationFailed,
@@ -198,9 +198,11 @@ def _assignments(given: Given) -> dict[int, list[int]]:
             raise CommandRefused(
                 f"--replica-assignment {text}: {brokers!r} is not broker ids with colons between"
             ) from None
-        if len(set(ids)) != len(ids):
+        repeated = sorted({each for each in ids if ids.count(each) > 1})
+        if repeated:
+            listed = ", ".join(map(str, repeated))
             raise CommandRefused(
-                f"Partition replica lists may not contain duplicate entries: {brokers}"
+                f"Partition replica lists may not contain duplicate entries: {listed}"
             )
         if found and len(ids) != len(found[0]):
             raise CommandRefused(f"Partition {partition} has different replication factor: {ids}")

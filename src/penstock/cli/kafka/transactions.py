@@ -9,8 +9,8 @@ from penstock.cli.kafka.running import OK, CommandRefused, message_of, say
 from penstock.cli.kafka.subcommands import VerbParser, add_version, run_verbs
 from penstock.cli.kafka.tables import print_table
 from penstock.cli.times import MINUTE_MS, wall_ms
-from penstock.client.admin import Admin
-from penstock.client.coordinator_values import AbortMarker, ProducerState, TransactionFilter
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import AbortMarker, ProducerState, TransactionFilter
 from penstock.errors import KafkaError, TransactionalIdNotFound
 from penstock.model import TopicPartition
 

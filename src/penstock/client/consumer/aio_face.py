@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.client.consumer.desk import Fetched
 from penstock.client.consumer.ledger import Work
 from penstock.client.consumer.plan import PartitionsCallback
-from penstock.client.producer.awaitables import WrongLoop
+from penstock.client.failures import WrongLoop
 from penstock.model import TopicPartition
 
 log = logging.getLogger("penstock.client.consumer")

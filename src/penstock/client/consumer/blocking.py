@@ -15,6 +15,7 @@ HandlerTimedOut or PartitionsRevoked. Callbacks run on the consumer's own thread
 """
 
 import logging
+import threading
 import time
 import warnings
 from collections.abc import Collection, Mapping
@@ -113,7 +114,8 @@ class Consumer(Generic[K, V]):
         """Commit what is finished, leave the group, and end. Bodies that run in other threads get
         what is left of the time, at most revoke.timeout.ms. Comes back in time whatever happens."""
         core = self._core
-        core.engine.check()
+        if core.engine.forked_off:
+            return  # the parent's
         if core.engine.started:
             if not self._steps.close(timeout_s):
                 log.warning(
@@ -223,6 +225,15 @@ class Consumer(Generic[K, V]):
         """Per partition the first offset that is not finished; where nothing is, nothing."""
         return self._core.outside(self._core.finished())
 
+    def leave_to_transactions(self) -> dict[TopicPartition, int]:
+        """For Producer.send_offsets: from now on nothing is committed but by transactions and by
+        `commit`. Gives what is finished, and what the caller has in hand."""
+        return self._core.outside(self._core.leave_to_transactions(threading.current_thread()))
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """For Producer.send_offsets: what lies below these is done and does not come again."""
+        self._core.transaction_committed(offsets)
+
     def group_metadata(self) -> object:
         """What a transaction needs to know of this member: librdkafka's own object."""
         return self._core.group_metadata()
@@ -262,6 +273,7 @@ class Consumer(Generic[K, V]):
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
         """The partitions that this consumer reads now."""
+        self._core.engine.check()
         return tuple(self._core.plan.outside(place) for place in self._core.places())
 
     def position(self, place: PlaceLike, *, timeout_s: float | None = None) -> int | None:

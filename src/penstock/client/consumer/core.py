@@ -291,6 +291,24 @@ class Core(Generic[K, V]):
         hand_on(order, future)
         return future
 
+    def leave_to_transactions(self, caller: object) -> dict[Place, int]:
+        """Nothing is committed by the clock any more; what a transaction of the caller may take."""
+        if self.plan.group is None:
+            raise without_group()
+        self.engine.check()
+        with self.desk.lock:
+            self.desk.settle()
+            self.desk.ledger.left_to_transactions = True
+            return self.desk.ledger.finished(caller)
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        committed = {self.place(at): offset for at, offset in offsets.items()}
+        with self.desk.lock:
+            self.desk.settle()
+            self.desk.ledger.note(committed)
+            self.desk.ledger.finish_below(committed)
+        self.desk.notify()
+
     def group_metadata(self) -> object:
         """librdkafka's own; for transactions. Blocks for the moment that a poll may take."""
         if self.plan.group is None:

@@ -24,7 +24,8 @@ from penstock.client.consumer.partitions import Partitions
 from penstock.client.consumer.plan import Plan, Subscription
 from penstock.client.consumer.rebalancing import Rebalancing
 from penstock.client.consumer.resetting import Resetting
-from penstock.client.consumer.troubles import Echo, Verdict, fatal_cause, is_refused, judge
+from penstock.client.consumer.troubles import Verdict, fatal_cause, is_refused, judge
+from penstock.client.echo import Echo
 from penstock.client.failures import (
     ClientError,
     HandlerTimedOut,
@@ -174,7 +175,7 @@ class Engine:
         wanted.setdefault("error_cb", self._reported)
         wanted["on_commit"] = self.committing.answered
         try:
-            self.rdkafka = RdkafkaConsumer(wanted, logger=Echo())
+            self.rdkafka = RdkafkaConsumer(wanted, logger=Echo(log))
         except KafkaException as error:
             raise from_rdkafka(error, about="the consumer cannot be made") from error
         self.partitions = Partitions(self.plan, self.desk, self.rdkafka, self.committing)

@@ -167,6 +167,8 @@ class Ledger(Generic[M]):
         self._handles: dict[int, tuple[Work[M], int]] = {}
         self._tickets = 0
         self.unread = 0
+        # Offsets are committed by somebody else: nothing is due.
+        self.left_to_transactions = False
 
     # -- partitions
 
@@ -345,10 +347,13 @@ class Ledger(Generic[M]):
         """The offsets behind all that was fetched, as far as they are known."""
         return {place: lane.end for place, lane in self._lanes.items()}
 
-    def finished(self) -> dict[Place, int]:
-        """The first offset that is not finished, of partitions where something is."""
+    def finished(self, but: object = None) -> dict[Place, int]:
+        """The first offset that is not finished, of partitions where something is. What the owner
+        `but` has in hand counts as finished, unless he finishes it one by one."""
         firsts: dict[Place, int] = {}
         for work in self._works.values():
+            if but is not None and work.owner is but and not work.one_by_one:
+                continue
             for place, offset in work.firsts().items():
                 if self._is_current(work, place):
                     firsts[place] = min(offset, firsts.get(place, offset))
@@ -369,7 +374,9 @@ class Ledger(Generic[M]):
     def due(self) -> dict[Place, int]:
         """What is finished and not known to be committed. A commit that the application has made
         further on is not taken back."""
-        found = {}
+        found: dict[Place, int] = {}
+        if self.left_to_transactions:
+            return found
         for place, offset in self.finished().items():
             noted = self._lanes[place].noted
             if noted is None or offset > noted:
@@ -382,6 +389,14 @@ class Ledger(Generic[M]):
             lane = self._lanes.get(place)
             if lane is not None:
                 lane.noted = offset
+
+    def finish_below(self, offsets: Mapping[Place, int]) -> None:
+        """What is in hand and lies before these is finished, whatever becomes of its body."""
+        for work in list(self._works.values()):
+            for position, message in enumerate(work.messages):
+                at = offsets.get(place_of(message))
+                if at is not None and message.offset() < at and work.finish_at(position):
+                    self.finish(work)
 
     # -- inside
 

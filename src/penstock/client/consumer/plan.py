@@ -32,7 +32,6 @@ PartitionsCallback: TypeAlias = Callable[[Collection[TopicPartition]], Awaitable
 # group would put the member out.
 POLL_INTERVAL_MS = 300_000
 POLL_INTERVAL_SHARE = 0.8
-FETCH_BACKOFF_MS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,6 @@ def make_plan(
     rdkafka["enable.auto.offset.store"] = False
     # The end may lie behind the last record: markers of transactions, and what compaction left.
     rdkafka["enable.partition.eof"] = True
-    # By default it fetches nothing for a second once it holds enough: a quick reader would starve.
-    rdkafka.setdefault("fetch.queue.backoff.ms", FETCH_BACKOFF_MS)
     reset = read.offset_reset
     rdkafka["auto.offset.reset"] = reset if reset in ("earliest", "latest") else "error"
     if hides_internal and read.excludes_internal_topics:

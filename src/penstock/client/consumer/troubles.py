@@ -5,8 +5,6 @@ person (a missing permission, a refused password, a fenced member) is raised by 
 """
 
 import logging
-import math
-import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -52,9 +50,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.client.consumer")
 
-ECHO_SECONDS = 30.0
-ECHOES_MAX = 200
-
 # Not retriable as answers, but librdkafka sees to them: it joins again, waits for the topic.
 _HEALED = frozenset(
     each.code
@@ -83,27 +78,6 @@ _HEALED = frozenset(
 )
 # Of what librdkafka reports about connections, these do not go away by themselves.
 _REFUSED = frozenset(each.code for each in (AuthenticationFailure, TlsFailure))
-
-
-class Echo:
-    """What librdkafka logs, in our log. It repeats itself with every attempt to connect: the same
-    words are not said again for a while."""
-
-    def __init__(self) -> None:
-        self._said: dict[str, float] = {}
-
-    def log(self, level: int, words: str, *values: object) -> None:
-        """librdkafka's binding calls it as it would a Logger."""
-        text = words % values if values else words
-        # What differs from one attempt to the next: how long it took, how many were not logged.
-        essence = text.partition(" (after ")[0]
-        now = time.monotonic()
-        if now - self._said.get(essence, -math.inf) < ECHO_SECONDS:
-            return
-        if len(self._said) >= ECHOES_MAX:
-            self._said.clear()
-        self._said[essence] = now
-        log.log(level, "%s", text)
 
 
 class Verdict(Enum):

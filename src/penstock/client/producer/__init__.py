@@ -10,9 +10,10 @@ batches.py      many records in one call
 transactions.py   what librdkafka's errors mean; aio_ and blocking_ have the `with` blocks
 """
 
+from penstock.client.failures import WrongLoop
 from penstock.client.producer.aio import Producer
 from penstock.client.producer.aio_transactions import Transaction
-from penstock.client.producer.awaitables import Delivery, WrongLoop
+from penstock.client.producer.awaitables import Delivery
 from penstock.client.producer.core import Partition
 from penstock.client.producer.ledger import BatchDelivered
 from penstock.client.producer.undelivered import BatchFailed, FailedRecord, RecordsUndelivered

@@ -213,8 +213,9 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> None:
         """Commit a consumer's progress with the open transaction.
 
-        Without `offsets` those of records whose loop body has ended; inside the body say which
-        record (or batch, or offsets) the transaction covers.
+        Without `offsets` those of records whose loop body has ended, and of the record or batch
+        whose body calls this, in its own task; else those of a record, a batch, or offsets. What
+        is committed so does not come again. The consumer commits nothing by itself any more.
         """
         self._usable()
         await self._transactions.send_offsets(consumer, offsets, timeout_s)
@@ -266,7 +267,7 @@ class Producer(Generic[SentKey, SentValue]):
         destroyed = core.thread.submit(core.handle.destroy)
         core.thread.end()
         try:
-            async with asyncio.timeout(DESTROY_SECONDS_MAX):
+            async with asyncio.timeout(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
                 await asyncio.wrap_future(destroyed)
         except TimeoutError:
             log.warning("librdkafka does not end; its threads are left behind")

@@ -6,10 +6,13 @@ waited for, within its time, before the cancellation goes on.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
+from penstock.client.calls import CallStuck
 from penstock.client.failures import ClientError, TimedOut
+from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.pump import Pump
 from penstock.client.producer.transactions import (
     OffsetsLike,
@@ -48,19 +51,25 @@ class Transactions:
                 "offsets are sent inside a transaction",
                 next_step="Set transactional.id, and say `async with producer.transaction():`",
             )
-        offsets = offsets_to_send(consumer, said, core.namespace)
-        if not offsets:
+        taken = offsets_to_send(consumer, said)
+        if not taken.offsets:
             return
         limit = core.block_s if timeout_s is None else timeout_s
-        metadata = consumer.group_metadata()
-        await core.thread.finish(lambda: self.calls.send_offsets(offsets, metadata, limit))
+        await self.call(lambda: self.calls.send_offsets(taken, limit), limit)
+
+    async def call(self, call: Callable[[], None], limit_s: float) -> None:
+        """On the client's thread. A call that does not come back is the end of the producer."""
+        try:
+            await self.core.thread.finish(call, limit_s + MARGIN_SECONDS)
+        except CallStuck:
+            raise self.core.given_up(limit_s) from None
 
     async def give_up(self, timeout_s: float) -> None:
         """The producer is being closed: what is open is aborted."""
         if self.core.in_transaction:
             self.leave()
             try:
-                await self.core.thread.finish(lambda: self.calls.abort(timeout_s))
+                await self.call(lambda: self.calls.abort(timeout_s), timeout_s)
             except Exception as error:
                 log.warning("the open transaction was not aborted: %s", error)
             self.core.serve()
@@ -106,7 +115,7 @@ class Transaction:
             ) from None
         try:
             core.check_life()
-            await core.thread.finish(lambda: every.calls.begin(self._timeout_s))
+            await every.call(lambda: every.calls.begin(self._timeout_s), self._timeout_s)
         except asyncio.CancelledError:
             await self._withdraw()
             raise
@@ -121,7 +130,7 @@ class Transaction:
         """Cancelled while it began: it may be open now."""
         every = self._all
         try:
-            await every.core.thread.finish(lambda: every.calls.abort_if_open(self._timeout_s))
+            await every.call(lambda: every.calls.abort_if_open(self._timeout_s), self._timeout_s)
         except Exception as error:
             log.warning("a transaction that was just begun was not aborted: %s", error)
         finally:
@@ -162,11 +171,14 @@ class Transaction:
         every = self._all
         try:
             await self._producer.flush(self._timeout_s)
+            failed = every.core.undelivered(unasked=True)
+            if failed is not None:  # what was not even handed to librdkafka, it does not miss
+                raise failed
         except BaseException as error:
             await self._abort_after(error)
             raise
         every.leave()
-        await every.core.thread.finish(lambda: every.calls.commit(self._timeout_s))
+        await every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
 
     async def _abort_after(self, error: BaseException) -> None:
@@ -180,7 +192,7 @@ class Transaction:
         every.leave()
         core = every.core
         core.backlog.give_up(ClientError("the transaction was aborted"))
-        await core.thread.finish(lambda: every.calls.abort(self._timeout_s))
+        await every.call(lambda: every.calls.abort(self._timeout_s), self._timeout_s)
         core.serve()
         # What was sent in it is not missing: nobody was to see it.
         core.undelivered(unasked=True)

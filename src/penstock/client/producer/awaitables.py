@@ -4,18 +4,12 @@ import asyncio
 from collections.abc import Generator
 from typing import Any
 
-from penstock.client.failures import ClientError
+from penstock.client.failures import WrongLoop
 from penstock.client.producer.encoding import Encoded
 from penstock.client.producer.ledger import Page
 from penstock.client.producer.receipts import Receipt
 from penstock.client.producer.undelivered import FailedRecord
 from penstock.client.records import Delivered
-
-
-class WrongLoop(ClientError, RuntimeError):
-    """An asyncio client belongs to the event loop it was first used in."""
-
-    next_step = "Make a client per event loop, or use penstock.sync"
 
 
 def running_loop(expected: object) -> asyncio.AbstractEventLoop:

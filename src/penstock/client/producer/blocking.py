@@ -247,8 +247,9 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> None:
         """Commit a consumer's progress with the open transaction.
 
-        Without `offsets` those of records whose loop body has ended; inside the body say which
-        record (or batch, or offsets) the transaction covers.
+        Without `offsets` those of records whose loop body has ended, and of the record or batch
+        whose body calls this, in its own thread; else those of a record, a batch, or offsets. What
+        is committed so does not come again. The consumer commits nothing by itself any more.
         """
         self._usable()
         self._transactions.send_offsets(consumer, offsets, timeout_s)
@@ -279,7 +280,8 @@ class Producer(Generic[SentKey, SentValue]):
         if not core.settle(timeout_s):
             core.handle.purge()
             core.settle(PURGE_SECONDS_MAX)
-        if not core.destroy_within(DESTROY_SECONDS_MAX):
+        core.thread.end()
+        if not core.destroy_within(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
             log.warning("librdkafka does not end; its threads are left behind")
         core.ledger.wake()
         close_all(core.interceptors)
@@ -293,6 +295,7 @@ class Producer(Generic[SentKey, SentValue]):
             return
         warn(f"a producer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
         core.stop()
+        core.thread.end()
         core.destroy_within(0.0)
 
     def __repr__(self) -> str:

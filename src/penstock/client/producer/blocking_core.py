@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.client.calls import CallThread
 from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.producer.core import Core, Said
 from penstock.client.producer.encoding import NOT_CHOSEN, Encoded
@@ -46,6 +47,7 @@ class BlockingCore(Core):
 
     def __init__(self, given: Mapping[str, SettingValue] | None, said: Said) -> None:
         super().__init__(given, said)
+        self.thread = CallThread("penstock-producer")
         self.sending = threading.RLock()
         self.credit = SENDS_BETWEEN_POLLS
         self.ledger.home = self

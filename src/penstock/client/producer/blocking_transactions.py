@@ -1,12 +1,15 @@
-"""Transactions of the blocking Producer: one at a time, on the caller's thread."""
+"""Transactions of the blocking Producer: one at a time, on the client's thread."""
 
 import logging
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
+from penstock.client.calls import CallStuck
 from penstock.client.failures import ClientError, TimedOut
 from penstock.client.producer.blocking_core import BlockingCore
+from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.transactions import (
     OffsetsLike,
     OffsetSource,
@@ -44,17 +47,24 @@ class Transactions:
                 "offsets are sent inside a transaction",
                 next_step="Set transactional.id, and say `with producer.transaction():`",
             )
-        offsets = offsets_to_send(consumer, said, core.namespace)
-        if offsets:
+        taken = offsets_to_send(consumer, said)
+        if taken.offsets:
             limit = core.block_s if timeout_s is None else timeout_s
-            self.calls.send_offsets(offsets, consumer.group_metadata(), limit)
+            self.call(lambda: self.calls.send_offsets(taken, limit), limit)
+
+    def call(self, call: Callable[[], None], limit_s: float) -> None:
+        """On the client's thread. A call that does not come back is the end of the producer."""
+        try:
+            self.core.thread.wait(call, limit_s + MARGIN_SECONDS)
+        except CallStuck:
+            raise self.core.given_up(limit_s) from None
 
     def give_up(self, timeout_s: float) -> None:
         """The producer is being closed: what is open is aborted."""
         if self.core.in_transaction:
             self.leave()
             try:
-                self.calls.abort(timeout_s)
+                self.call(lambda: self.calls.abort(timeout_s), timeout_s)
             except Exception as error:
                 log.warning("the open transaction was not aborted: %s", error)
 
@@ -95,7 +105,7 @@ class Transaction:
         try:
             core.check_life()
             core.begin()
-            every.calls.begin(self._timeout_s)
+            every.call(lambda: every.calls.begin(self._timeout_s), self._timeout_s)
         except BaseException:
             every.turn.release()
             raise
@@ -140,7 +150,7 @@ class Transaction:
             self._abort_after(error)
             raise
         every.leave()
-        every.calls.commit(self._timeout_s)
+        every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
 
     def _abort_after(self, error: BaseException) -> None:
@@ -152,7 +162,7 @@ class Transaction:
     def _abort(self) -> None:
         every = self._all
         every.leave()
-        every.calls.abort(self._timeout_s)
+        every.call(lambda: every.calls.abort(self._timeout_s), self._timeout_s)
         every.core.serve()
         # What was sent in it is not missing: nobody was to see it.
         every.core.undelivered(unasked=True)

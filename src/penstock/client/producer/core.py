@@ -9,7 +9,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.client.failures import ClientClosed, ClientError, UsedAfterFork, from_rdkafka
+from penstock.client.failures import (
+    ClientClosed,
+    ClientError,
+    TimedOut,
+    UsedAfterFork,
+    from_rdkafka,
+)
 from penstock.client.forks import register
 from penstock.client.interceptors import ProducerInterceptor, interceptors_of
 from penstock.client.namespace import namespace_of
@@ -29,7 +35,7 @@ CLOSE_SECONDS = 30.0
 # How long librdkafka may take to report what it gave up, and to end its threads.
 PURGE_SECONDS_MAX = 5.0
 DESTROY_SECONDS_MAX = 10.0
-# Beyond what the settings allow a record: reports take a moment.
+# Beyond what the settings allow a record, or a call of librdkafka's is given: it takes a moment.
 MARGIN_SECONDS = 5.0
 
 
@@ -188,6 +194,16 @@ class Core:
         if self.fatal is None:
             self.fatal = error
             self.review()
+
+    def given_up(self, call_limit_s: float) -> Exception:
+        """librdkafka has not come back from a call: this producer is of no more use."""
+        error = TimedOut(
+            f"librdkafka has not come back for {call_limit_s:g} s and more: the producer is lost",
+            next_step="Make a new one: under the same transactional.id it fences this one, and "
+            "what was open is aborted",
+        )
+        self.fail_for_good(error)
+        return error
 
     # -- records
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.echo import Echo
 from penstock.client.failures import from_rdkafka
 from penstock.client.forks import leave_alone
 from penstock.client.namespace import Namespace
@@ -33,12 +34,14 @@ PURGE_SECONDS_MAX = 5.0
 class Troubles:
     """What librdkafka reports beside single records: logged, and kept for error texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, echo: Echo) -> None:
         self.latest = ""
+        self._echo = echo
 
     def __call__(self, error: "RdkafkaError") -> None:
         self.latest = error.str()
-        log.log(logging.ERROR if error.fatal() else logging.WARNING, "%s", self.latest)
+        level = logging.ERROR if error.fatal() else logging.WARNING
+        self._echo.log(level, "%s", self.latest)
 
 
 class Handle:
@@ -53,7 +56,8 @@ class Handle:
     ) -> None:
         from confluent_kafka import KafkaException, Producer
 
-        self.troubles = Troubles()
+        echo = Echo(log)
+        self.troubles = Troubles(echo)
         self.polling = threading.Lock()
         self.destroyed = False
         self.in_transaction = False  # as far as librdkafka knows
@@ -70,7 +74,7 @@ class Handle:
         self._failed: type[KafkaException] = KafkaException
         self._on_fatal = on_fatal
         try:
-            made: RdkafkaProducer = Producer({"logger": log, **wanted})
+            made: RdkafkaProducer = Producer({"logger": echo, **wanted})
         except KafkaException as error:
             raise from_rdkafka(error, about="the producer cannot be made") from error
         self.rdkafka = made

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from penstock.client.failures import ClientClosed
-from penstock.client.producer.awaitables import TURN, Delivery, Room, WrongLoop, running_loop
+from penstock.client.calls import CallThread
+from penstock.client.failures import ClientClosed, WrongLoop
+from penstock.client.producer.awaitables import TURN, Delivery, Room, running_loop
 from penstock.client.producer.backlog import Backlog
-from penstock.client.producer.calls import CallThread
 from penstock.client.producer.core import Core, Said
 from penstock.client.producer.encoding import NOT_CHOSEN, Encoded
 from penstock.client.producer.hot_path import KEEP, HotPath

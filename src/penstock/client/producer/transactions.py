@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from penstock.client.failures import from_rdkafka
+from penstock.client.failures import ClientError, from_rdkafka
 from penstock.client.namespace import Namespace
 from penstock.client.producer.core import Core
 from penstock.client.records import Record
@@ -30,8 +30,16 @@ _UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
 class OffsetSource(Protocol):
     """A consumer, as far as a transaction needs one."""
 
-    def finished_offsets(self) -> Mapping[TopicPartition, int]: ...
+    def leave_to_transactions(self) -> Mapping[TopicPartition, int]:
+        """From now on it commits nothing by itself. Gives what a transaction of the caller may
+        take: what is finished, and what he has in hand."""
+        ...
+
     def group_metadata(self) -> object: ...
+
+    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What lies below these is done, also if it is still in somebody's hands."""
+        ...
 
 
 class RecordBatch(Protocol):
@@ -57,20 +65,29 @@ def offsets_of(said: OffsetsLike) -> dict[TopicPartition, int]:
     return offsets
 
 
-def offsets_to_send(
-    consumer: OffsetSource, said: OffsetsLike | None, own: Namespace
-) -> "list[RdkafkaPartition]":
-    """As librdkafka takes them; names as they are on the cluster."""
-    from confluent_kafka import TopicPartition as RdkafkaPartition
+class Taken(NamedTuple):
+    """Offsets of a consumer that go with a transaction."""
 
-    offsets = consumer.finished_offsets() if said is None else offsets_of(said)
-    namespace = getattr(consumer, "namespace", own)
-    if not isinstance(namespace, Namespace):
-        namespace = own
-    return [
-        RdkafkaPartition(namespace.add(place.topic), place.partition, offset)
-        for place, offset in offsets.items()
-    ]
+    consumer: OffsetSource
+    offsets: Mapping[TopicPartition, int]
+
+    def for_rdkafka(self, own: Namespace) -> "list[RdkafkaPartition]":
+        """Names as they are on the cluster."""
+        from confluent_kafka import TopicPartition as RdkafkaPartition
+
+        namespace = getattr(self.consumer, "namespace", own)
+        if not isinstance(namespace, Namespace):
+            namespace = own
+        return [
+            RdkafkaPartition(namespace.add(place.topic), place.partition, offset)
+            for place, offset in self.offsets.items()
+        ]
+
+
+def offsets_to_send(consumer: OffsetSource, said: OffsetsLike | None) -> Taken:
+    """What was said, or else all that the caller may commit."""
+    finished = consumer.leave_to_transactions()
+    return Taken(consumer, finished if said is None else offsets_of(said))
 
 
 class TransactionCalls:
@@ -81,6 +98,8 @@ class TransactionCalls:
         self._ready = False
         self._open = False
         self._under_way: _UnderWay = "nothing"
+        # Of the open transaction, or of the one whose commit is under way.
+        self._taken: list[Taken] = []
 
     def begin(self, timeout_s: float) -> None:
         """Open a transaction; the first time the cluster is told who we are."""
@@ -90,7 +109,7 @@ class TransactionCalls:
             self._insist(rdkafka.init_transactions, until, "transactions cannot be prepared")
             self._ready = True
         if self._under_way == "commit":
-            self.commit(until - time.monotonic())
+            self._finish_commit(until - time.monotonic())
         elif self._under_way == "abort":
             self._end("abort", until)
         failure, _again = self._attempt(rdkafka.begin_transaction, "a transaction cannot be begun")
@@ -108,6 +127,21 @@ class TransactionCalls:
                 self._under_way = "nothing"
                 self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
             raise
+        taken, self._taken = self._taken, []
+        for consumer, offsets in taken:
+            consumer.transaction_committed(offsets)
+
+    def _finish_commit(self, timeout_s: float) -> None:
+        """Of the transaction before, whose commit ran out of time. Whoever has read its records
+        again since then must not do them again."""
+        had_offsets = bool(self._taken)
+        self.commit(timeout_s)
+        if had_offsets:
+            raise ClientError(
+                "the transaction before this one has committed after all, and what it was about "
+                "is done",
+                next_step="Leave the loop and read on: its records do not come again",
+            )
 
     def abort(self, timeout_s: float) -> None:
         self._end("abort", time.monotonic() + timeout_s)
@@ -128,6 +162,8 @@ class TransactionCalls:
         call = rdkafka.commit_transaction if how == "commit" else rdkafka.abort_transaction
         self._under_way = how
         self._open = False
+        if how == "abort":
+            self._taken.clear()
 
         def serving(timeout_s: float) -> None:
             self._core.handle.call(call, timeout_s)
@@ -136,15 +172,16 @@ class TransactionCalls:
         self._under_way = "nothing"
         self._core.handle.in_transaction = False
 
-    def send_offsets(
-        self, offsets: "list[RdkafkaPartition]", group_metadata: object, timeout_s: float
-    ) -> None:
-        rdkafka = self._core.handle.rdkafka
+    def send_offsets(self, taken: Taken, timeout_s: float) -> None:
+        rdkafka, until = self._core.handle.rdkafka, time.monotonic() + timeout_s
+        offsets = taken.for_rdkafka(self._core.namespace)
+        member = taken.consumer.group_metadata()  # waits for the consumer's thread, for a moment
         self._insist(
-            lambda left_s: rdkafka.send_offsets_to_transaction(offsets, group_metadata, left_s),
-            time.monotonic() + timeout_s,
+            lambda left_s: rdkafka.send_offsets_to_transaction(offsets, member, left_s),
+            until,
             "the offsets were not taken into the transaction",
         )
+        self._taken.append(taken)
 
     def _insist(self, call: Callable[[float], None], until: float, about: str) -> None:
         """Again and again while librdkafka says that it may help, until the time is up."""

@@ -4,7 +4,7 @@
 a name, Java's own among them. Numbers are big-endian, as Java's serializers write them.
 """
 
-from penstock.client.failure_kinds import DeserializationError, SerializationError
+from penstock.client.failures.kinds import DeserializationError, SerializationError
 from penstock.client.records import Headers
 from penstock.client.serde.avro import avro
 from penstock.client.serde.json_schema import json_schema

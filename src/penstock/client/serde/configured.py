@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from penstock.client.jaas import parse_jaas
 from penstock.client.serde.avro import AvroSerde, avro
 from penstock.client.serde.json_schema import JsonSchemaSerde, json_schema
 from penstock.client.serde.protocols import Properties, SerdeRefused
 from penstock.client.serde.registry import TIMEOUT_S_DEFAULT, SchemaRegistry
 from penstock.client.serde.subjects import SubjectOf, by_topic, subject_naming
-from penstock.client.tls import Tls
+from penstock.client.transport.jaas import parse_jaas
+from penstock.client.transport.tls import Tls
 
 REGISTRY_PREFIX = "schema.registry."
 # Keys that serializers read and that clients hand to them.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from penstock.client.failure_kinds import ClientError
+from penstock.client.failures.kinds import ClientError
 from penstock.client.serde.protocols import SerdeRefused
-from penstock.client.tls import Tls
+from penstock.client.transport.tls import Tls
 
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_PART_BYTES = 64 * 1024

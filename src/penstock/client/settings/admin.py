@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from penstock.client.security import Protocol, Security
 from penstock.client.settings.keys_rdkafka import ADMIN_MEANS
 from penstock.client.settings.reading import Given, read
 from penstock.client.settings.security import refusal, security_properties
 from penstock.client.settings.shared import CLIENT_ID, REQUEST_TIMEOUT_MS
 from penstock.client.settings.table import Client
 from penstock.client.settings.values import AdminSettings, SettingRefused, SettingValue
-from penstock.client.stores import STORE_BYTES_MAX
+from penstock.client.transport.security import Protocol, Security
+from penstock.client.transport.stores import STORE_BYTES_MAX
 
 API_TIMEOUT_MS = 60_000
 _MODULES = {

@@ -32,6 +32,7 @@ POLL_INTERVAL_MS = 300_000
 POLL_INTERVAL_MS_MOST = 86_400_000
 SESSION_TIMEOUT_MS = 45_000
 SESSION_TIMEOUT_MS_MOST = 3_600_000
+FETCH_BACKOFF_MS = 20
 FETCH_BYTES_LEAST = 1_000
 MESSAGE_BYTES = 1_000_000
 BY_DURATION = "by_duration:"
@@ -76,6 +77,8 @@ def consumer_settings(
     isolation = cast("Isolation", said.get("isolation.level", "read_uncommitted"))
     interval_ms = said.whole("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
     rdkafka: dict[str, RdkafkaValue] = {
+        # By default it fetches nothing for a second once it holds enough, and a quick reader waits.
+        "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
         **said.plain_rdkafka(),
         **rdkafka_connection(said),
         **rdkafka_security(said),

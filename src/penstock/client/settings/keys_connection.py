@@ -103,7 +103,8 @@ KEYS = (
         "metadata.recovery.strategy",
         TEXT,
         PASSED,
-        "Whether a client that knows no broker any more begins again with bootstrap.servers",
+        "Whether a client that knows no broker any more begins again with bootstrap.servers; of a "
+        "transactional producer none unless told, as librdkafka can lose its transaction by that",
         "rebootstrap",
         words=("none", "rebootstrap"),
     ),

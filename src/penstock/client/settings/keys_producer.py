@@ -209,7 +209,7 @@ KEYS = (
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         REFUSED,
-        "librdkafka has no second phase; penstock.client.transacting has, for the Spark sink",
+        "librdkafka has no second phase; penstock.client.raw.transacting has, for the Spark sink",
         harmless=("false",),
     ),
 )

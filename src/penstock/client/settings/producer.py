@@ -61,6 +61,10 @@ def producer_settings(
         rdkafka["batch.num.messages"] = 1
     if transactional_id is None:
         rdkafka.pop("transactional.id", None)
+    elif not said.has("metadata.recovery.strategy"):
+        # As librdkafka begins anew it may forget the coordinator of an open transaction, and calls
+        # about it then never come back.
+        rdkafka["metadata.recovery.strategy"] = "none"
     return ProducerSettings(
         rdkafka={**rdkafka, **said.own},
         buffer_memory_bytes=buffer_bytes,

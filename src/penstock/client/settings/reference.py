@@ -14,6 +14,7 @@ from penstock.client.settings import (
     keys_rdkafka,
     keys_security,
 )
+from penstock.client.settings.consumer import FETCH_BACKOFF_MS
 from penstock.client.settings.row import Row
 
 _HEAD = """\
@@ -96,6 +97,7 @@ def _rdkafka() -> Iterable[str]:
         ("consumers", tuple(n for n in keys_rdkafka.OF_CONSUMERS if n not in both)),
     ):
         yield _line(who, ", ".join(f"`{name}`" for name in names))
+    yield f"\nConsumers set `fetch.queue.backoff.ms` to {FETCH_BACKOFF_MS} unless told otherwise."
     yield "\nRefused, because the clients here have them for themselves or cannot keep them:\n"
     yield "| key | way out |"
     yield "|---|---|"

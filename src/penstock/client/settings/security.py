@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TypeAlias
 
-from penstock.client.sasl import OAuthBearer, Plain, Scram
-from penstock.client.security import Protocol, Security
 from penstock.client.settings.keys_security import KEYS
 from penstock.client.settings.reading import Given
 from penstock.client.settings.values import RdkafkaValue, SettingRefused
-from penstock.client.stores import DER_SEQUENCE, Store, identity, trusted_certificates
-from penstock.client.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
+from penstock.client.transport.sasl import OAuthBearer, Plain, Scram
+from penstock.client.transport.security import Protocol, Security
+from penstock.client.transport.stores import DER_SEQUENCE, Store, identity, trusted_certificates
+from penstock.client.transport.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
 
 Rdkafka: TypeAlias = dict[str, RdkafkaValue]
 # (token, when it expires in seconds since 1970, principal, extensions)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from penstock.client.security import Security
+from penstock.client.transport.security import Security
 
 # Values are text, numbers and truth values; keys that take a class take the object, too.
 SettingValue: TypeAlias = str | int | float | bool | Callable[..., Any] | object | None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.log.compaction.offset_map import OffsetMap
-from penstock.log.compaction.order import CompactionRefused, Segment
+from penstock.log.compaction.order import BrokenBatch, Segment
 from penstock.log.directory import INDEX, LOG, segment_file
 from penstock.log.index import OFFSET_ENTRY
 from penstock.wire.batch import (
@@ -28,7 +28,8 @@ from penstock.wire.compression import OUTPUT_BYTES_MAX, decompress
 from penstock.wire.primitives import Buffer, Malformed
 from penstock.world import Disk, File, FileLost
 
-CHUNK_BYTES = 4 * 1024 * 1024
+# Two of them are in memory, and what is written of one: larger ones are not faster.
+CHUNK_BYTES = 1024 * 1024
 # A batch is at most as large as anything here may be.
 BATCH_BYTES_MAX = OUTPUT_BYTES_MAX
 # Batches that one table takes; the rest of a chunk is read again.
@@ -104,9 +105,9 @@ class Chunk:
         start = int(self.table[row, POSITION])
         return memoryview(self.data)[start : start + int(self.table[row, SIZE])]
 
-    def refusal(self, row: int, reason: str) -> CompactionRefused:
+    def refusal(self, row: int, reason: str) -> BrokenBatch:
         position, base = self.position + self.table[row, POSITION], self.table[row, BASE]
-        return CompactionRefused(f"{self.place}, byte {position}, offset {base}: {reason}")
+        return BrokenBatch(f"{self.place}, byte {position}, offset {base}: {reason}")
 
     def unpacked(self, row: int, unpacked_bytes_max: int) -> Buffer:
         """The records of a compressed batch."""
@@ -202,14 +203,14 @@ def _next(
         scanned = engine.scan(data, segment, previous)
         if scanned.fault != GOOD:
             at = position + scanned.used
-            raise CompactionRefused(f"{place}, byte {at}: {FAULTS[scanned.fault]}")
+            raise BrokenBatch(f"{place}, byte {at}: {FAULTS[scanned.fault]}")
         if scanned.used:
             return data, scanned
         # Not one whole batch: it is larger than what was read, or cut short.
         needed = _size_of_batch(data, left)
         if needed is None or needed > BATCH_BYTES_MAX:
             reason = "the batch is cut short" if needed is None else f"a batch of {needed} bytes"
-            raise CompactionRefused(f"{place}, byte {position}: {reason}")
+            raise BrokenBatch(f"{place}, byte {position}: {reason}")
         size = needed
 
 

@@ -87,8 +87,10 @@ def clean(
 def chosen_engine() -> Engine:
     """The compiled way where numba is there."""
     if chosen_implementation() is Implementation.NUMBA:
+        from penstock.bulk.compiler_pages import release_compiler_pages
         from penstock.log.compaction.compiled import CompiledEngine
 
+        release_compiler_pages()
         return CompiledEngine()
     from penstock.log.compaction.plain import PlainEngine
 

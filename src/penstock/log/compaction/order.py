@@ -21,6 +21,10 @@ class CompactionRefused(Exception):
     what, and where."""
 
 
+class BrokenBatch(CompactionRefused):
+    """What is stored is not what was written: no setting helps, somebody has to see to the file."""
+
+
 class CompactionStopped(Exception):
     """It was told to stop. Groups that were said before are whole."""
 
@@ -68,6 +72,8 @@ class Order:
     # Reads and writes together.
     io_bytes_per_second_max: float = float("inf")
     map_load_max: float = MAP_LOAD_MAX
+    # So much of the disk stays free, whoever else writes to it: what is written ends before that.
+    free_bytes_min: int = 0
     # Keys are hashed with it; where nobody can know it, nobody can make two keys collide.
     hash_seed: int = 0
 

@@ -13,7 +13,7 @@ from penstock.log.compaction.order import CompactionRefused, Group, Order, Segme
 from penstock.log.directory import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from penstock.log.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from penstock.log.transactions import Aborted, pack_aborted
-from penstock.world import Buffer, Disk, DiskFailed
+from penstock.world import Buffer, Disk, DiskFailed, DiskFull
 
 # Positions in an index are numbers of 32 bits.
 SEGMENT_BYTES_MAX = 2**31 - 1
@@ -51,12 +51,22 @@ class CleanedSegment:
                 f"{self._disk.root}/{self._path(LOG)} grows beyond {SEGMENT_BYTES_MAX} bytes,"
                 " because of delete horizons: lower segment.bytes"
             )
+        self._check_room(len(data))
         self._file.append((data,))
         self._note(batches)
         self.size += len(data)
         if self.size - self._synced_bytes >= SYNC_EVERY_BYTES:
             self._file.sync_now()
             self._synced_bytes = self.size
+
+    def _check_room(self, size: int) -> None:
+        """Each time: others write to the disk as well, and nobody tells us of that."""
+        free_bytes, kept = self._disk.free_bytes(), self._order.free_bytes_min
+        if free_bytes - size < kept:
+            raise DiskFull(
+                f"{free_bytes} bytes are free in {self._disk.root}, of which {kept} are not for"
+                " compaction (log.disk.reserve.bytes)"
+            )
 
     def _note(self, batches: Table) -> None:
         ends = self.size + np.cumsum(batches[:, BATCH_SIZE])
@@ -109,6 +119,7 @@ class CleanedSegment:
         )
 
     def _put(self, suffix: str, data: bytes) -> None:
+        self._check_room(len(data))
         file = self._disk.open(self._path(suffix), create=True)
         if data:
             file.append((data,))

@@ -11,7 +11,7 @@ from penstock.spark.options.reading import MISSPELT, BadOption, OptionBag, liken
 
 PREFIX = "kafka."
 
-# Of the connection itself: client/security.py and client/connection.py read them.
+# Of the connection itself: client/transport/ reads them.
 CONNECTION = (
     "bootstrap.servers",
     "client.id",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.admin import Admin
-from penstock.client.security import Security
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.security import Security
 from penstock.spark.options.client_keys import (
     READER,
     client_properties,

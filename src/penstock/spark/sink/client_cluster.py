@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, Connection, Pending
-from penstock.client.coordinator_values import TransactionDescription, TransactionFilter
-from penstock.client.routing import KeyType
-from penstock.client.transacting import abilities_of, end_transaction, init_producer_id
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import TransactionDescription, TransactionFilter
+from penstock.client.cluster.routing import KeyType
+from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
+from penstock.client.transport.connection import CannotReach, Connection, Pending
 from penstock.errors import KafkaError, NetworkException, UnsupportedVersion, from_code
 from penstock.spark.here import now_ms
 from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction

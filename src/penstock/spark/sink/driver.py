@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from penstock.client.coordinator_values import TransactionFilter
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.spark.here import now_ms
 from penstock.spark.sink.checkpoint import can_read, offsets_of
 from penstock.spark.sink.client_cluster import ClientCluster

@@ -9,13 +9,13 @@ its own transactions settled before it reads.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.client.admin import Admin
-from penstock.client.course import OffsetRange
-from penstock.client.outcomes import ProducerReplaced, WriteRefused
-from penstock.client.reading import RangeReader
-from penstock.client.transacting import TransactionAbilities, add_partitions
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.course import OffsetRange
+from penstock.client.raw.outcomes import ProducerReplaced, WriteRefused
+from penstock.client.raw.reading import RangeReader
+from penstock.client.raw.transacting import TransactionAbilities, add_partitions
+from penstock.client.raw.writing import BatchWriter
 from penstock.client.values import At, FoundOffset, NewTopic, Resource, ResourceType
-from penstock.client.writing import BatchWriter
 from penstock.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.client.connection import CannotReach, NotAuthenticated
+from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.errors import BrokerNotAvailable
 
 R = TypeVar("R")

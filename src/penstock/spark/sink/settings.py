@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.bulk.encode import BATCH_BYTES_MAX
-from penstock.client.admin import Admin
-from penstock.client.security import Security
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.security import Security
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.finishing import OnLost
 

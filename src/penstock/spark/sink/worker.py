@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.bulk.encode import Encoded, Encoder, Identity
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach, NotAuthenticated
-from penstock.client.outcomes import TopicMissing
-from penstock.client.transacting import (
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.outcomes import TopicMissing
+from penstock.client.raw.transacting import (
     TransactionAbilities,
     abilities_of,
     add_partitions,
     end_transaction,
     init_producer_id,
 )
-from penstock.client.writing import BatchWriter
+from penstock.client.raw.writing import BatchWriter
+from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.errors import (
     KafkaError,
     TransactionalIdAuthorizationFailed,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from penstock.client.course import OffsetRange
+from penstock.client.raw.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
 from penstock.spark.options.places import Offsets

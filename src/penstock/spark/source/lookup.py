@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from penstock.client.admin import Admin
-from penstock.client.connection import CannotReach
-from penstock.client.outcomes import PartitionMissing, TopicMissing
+from penstock.client.admin.blocking import Admin
+from penstock.client.raw.outcomes import PartitionMissing, TopicMissing
+from penstock.client.transport.connection import CannotReach
 from penstock.client.values import FoundOffset, TopicDescription
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition

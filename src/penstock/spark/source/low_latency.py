@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from penstock.client.cluster import Nodes
+from penstock.client.cluster.nodes import Nodes
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.positions import Position
 from penstock.spark.source.stream import Json, Planner

@@ -8,7 +8,7 @@ tasks, and a batch of records that lies on a cut is decoded twice and given out 
 import itertools
 from collections.abc import Mapping, Sequence
 
-from penstock.client.course import OffsetRange
+from penstock.client.raw.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.options.source import Limits
 

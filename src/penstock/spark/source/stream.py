@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.course import OffsetRange
+from penstock.client.raw.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
 from penstock.spark.options.places import Offsets

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from penstock.bulk.decode import Decoder, last_offset_of
-from penstock.client.cluster import Nodes
-from penstock.client.course import OffsetRange, Patience
-from penstock.client.outcomes import (
+from penstock.client.cluster.nodes import Nodes
+from penstock.client.raw.course import OffsetRange, Patience
+from penstock.client.raw.outcomes import (
     PartitionFailure,
     PartitionMissing,
     RecordsExpired,
@@ -18,8 +18,8 @@ from penstock.client.outcomes import (
     TopicMissing,
     TopicRecreated,
 )
-from penstock.client.reading import RangeReader
-from penstock.client.security import Security
+from penstock.client.raw.reading import RangeReader
+from penstock.client.transport.security import Security
 from penstock.model import TopicPartition
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.losses import Losses

@@ -92,6 +92,9 @@ class RehearsedDisk:
         made = self._made.get(path)
         return self.real.size(path) if made is None else len(made)
 
+    def free_bytes(self) -> int:
+        return self.real.free_bytes()
+
     def list(self, path: str = "") -> list[str]:
         prefix = f"{path}/" if path else ""
         made = {name[len(prefix) :] for name in self._made if name.startswith(prefix)}

@@ -128,6 +128,9 @@ class SimFile:
     def park(self) -> None:
         pass
 
+    def hold(self) -> None:
+        """It lives as long as somebody refers to it."""
+
     def close(self) -> None:
         pass
 

@@ -83,8 +83,7 @@ class SimPeer:
             if len(data) < size:
                 return None
             if size < first.size:
-                rest = FileRange(first.file, first.position + size, first.size - size)
-                self._unsent.appendleft(rest)
+                self._unsent.appendleft(first.after(size))
         else:
             data = bytes(first[:size_max])
             if size_max < len(first):

@@ -1,0 +1,245 @@
+"""Access control lists: who may do what.
+
+In a namespace an ACL is about names of that namespace: `*` means all of its names, which on the
+cluster is an ACL on its prefix. ACLs on names of others are not shown and never deleted, also
+where a filter says no name; those on the cluster itself, on users and on tokens have no namespace.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TypeVar
+
+from penstock.client.admin.access_values import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+)
+from penstock.client.cluster.limits import CallLimit, limited
+from penstock.client.cluster.routing import Routes
+from penstock.client.namespace import Namespace
+from penstock.client.transport.connection import Connection
+from penstock.errors import KafkaError, UnknownServerError, from_code
+from penstock.wire.messages import k29_describe_acls, k30_create_acls, k31_delete_acls
+
+E = TypeVar("E", bound=IntEnum)
+
+WILDCARD = "*"
+NAMED = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)
+
+
+class Acls:
+    """Asks the controller, which keeps them. `Admin.acls` is one of these."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
+    def describe(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 - it is frozen
+        """Those that the filter finds, in order."""
+        return self._describe(wanted)
+
+    def _describe(self, wanted: AclFilter) -> list[Acl]:
+        namespace = self._routes.namespace
+        found = _ask_describe(self._routes.nodes.any(), _filter_into(namespace, wanted))
+        shown = (_out_of(namespace, each) for each in found)
+        return sorted(each for each in shown if each is not None)
+
+    @limited
+    def create(self, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
+        namespace = self._routes.namespace
+        return self._routes.of_controller(
+            list(acls),
+            lambda connection: dict(
+                zip(
+                    acls,
+                    _ask_create(connection, [_into(namespace, each) for each in acls]),
+                    strict=True,
+                )
+            ),
+        )
+
+    @limited
+    def delete(
+        self, filters: Sequence[AclFilter]
+    ) -> dict[AclFilter, dict[Acl, KafkaError | None] | KafkaError]:
+        """What each filter has found, and whether it could be deleted."""
+        if self._routes.namespace:
+            return {each: self._delete_own(each) for each in filters}
+        return self._routes.of_controller(
+            list(filters), lambda connection: _ask_delete(connection, filters)
+        )
+
+    def _delete_own(self, wanted: AclFilter) -> dict[Acl, KafkaError | None] | KafkaError:
+        """One by one: a filter may find what belongs to others, exact ones cannot."""
+        namespace = self._routes.namespace
+        try:
+            exact = {each: _exactly(_into(namespace, each)) for each in self._describe(wanted)}
+        except KafkaError as error:
+            return error
+        if not exact:
+            return {}
+        answer = self._routes.of_controller(
+            list(exact.values()),
+            lambda connection: _ask_delete(connection, list(exact.values())),
+        )
+        found: dict[Acl, KafkaError | None] = {}
+        for acl, asked in exact.items():
+            told = answer[asked]
+            # One that is gone by now was deleted by somebody else.
+            found[acl] = told if isinstance(told, KafkaError) else next(iter(told.values()), None)
+        return found
+
+
+def _exactly(acl: Acl) -> AclFilter:
+    return AclFilter(
+        acl.resource_type,
+        acl.resource_name,
+        acl.principal,
+        acl.operation,
+        acl.permission,
+        acl.host,
+        acl.pattern_type,
+    )
+
+
+# -- namespaces
+
+
+def _into(namespace: Namespace, acl: Acl) -> Acl:
+    if not namespace or acl.resource_type not in NAMED:
+        return acl
+    if acl.resource_name == WILDCARD and acl.pattern_type is PatternType.LITERAL:
+        return acl._replace(resource_name=namespace.prefix, pattern_type=PatternType.PREFIXED)
+    return acl._replace(resource_name=namespace.add(acl.resource_name))
+
+
+def _out_of(namespace: Namespace, acl: Acl) -> Acl | None:
+    if not namespace or acl.resource_type not in NAMED:
+        return acl
+    if acl.resource_name == namespace.prefix and acl.pattern_type is PatternType.PREFIXED:
+        return acl._replace(resource_name=WILDCARD, pattern_type=PatternType.LITERAL)
+    name = namespace.strip(acl.resource_name)
+    return None if name is None else acl._replace(resource_name=name)
+
+
+def _filter_into(namespace: Namespace, wanted: AclFilter) -> AclFilter:
+    named = wanted.resource_type in (*NAMED, AclResourceType.ANY)
+    if not namespace or not named or wanted.resource_name is None:
+        return wanted
+    if wanted.resource_name == WILDCARD and wanted.pattern_type in (
+        PatternType.LITERAL,
+        PatternType.ANY,
+    ):
+        return wanted._replace(resource_name=namespace.prefix, pattern_type=PatternType.PREFIXED)
+    return wanted._replace(resource_name=namespace.add(wanted.resource_name))
+
+
+# -- requests
+
+
+def _ask_describe(connection: Connection, wanted: AclFilter) -> list[Acl]:
+    wire = k29_describe_acls
+    request = wire.DescribeAclsRequest(
+        resource_type_filter=int(wanted.resource_type),
+        resource_name_filter=wanted.resource_name,
+        pattern_type_filter=int(wanted.pattern_type),
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=int(wanted.operation),
+        permission_type=int(wanted.permission),
+    )
+    answer = connection.request(request, wire.DescribeAclsResponse)
+    if answer.error_code:
+        raise from_code(answer.error_code, answer.error_message)
+    return [
+        Acl(
+            _known(AclResourceType, resource.resource_type),
+            resource.resource_name,
+            each.principal,
+            _known(AclOperation, each.operation),
+            _known(AclPermission, each.permission_type),
+            each.host,
+            _known(PatternType, resource.pattern_type),
+        )
+        for resource in answer.resources
+        for each in resource.acls
+    ]
+
+
+def _ask_create(connection: Connection, acls: Sequence[Acl]) -> list[KafkaError | None]:
+    wire = k30_create_acls
+    request = wire.CreateAclsRequest(
+        creations=[
+            wire.AclCreation(
+                resource_type=int(each.resource_type),
+                resource_name=each.resource_name,
+                resource_pattern_type=int(each.pattern_type),
+                principal=each.principal,
+                host=each.host,
+                operation=int(each.operation),
+                permission_type=int(each.permission),
+            )
+            for each in acls
+        ]
+    )
+    answer = connection.request(request, wire.CreateAclsResponse)
+    results: list[KafkaError | None] = [
+        from_code(each.error_code, each.error_message) if each.error_code else None
+        for each in answer.results
+    ]
+    # They come in the order of the request, without names.
+    silent = UnknownServerError("the server did not answer for it")
+    return (results + [silent] * len(acls))[: len(acls)]
+
+
+def _ask_delete(
+    connection: Connection, filters: Sequence[AclFilter]
+) -> dict[AclFilter, dict[Acl, KafkaError | None] | KafkaError]:
+    wire = k31_delete_acls
+    request = wire.DeleteAclsRequest(
+        filters=[
+            wire.DeleteAclsFilter(
+                resource_type_filter=int(each.resource_type),
+                resource_name_filter=each.resource_name,
+                pattern_type_filter=int(each.pattern_type),
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=int(each.operation),
+                permission_type=int(each.permission),
+            )
+            for each in filters
+        ]
+    )
+    answer = connection.request(request, wire.DeleteAclsResponse)
+    return {
+        asked: from_code(told.error_code, told.error_message)
+        if told.error_code
+        else dict(_deleted(each) for each in told.matching_acls)
+        for asked, told in zip(filters, answer.filter_results, strict=False)
+    }
+
+
+def _deleted(told: k31_delete_acls.DeleteAclsMatchingAcl) -> tuple[Acl, KafkaError | None]:
+    acl = Acl(
+        _known(AclResourceType, told.resource_type),
+        told.resource_name,
+        told.principal,
+        _known(AclOperation, told.operation),
+        _known(AclPermission, told.permission_type),
+        told.host,
+        _known(PatternType, told.pattern_type),
+    )
+    error = from_code(told.error_code, told.error_message) if told.error_code else None
+    return acl, error
+
+
+def _known(kind: type[E], number: int) -> E:
+    """UNKNOWN for what a newer server has."""
+    return kind(number) if number in kind.__members__.values() else kind(0)

@@ -1,0 +1,58 @@
+"""Calls of a blocking client for asyncio: on one thread, one after the other, in order.
+
+A task that is cancelled while it waits leaves the client usable: its call is broken off, and the
+next one begins at once. Closing does the same to all that are still there.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from penstock.client.calls import CallThread
+from penstock.client.cluster.limits import BrokenOff, Call, CallLimit
+from penstock.client.failures.kinds import ClientClosed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CLOSE_TIMEOUT_S = 5.0  # only a connection that is just being made holds it up
+
+
+class Calls:
+    """The thread of one client; it begins with the first call."""
+
+    def __init__(self, limit: CallLimit, name: str) -> None:
+        self._limit = limit
+        self._closed = False
+        self._thread = CallThread(name)
+
+    async def do(self, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        self._limit.check_usable()
+        if self._closed:
+            raise ClientClosed
+        call = Call(self._limit.timeout_ms)
+
+        def run() -> R:
+            if self._closed:
+                raise ClientClosed
+            with self._limit.call(call):
+                return work(*arguments, **named)
+
+        future = self._thread.submit(run)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            self._limit.break_off(call)
+            raise
+        except BrokenOff:
+            raise ClientClosed from None
+
+    async def close(self, last: Callable[[], None]) -> None:
+        """Break off what is under way, drop what waits, and do `last` on the thread."""
+        if self._closed:
+            return
+        self._closed = True
+        self._limit.break_off()
+        ended = self._thread.submit(last)
+        self._thread.end()
+        await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_TIMEOUT_S)

@@ -1,0 +1,138 @@
+"""Delegation tokens: made, renewed, expired and listed."""
+
+from collections.abc import Sequence
+
+from penstock.client.admin.access_values import DelegationToken, Principal
+from penstock.client.cluster.limits import CallLimit, limited
+from penstock.client.cluster.routing import Routes
+from penstock.client.transport.connection import Connection
+from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.wire.messages import (
+    k38_create_delegation_token,
+    k39_renew_delegation_token,
+    k40_expire_delegation_token,
+    k41_describe_delegation_token,
+)
+
+SERVERS_CHOICE = -1  # as long as the server allows, or as it is configured
+OWNERS_FROM = 3  # the version of CreateDelegationToken that can name another owner
+
+
+class DelegationTokens:
+    """Needs an authenticated connection. `Admin.tokens` is one of these."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
+    def create(
+        self,
+        renewers: Sequence[Principal] = (),
+        *,
+        owner: Principal | None = None,
+        lifetime_ms: int = SERVERS_CHOICE,
+    ) -> DelegationToken:
+        """For the one who asks, or for another owner."""
+        return self._routes.of_controller_as_one(
+            lambda connection: _ask_create(connection, renewers, owner, lifetime_ms)
+        )
+
+    @limited
+    def renew(self, hmac: bytes, period_ms: int = SERVERS_CHOICE) -> int:
+        """When it will expire now, in milliseconds since 1970."""
+        wire = k39_renew_delegation_token
+        request = wire.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
+
+        def ask(connection: Connection) -> int | KafkaError:
+            answer = connection.request(request, wire.RenewDelegationTokenResponse)
+            failed = answer.error_code != 0
+            return from_code(answer.error_code) if failed else answer.expiry_timestamp_ms
+
+        return self._routes.of_controller_as_one(ask)
+
+    @limited
+    def expire(self, hmac: bytes, period_ms: int = SERVERS_CHOICE) -> int:
+        """At once, or after a while; when, in milliseconds since 1970."""
+        wire = k40_expire_delegation_token
+        request = wire.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
+
+        def ask(connection: Connection) -> int | KafkaError:
+            answer = connection.request(request, wire.ExpireDelegationTokenResponse)
+            failed = answer.error_code != 0
+            return from_code(answer.error_code) if failed else answer.expiry_timestamp_ms
+
+        return self._routes.of_controller_as_one(ask)
+
+    @limited
+    def describe(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
+        """Of these owners, or all that the one who asks may see."""
+        wire = k41_describe_delegation_token
+        request = wire.DescribeDelegationTokenRequest(
+            owners=None
+            if owners is None
+            else [
+                wire.DescribeDelegationTokenOwner(
+                    principal_type=each.type, principal_name=each.name
+                )
+                for each in owners
+            ]
+        )
+        connection = self._routes.nodes.any()
+        answer = connection.request(request, wire.DescribeDelegationTokenResponse)
+        if answer.error_code:
+            raise from_code(answer.error_code)
+        return [_token(each) for each in answer.tokens]
+
+
+def _token(told: k41_describe_delegation_token.DescribedDelegationToken) -> DelegationToken:
+    return DelegationToken(
+        told.token_id,
+        Principal(told.principal_name, told.principal_type),
+        _requester(told.token_requester_principal_name, told.token_requester_principal_type),
+        told.issue_timestamp,
+        told.expiry_timestamp,
+        told.max_timestamp,
+        told.hmac,
+        tuple(Principal(each.principal_name, each.principal_type) for each in told.renewers),
+    )
+
+
+def _requester(name: str, kind: str) -> Principal | None:
+    return Principal(name, kind) if kind else None
+
+
+def _ask_create(
+    connection: Connection,
+    renewers: Sequence[Principal],
+    owner: Principal | None,
+    lifetime_ms: int,
+) -> DelegationToken | KafkaError:
+    wire = k38_create_delegation_token
+    request = wire.CreateDelegationTokenRequest(
+        owner_principal_type=None if owner is None else owner.type,
+        owner_principal_name=None if owner is None else owner.name,
+        renewers=[
+            wire.CreatableRenewers(principal_type=each.type, principal_name=each.name)
+            for each in renewers
+        ],
+        max_lifetime_ms=lifetime_ms,
+    )
+    if owner is not None and connection.version_for(request) < OWNERS_FROM:
+        return UnsupportedVersion(f"the server at {connection} makes no tokens for others")
+    answer = connection.request(request, wire.CreateDelegationTokenResponse)
+    if answer.error_code:
+        return from_code(answer.error_code)
+    return DelegationToken(
+        answer.token_id,
+        Principal(answer.principal_name, answer.principal_type),
+        _requester(answer.token_requester_principal_name, answer.token_requester_principal_type),
+        answer.issue_timestamp_ms,
+        answer.expiry_timestamp_ms,
+        answer.max_timestamp_ms,
+        answer.hmac,
+        tuple(renewers),
+    )

@@ -1,0 +1,127 @@
+"""Log directories of brokers: what is in them, and moving replicas between those of one broker."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.client.admin.cluster_values import LogDir, Replica, ReplicaLog
+from penstock.client.cluster.limits import CallLimit, limited
+from penstock.client.cluster.routing import Routes
+from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
+from penstock.errors import BrokerNotAvailable, KafkaError, UnknownServerError, from_code
+from penstock.model import TopicPartition
+from penstock.wire.messages import k34_alter_replica_log_dirs, k35_describe_log_dirs
+
+
+class LogDirs:
+    """Asks each broker for itself. `Admin.log_dirs` is one of these."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
+    def describe(
+        self,
+        brokers: Sequence[int] | None = None,
+        partitions: Sequence[TopicPartition] | None = None,
+    ) -> dict[int, dict[str, LogDir | KafkaError] | KafkaError]:
+        """Per broker its directories by path, with all replicas or only those of `partitions`."""
+        nodes = self._routes.nodes
+        nodes.refresh()
+        asked = [each.node_id for each in nodes.brokers] if brokers is None else brokers
+        found: dict[int, dict[str, LogDir | KafkaError] | KafkaError] = {}
+        for broker in asked:
+            try:
+                found[broker] = _ask_describe(nodes.node(broker), partitions)
+            except NotAuthenticated:
+                raise
+            except CannotReach as problem:
+                found[broker] = BrokerNotAvailable(str(problem))
+            except BrokerNotAvailable as missing:
+                found[broker] = missing
+        return found
+
+    @limited
+    def alter(self, targets: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
+        """Move replicas to directories of their brokers.
+
+        Done when the moves are taken on; `describe` shows how far they are.
+        """
+        by_broker: dict[int, dict[TopicPartition, str]] = {}
+        for replica, path in targets.items():
+            mine = by_broker.setdefault(replica.broker, {})
+            mine[TopicPartition(replica.topic, replica.partition)] = path
+        found: dict[Replica, KafkaError | None] = {}
+        for broker, mine in by_broker.items():
+            results: Mapping[TopicPartition, KafkaError | None]
+            try:
+                results = _ask_alter(self._routes.nodes.node(broker), mine)
+            except BrokerNotAvailable as missing:
+                results = dict.fromkeys(mine, missing)
+            silent = UnknownServerError("the server did not answer for it")
+            for each in mine:
+                found[Replica(each.topic, each.partition, broker)] = results.get(each, silent)
+        return {replica: found[replica] for replica in targets}
+
+
+def _ask_describe(
+    connection: Connection, partitions: Sequence[TopicPartition] | None
+) -> dict[str, LogDir | KafkaError] | KafkaError:
+    wire = k35_describe_log_dirs
+    topics: dict[str, k35_describe_log_dirs.DescribableLogDirTopic] = {}
+    for topic, partition in partitions or ():
+        named = topics.setdefault(topic, wire.DescribableLogDirTopic(topic=topic))
+        named.partitions.append(partition)
+    request = wire.DescribeLogDirsRequest(
+        topics=None if partitions is None else list(topics.values())
+    )
+    answer = connection.request(request, wire.DescribeLogDirsResponse)
+    if answer.error_code:
+        return from_code(answer.error_code)
+    return {
+        each.log_dir: from_code(each.error_code) if each.error_code else _directory(each)
+        for each in answer.results
+    }
+
+
+def _directory(told: k35_describe_log_dirs.DescribeLogDirsResult) -> LogDir:
+    return LogDir(
+        told.log_dir,
+        told.total_bytes if told.total_bytes >= 0 else None,
+        told.usable_bytes if told.usable_bytes >= 0 else None,
+        told.is_cordoned,
+        {
+            TopicPartition(topic.name, each.partition_index): ReplicaLog(
+                each.partition_size, each.offset_lag, each.is_future_key
+            )
+            for topic in told.topics
+            for each in topic.partitions
+        },
+    )
+
+
+def _ask_alter(
+    connection: Connection, targets: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, KafkaError | None]:
+    wire = k34_alter_replica_log_dirs
+    paths: dict[str, dict[str, k34_alter_replica_log_dirs.AlterReplicaLogDirTopic]] = {}
+    for (topic, partition), path in targets.items():
+        topics = paths.setdefault(path, {})
+        named = topics.setdefault(topic, wire.AlterReplicaLogDirTopic(name=topic))
+        named.partitions.append(partition)
+    request = wire.AlterReplicaLogDirsRequest(
+        dirs=[
+            wire.AlterReplicaLogDir(path=path, topics=list(topics.values()))
+            for path, topics in paths.items()
+        ]
+    )
+    answer = connection.request(request, wire.AlterReplicaLogDirsResponse)
+    return {
+        TopicPartition(told.topic_name, each.partition_index): from_code(each.error_code)
+        if each.error_code
+        else None
+        for told in answer.results
+        for each in told.partitions
+    }

@@ -1,0 +1,70 @@
+"""What an admin client was given, whichever way it was said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.client.cluster.routing import API_TIMEOUT_MS
+from penstock.client.namespace import Namespace
+from penstock.client.transport.security import Security
+
+if TYPE_CHECKING:
+    from penstock.client.settings import SettingValue
+
+SettingsLike: TypeAlias = str | Mapping[str, "SettingValue"] | None
+
+CLIENT_ID = "penstock-admin"
+REQUEST_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class AdminOptions:
+    bootstrap: str
+    client_id: str
+    timeout_ms: int
+    api_timeout_ms: int
+    security: Security | None
+    namespace: str | Namespace | None
+    ignored: tuple[tuple[str, str], ...] = ()  # keys without an effect, and why
+
+    @classmethod
+    def of(
+        cls,
+        settings: SettingsLike,
+        bootstrap: str | None,
+        client_id: str | None,
+        timeout_ms: int | None,
+        api_timeout_ms: int | None,
+        security: Security | None,
+        namespace: str | Namespace | None,
+    ) -> "AdminOptions":
+        """What is named goes before what the settings say; ValueError if no address is."""
+        if isinstance(settings, str):
+            if bootstrap is not None:
+                raise ValueError("the address is given twice")
+            bootstrap, settings = settings, None
+        if settings is None:
+            if bootstrap is None:
+                raise ValueError("no address is given, e.g. 127.0.0.1:9092")
+            request_ms = REQUEST_TIMEOUT_MS if timeout_ms is None else timeout_ms
+            return cls(
+                bootstrap,
+                client_id or CLIENT_ID,
+                request_ms,
+                max(API_TIMEOUT_MS, request_ms) if api_timeout_ms is None else api_timeout_ms,
+                security,
+                namespace,
+            )
+        # Loaded only where it is used: commands do without.
+        from penstock.client.settings import admin_settings
+
+        said = admin_settings(settings, bootstrap=bootstrap)
+        return cls(
+            said.bootstrap,
+            client_id or said.client_id,
+            said.request_timeout_ms if timeout_ms is None else timeout_ms,
+            said.api_timeout_ms if api_timeout_ms is None else api_timeout_ms,
+            security or said.security,
+            said.namespace if namespace is None else namespace,
+            said.ignored,
+        )

@@ -1,0 +1,114 @@
+"""Partitions that move to other brokers: those under way, beginning and cancelling."""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.client.admin.cluster_values import Reassignment
+from penstock.client.cluster.limits import CallLimit, limited
+from penstock.client.cluster.routing import Routes
+from penstock.client.transport.connection import Connection
+from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.model import TopicPartition
+from penstock.wire.messages import (
+    k45_alter_partition_reassignments,
+    k46_list_partition_reassignments,
+)
+
+FACTOR_HELD_FROM = 1  # the version of AlterPartitionReassignments that can hold it fast
+
+
+class Reassignments:
+    """Asks the controller. `Admin.reassignments` is one of these."""
+
+    def __init__(self, routes: Routes, timeout_ms: int) -> None:
+        self._routes = routes
+        self._timeout_ms = timeout_ms
+
+    @property
+    def limit(self) -> CallLimit:
+        return self._routes.limit
+
+    @limited
+    def list_all(
+        self, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """What is under way, of these partitions or of all."""
+        found = self._routes.of_controller_as_one(
+            lambda connection: _ask_list(connection, partitions, self._timeout_ms)
+        )
+        return dict(sorted(found.items()))
+
+    @limited
+    def alter(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Where each partition shall be, its preferred leader first; None cancels."""
+        return self._routes.of_controller(
+            list(targets),
+            lambda connection: _ask_alter(
+                connection, targets, allow_replication_factor_change, self._timeout_ms
+            ),
+        )
+
+
+def _ask_list(
+    connection: Connection, partitions: Sequence[TopicPartition] | None, timeout_ms: int
+) -> dict[TopicPartition, Reassignment] | KafkaError:
+    wire = k46_list_partition_reassignments
+    topics: dict[str, k46_list_partition_reassignments.ListPartitionReassignmentsTopics] = {}
+    for topic, partition in partitions or ():
+        named = topics.setdefault(topic, wire.ListPartitionReassignmentsTopics(name=topic))
+        named.partition_indexes.append(partition)
+    request = wire.ListPartitionReassignmentsRequest(
+        timeout_ms=timeout_ms, topics=None if partitions is None else list(topics.values())
+    )
+    answer = connection.request(request, wire.ListPartitionReassignmentsResponse)
+    if answer.error_code:
+        return from_code(answer.error_code, answer.error_message)
+    return {
+        TopicPartition(told.name, each.partition_index): Reassignment(
+            tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+        )
+        for told in answer.topics
+        for each in told.partitions
+    }
+
+
+def _ask_alter(
+    connection: Connection,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    allow_factor_change: bool,
+    timeout_ms: int,
+) -> dict[TopicPartition, KafkaError | None]:
+    wire = k45_alter_partition_reassignments
+    topics: dict[str, k45_alter_partition_reassignments.ReassignableTopic] = {}
+    for (topic, partition), replicas in targets.items():
+        named = topics.setdefault(topic, wire.ReassignableTopic(name=topic))
+        named.partitions.append(
+            wire.ReassignablePartition(
+                partition_index=partition, replicas=None if replicas is None else list(replicas)
+            )
+        )
+    request = wire.AlterPartitionReassignmentsRequest(
+        timeout_ms=timeout_ms,
+        allow_replication_factor_change=allow_factor_change,
+        topics=list(topics.values()),
+    )
+    if not allow_factor_change and connection.version_for(request) < FACTOR_HELD_FROM:
+        raise UnsupportedVersion(
+            f"the server at {connection} is too old to hold the replication factor fast"
+        )
+    answer = connection.request(request, wire.AlterPartitionReassignmentsResponse)
+    if answer.error_code:
+        return dict.fromkeys(targets, from_code(answer.error_code, answer.error_message))
+    return {
+        TopicPartition(told.name, each.partition_index): from_code(
+            each.error_code, each.error_message
+        )
+        if each.error_code
+        else None
+        for told in answer.responses
+        for each in told.partitions
+    }

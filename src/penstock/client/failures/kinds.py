@@ -1,0 +1,161 @@
+"""What the clients raise besides penstock.errors.KafkaError: the base, and the failures of our own.
+
+Each says what happened and what to do next; `retriable` says whether the same call may succeed
+later. What librdkafka reports is in local.py, what a broker answers in penstock.errors.
+"""
+
+from penstock.model import TopicPartition
+
+
+def sentences(*parts: str) -> str:
+    """The parts as sentences in one line; empty ones are left out."""
+    kept = [part.strip() for part in parts if part and part.strip()]
+    return " ".join(part if part[-1] in ".!?" else f"{part}." for part in kept)
+
+
+class ClientError(Exception):
+    """A client could not do what it was asked to."""
+
+    retriable: bool = False
+    # The client cannot be used any more; only close() is left.
+    fatal: bool = False
+    # The open transaction has to be aborted; the next one may succeed.
+    txn_requires_abort: bool = False
+    next_step: str = ""
+
+    def __init__(self, what: str = "", *, next_step: str | None = None) -> None:
+        super().__init__(what)
+        if next_step is not None:
+            self.next_step = next_step
+
+    @property
+    def what(self) -> str:
+        """What happened, without the next step."""
+        return str(self.args[0]) if self.args and self.args[0] else type(self).summary()
+
+    @classmethod
+    def summary(cls) -> str:
+        """The one line that describes the class of error."""
+        return (cls.__doc__ or cls.__name__).strip().splitlines()[0].rstrip(".")
+
+    def __str__(self) -> str:
+        return sentences(self.what, self.next_step)
+
+
+class BufferExhausted(ClientError):
+    """There was no room for the record within buffer.memory and max.block.ms."""
+
+    retriable = True
+    next_step = (
+        "Await what send() or post() return, so that sending waits for room; or raise "
+        "buffer.memory or max.block.ms"
+    )
+
+
+class ClientClosed(ClientError):
+    """The client is closed."""
+
+    next_step = "Use it inside its `with` block, or make a new one"
+
+
+class UsedAfterFork(ClientError):
+    """The client was made before this process was forked; its threads and sockets stayed behind."""
+
+    next_step = "Make clients in the process that uses them"
+
+
+class HandlerTimedOut(ClientError):
+    """The body of the loop took longer than handler.timeout.ms; its record is not committed."""
+
+    next_step = (
+        "Raise handler.timeout.ms, or give the record to penstock.retry; it will be read again"
+    )
+
+
+class PartitionsRevoked(ClientError):
+    """The partition went to another member while its record was worked on; it is not committed."""
+
+    next_step = (
+        "The new owner reads the record again: make the work repeatable, or raise "
+        "revoke.timeout.ms so that it can end in time"
+    )
+
+
+class WrongLoop(ClientError, RuntimeError):
+    """An asyncio client belongs to the event loop it was first used in."""
+
+    next_step = "Make a client per event loop, or use penstock.sync"
+
+
+class TimedOut(ClientError, TimeoutError):
+    """It took longer than the time given."""
+
+    retriable = True
+    next_step = "Give it more time, and see whether the brokers are reachable and busy"
+
+
+class NoOffset(ClientError):
+    """The group has no valid offset for the partition, and auto.offset.reset is none."""
+
+    next_step = (
+        "Commit an offset for the group (seek and commit, or `penstock group reset`), or set "
+        "auto.offset.reset to earliest or latest"
+    )
+
+
+class SerializationError(ClientError):
+    """A key or value could not be turned into bytes; nothing of the record was sent."""
+
+    def __init__(
+        self, cause: BaseException | str = "", *, topic: str = "", is_key: bool = False
+    ) -> None:
+        super().__init__(str(cause))
+        self.topic = topic
+        self.is_key = is_key
+        said = _part(is_key)
+        self.next_step = f"Give the producer a serializer for such a {said} ({said}=...)"
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+    @property
+    def what(self) -> str:
+        part = _part(self.is_key)
+        return f"the {part} of a record for {self.topic} cannot be written: {self.args[0]}"
+
+
+class DeserializationError(ClientError):
+    """A key or value is not what its deserializer reads; the position stays before the record."""
+
+    def __init__(
+        self,
+        cause: BaseException | str = "",
+        *,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        is_key: bool = False,
+    ) -> None:
+        super().__init__(str(cause))
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.is_key = is_key
+        self.next_step = (
+            "Read it with the deserializer that belongs to its sender, or pass over it: "
+            "consumer.skip(error)"
+        )
+        if isinstance(cause, BaseException):
+            self.__cause__ = cause
+
+    @property
+    def what(self) -> str:
+        where = f"{self.topic}-{self.partition}, offset {self.offset}"
+        return f"the {_part(self.is_key)} of the record at {where} cannot be read: {self.args[0]}"
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def _part(is_key: bool) -> str:
+    return "key" if is_key else "value"

@@ -1,0 +1,93 @@
+"""The way from librdkafka's errors to ours, and what can be asked of any of them.
+
+What a broker answered becomes its class in penstock.errors; what librdkafka found itself becomes a
+LocalError, one class per code. Each text ends with the next step. `is_fatal`, `requires_abort`,
+`is_retriable` and `next_step` ask any of them.
+"""
+
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.client.failures.kinds import ClientError, sentences
+from penstock.client.failures.local import LOCAL_BY_CODE, LocalError
+from penstock.client.failures.next_steps import NEXT_STEPS
+from penstock.errors import KafkaError, from_code
+
+if TYPE_CHECKING:  # librdkafka is loaded by those who use it
+    from confluent_kafka import KafkaError as RdkafkaError
+    from confluent_kafka import KafkaException as RdkafkaException
+
+LOCAL_CODE_MAX = -100
+_NEW_CLIENT = "This client cannot be used any more: close it and make a new one"
+_ABORT = "Abort the transaction; the next one may succeed"
+
+Answered = TypeVar("Answered", bound=KafkaError)
+
+
+def from_rdkafka(error: "RdkafkaError | RdkafkaException", *, about: str = "") -> Exception:
+    """The exception for what librdkafka reported; `about` says what was being done."""
+    reported: RdkafkaError = error.args[0] if isinstance(error, Exception) else error
+    code = reported.code()
+    assert code != 0, "an error has a code"
+    what = f"{about}: {reported.str()}" if about else reported.str()
+    step = None
+    if reported.fatal():
+        step = _NEW_CLIENT
+    elif reported.txn_requires_abort():
+        step = _ABORT
+    failure: Exception
+    if code <= LOCAL_CODE_MAX:
+        failure = _local(code, reported.name(), what, step)
+    else:
+        failure = from_code(code)
+        step = step or next_step(failure)
+        failure.args = (sentences(what, step),)
+    _note(failure, reported)
+    return failure
+
+
+def _local(code: int, name: str, what: str, step: str | None) -> LocalError:
+    found = LOCAL_BY_CODE.get(code)
+    if found is not None:
+        return found(what, next_step=step)
+    newer = LocalError(what, next_step=step)
+    newer.code, newer.name = code, name
+    return newer
+
+
+def _note(failure: Exception, reported: "RdkafkaError") -> None:
+    # On the instance, where the classes of penstock.errors have no such attributes; librdkafka says
+    # `retriable` of transactional calls only, so the class may know better.
+    noted = vars(failure)
+    noted["fatal"] = reported.fatal() or bool(getattr(failure, "fatal", False))
+    noted["retriable"] = not noted["fatal"] and (reported.retriable() or is_retriable(failure))
+    noted["txn_requires_abort"] = reported.txn_requires_abort()
+
+
+def explained(error: Answered) -> Answered:
+    """The same error with the next step in its text."""
+    step = next_step(error)
+    if step and step not in str(error):
+        error.args = (sentences(error.message, step),)
+    return error
+
+
+def next_step(error: BaseException) -> str:
+    """What to do about it; empty where nothing is known."""
+    if isinstance(error, KafkaError):
+        return NEXT_STEPS.get(type(error).kafka_name(), "")
+    return error.next_step if isinstance(error, ClientError) else ""
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same call may succeed later."""
+    return bool(getattr(error, "retriable", False))
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether the client is of no use any more."""
+    return bool(getattr(error, "fatal", False))
+
+
+def requires_abort(error: BaseException) -> bool:
+    """Whether the open transaction has to be aborted."""
+    return bool(getattr(error, "txn_requires_abort", False))

@@ -1,0 +1,372 @@
+"""One blocking connection: sends requests, gets their answers in order.
+
+`request` sends one and waits. `begin` and `finish` keep several under way: answers come in the
+order of the requests, and one that is not wanted yet is kept with its request. Large bodies are
+sent from where they are and answers are received into one buffer, which the answer's records then
+point into. sockets.py moves the bytes.
+"""
+
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from penstock.client.transport.scram import AuthenticationFailed
+from penstock.client.transport.security import Security
+from penstock.client.transport.sockets import Link, NotSecure, reason, refuses_us
+from penstock.errors import UnsupportedVersion, from_code
+from penstock.release import VERSION
+from penstock.wire.apis import APIS
+from penstock.wire.codec import read
+from penstock.wire.frame import (
+    API_VERSIONS,
+    parse_response_header,
+    request_frame,
+    request_header_version,
+)
+from penstock.wire.messages.k17_sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from penstock.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.messages.k36_sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from penstock.wire.primitives import Buffer, Malformed
+from penstock.wire.schema import schema_of
+
+R = TypeVar("R")
+
+RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+CLIENT_SOFTWARE_NAME = "penstock"
+SASL_HANDSHAKE = 17
+# SASL bytes inside of SaslAuthenticate; before it they were no Kafka requests at all.
+HANDSHAKE_VERSION = 1
+SASL_ROUNDS_MAX = 8
+# A server closes a connection that is used beyond its authentication's life. It is given up this
+# much earlier, and a new one authenticates anew.
+LIFETIME_SHARE = 0.85
+
+_SIZE = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
+_HEADER = struct.Struct(">ihhih")
+
+
+class CannotReach(Exception):
+    """The server could not be reached, did not answer in time, or went away."""
+
+
+class NotAuthenticated(CannotReach):
+    """One side does not accept the other: certificate, password, token. Trying again is of no
+    use."""
+
+
+class Pending:
+    """A request under way. Its answer is kept here when a later one is asked for first."""
+
+    __slots__ = ("connection", "correlation_id", "frame", "key", "version")
+
+    def __init__(
+        self, connection: "Connection", key: int, version: int, correlation_id: int
+    ) -> None:
+        self.connection = connection
+        self.key = key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.frame: memoryview | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer is here already: no more bytes will tell of it."""
+        return self.frame is not None
+
+
+class Connection:
+    """Open, authenticated, with the server's versions known. Close it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "penstock",
+        timeout_ms: int = 30_000,
+        security: Security | None = None,
+    ) -> None:
+        """A ValueError says that `security` names stores that cannot be used."""
+        self.host = host
+        self.port = port
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.finalized_features: dict[str, int] = {}
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._correlation_id = 0
+        self._waiting: deque[Pending] = deque()
+        self._failure = "it is closed"
+        self._expires_at: float | None = None
+        self._link = self._connect(security or Security())
+        try:
+            self.versions = self._learn_versions()
+            if security is not None and security.mechanism is not None:
+                self._authenticate(security)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, security: Security) -> Link:
+        context = security.context()
+        try:
+            return Link(self.host, self.port, self._timeout_ms, context)
+        except NotSecure as problem:
+            raise NotAuthenticated(f"{self} cannot be trusted: {problem}") from problem
+        except (OSError, OverflowError) as problem:
+            raise CannotReach(f"{self} cannot be reached: {reason(problem)}") from problem
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._link.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or has failed."""
+        return self._link.closed
+
+    @property
+    def expired(self) -> bool:
+        """Whether its authentication is about to end: what is under way may be finished, nothing
+        new should begin."""
+        return self._expires_at is not None and time.monotonic() >= self._expires_at
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._waiting)
+
+    @property
+    def link(self) -> Link:
+        """For those who wait for several connections at once."""
+        return self._link
+
+    def version_for(self, message: object) -> int:
+        """The highest version that both sides know; UnsupportedVersion if there is none."""
+        schema = schema_of(type(message))
+        assert schema.key is not None, f"{type(message).__name__} is no request"
+        name = APIS[schema.key].name
+        if schema.key not in self.versions:
+            raise UnsupportedVersion(f"the server at {self} does not serve {name}")
+        low, high = self.versions[schema.key]
+        version = min(high, schema.versions.last)
+        if version < max(low, schema.versions.first):
+            raise UnsupportedVersion(
+                f"the server at {self} serves {name} {low} to {high}, "
+                f"this client speaks {schema.versions.first} to {schema.versions.last}"
+            )
+        return version
+
+    # -- one at a time
+
+    def request(self, message: object, expect: type[R], version: int | None = None) -> R:
+        """Send and wait; the highest common version unless `version` says which.
+
+        Errors inside the answer are the caller's to look at. After CannotReach the connection is
+        of no further use.
+        """
+        pending = self.begin(message, version)
+        frame, position = self.finish_raw(pending)
+        # Small answers are read faster from bytes, and may be kept without their frame.
+        return self._read(pending, expect, bytes(frame), position)
+
+    # -- several under way
+
+    def begin(self, message: object, version: int | None = None) -> Pending:
+        """Send without waiting for the answer."""
+        if version is None:
+            version = self.version_for(message)
+        key = schema_of(type(message)).key
+        assert key is not None, f"{type(message).__name__} is no request"
+        correlation_id = self._next_correlation_id()
+        frame = request_frame(key, version, correlation_id, self._client_id, message)
+        self._send(key, [frame])
+        return self._expect(key, version, correlation_id)
+
+    def begin_parts(self, key: int, version: int, body: Sequence[Buffer]) -> Pending:
+        """Send a body that is ready, in parts that are not joined."""
+        correlation_id = self._next_correlation_id()
+        self._send(key, self._framed(key, version, correlation_id, body))
+        return self._expect(key, version, correlation_id)
+
+    def tell_parts(self, key: int, version: int, body: Sequence[Buffer]) -> None:
+        """As begin_parts, for the one request that has no answer: Produce with acks=0."""
+        self._send(key, self._framed(key, version, self._next_correlation_id(), body))
+
+    def finish(self, pending: Pending, expect: type[R]) -> R:
+        """Wait for the answer. Its records point into the received buffer."""
+        frame, position = self.finish_raw(pending)
+        return self._read(pending, expect, frame, position)
+
+    def finish_raw(self, pending: Pending) -> tuple[memoryview, int]:
+        """Wait for the answer's frame; where its body begins."""
+        assert pending.connection is self, "an answer comes on the connection of its request"
+        while pending.frame is None:
+            if pending not in self._waiting:
+                raise CannotReach(f"{self} did not answer {_name(pending.key)}: {self._failure}")
+            self._receive_next()
+        frame, pending.frame = pending.frame, None
+        try:
+            _, position = parse_response_header(pending.key, pending.version, frame)
+        except Malformed as problem:
+            raise self._failed(
+                f"{self} sent no answer to {_name(pending.key)}: {problem}"
+            ) from problem
+        return frame, position
+
+    def _read(self, pending: Pending, expect: type[R], frame: Buffer, position: int) -> R:
+        try:
+            return read(expect, pending.version, frame, position)
+        except Malformed as problem:
+            raise CannotReach(
+                f"{self} sent an answer that is not {expect.__name__} v{pending.version}: {problem}"
+            ) from problem
+
+    # -- frames
+
+    def _next_correlation_id(self) -> int:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
+
+    def _framed(
+        self, key: int, version: int, correlation_id: int, body: Sequence[Buffer]
+    ) -> list[Buffer]:
+        client_id = self._client_id.encode()
+        tags = b"\0" if request_header_version(key, version) == 2 else b""
+        size = _HEADER.size - _SIZE.size + len(client_id) + len(tags) + sum(map(len, body))
+        header = _HEADER.pack(size, key, version, correlation_id, len(client_id))
+        return [header + client_id + tags, *body]
+
+    def _expect(self, key: int, version: int, correlation_id: int) -> Pending:
+        pending = Pending(self, key, version, correlation_id)
+        self._waiting.append(pending)
+        return pending
+
+    def _send(self, key: int, parts: Sequence[Buffer]) -> None:
+        try:
+            self._link.send(parts)
+        except OSError as problem:
+            raise self._lost(f"did not take {_name(key)}", problem) from problem
+
+    def _receive_next(self) -> None:
+        """The next answer that comes, to the request that has waited longest."""
+        awaited = self._waiting[0]
+        try:
+            (size,) = _SIZE.unpack(self._link.receive(_SIZE.size))
+            if not 4 <= size <= RESPONSE_BYTES_MAX:
+                raise OSError(_not_kafka(size))
+            frame = self._link.receive(size)
+        except OSError as problem:
+            raise self._lost(f"did not answer {_name(awaited.key)}", problem) from problem
+        if _SIZE.unpack_from(frame)[0] != awaited.correlation_id:
+            raise self._failed(f"{self} does not speak Kafka's protocol")
+        self._waiting.popleft()
+        awaited.frame = frame
+
+    def _lost(self, what: str, problem: OSError) -> CannotReach:
+        text = f"{self} {what}: {reason(problem)}"
+        if refuses_us(problem):
+            return NotAuthenticated(str(self._failed(text)))
+        if self._link.secured and not self.versions:
+            text += "; does it ask for a client certificate (ssl.keystore.location)?"
+        return self._failed(text)
+
+    def _failed(self, text: str) -> CannotReach:
+        """Of no further use; whatever is under way has failed with it."""
+        self._failure = text
+        self._waiting.clear()
+        self.close()
+        return CannotReach(text)
+
+    # -- beginnings
+
+    def _learn_versions(self) -> dict[int, tuple[int, int]]:
+        """Ask with the newest version; a server that does not know it answers in the oldest."""
+        version = APIS[API_VERSIONS].versions[1]
+        message = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=VERSION
+        )
+        try:
+            frame, position = self.finish_raw(self.begin(message, version))
+            (error,) = _ERROR.unpack_from(frame, position)
+            if error == UnsupportedVersion.code:
+                version = 0
+                frame, position = self.finish_raw(self.begin(ApiVersionsRequest(), version))
+            answer = read(ApiVersionsResponse, version, frame, position)
+        except (Malformed, struct.error) as problem:
+            raise CannotReach(f"{self} does not speak Kafka's protocol: {problem}") from problem
+        if answer.error_code:
+            raise from_code(answer.error_code)
+        self.finalized_features = {
+            each.name: each.max_version_level for each in answer.finalized_features
+        }
+        return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def _authenticate(self, security: Security) -> None:
+        mechanism = security.mechanism
+        assert mechanism is not None, "asked for with one only"
+        if SASL_HANDSHAKE not in self.versions:
+            raise NotAuthenticated(
+                f"{self} does not offer SASL; is security.protocol right for this port?"
+            )
+        handshake = self.request(
+            SaslHandshakeRequest(mechanism=mechanism.name), SaslHandshakeResponse, HANDSHAKE_VERSION
+        )
+        if handshake.error_code:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise NotAuthenticated(
+                f"{self} does not take sasl.mechanism={mechanism.name}; it offers {offered}"
+            )
+        try:
+            exchange = mechanism.begin()
+            said: bytes | None = exchange.first()
+            lifetime_ms = 0
+            for _ in range(SASL_ROUNDS_MAX):
+                if said is None:
+                    break
+                answer = self._say(said, mechanism.name)
+                lifetime_ms = answer.session_lifetime_ms
+                said = exchange.answer(answer.auth_bytes)
+            else:
+                raise AuthenticationFailed("the server does not come to an end")
+        except AuthenticationFailed as problem:
+            raise NotAuthenticated(f"{self}: {mechanism.name} failed: {problem}") from problem
+        if lifetime_ms > 0:
+            self._expires_at = time.monotonic() + lifetime_ms / 1000 * LIFETIME_SHARE
+
+    def _say(self, said: bytes, mechanism: str) -> SaslAuthenticateResponse:
+        answer = self.request(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
+        if answer.error_code:
+            why = from_code(answer.error_code, answer.error_message)
+            raise NotAuthenticated(f"{self} refused to authenticate by {mechanism}: {why.message}")
+        return answer
+
+
+def _name(key: int) -> str:
+    return APIS[key].name
+
+
+def _not_kafka(size: int) -> str:
+    # 0x15 begins an alert of TLS: the server could not make sense of a plain request.
+    if size >> 24 == 0x15:
+        return "it speaks TLS; set security.protocol to SSL or SASL_SSL"
+    return "it does not speak Kafka's protocol"

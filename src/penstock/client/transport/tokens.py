@@ -1,0 +1,178 @@
+"""Where OAUTHBEARER tokens come from: made here without a signature, fetched, or read from a file.
+
+An unsigned token proves nothing and is for development, as in Kafka. A fetched one comes from the
+token endpoint with the client's own credentials (RFC 6749, 4.4), and is used until most of its
+life is over.
+"""
+
+import base64
+import binascii
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.client.transport.scram import AuthenticationFailed
+from penstock.client.transport.tls import Tls
+
+LIFETIME_SECONDS_DEFAULT = 3600
+# As Kafka refreshes: after four fifths of a token's life.
+USED_SHARE = 0.8
+ANSWER_BYTES_MAX = 1024 * 1024
+FETCHES_MAX = 3
+FETCH_PAUSE_SECONDS = 0.2
+RESERVED_CLAIMS = frozenset({"iat", "exp"})
+
+_STRING, _NUMBER, _LIST = (
+    "unsecuredLoginStringClaim_",
+    "unsecuredLoginNumberClaim_",
+    "unsecuredLoginListClaim_",
+)
+
+
+class TokenSource(Protocol):
+    """Gives the token for the next authentication."""
+
+    def token(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredTokens:
+    """Tokens without a signature, from the options of the JAAS configuration."""
+
+    options: Mapping[str, str]
+
+    def token(self) -> str:
+        now = time.time()
+        lifetime = float(
+            self.options.get("unsecuredLoginLifetimeSeconds", LIFETIME_SECONDS_DEFAULT)
+        )
+        claims: dict[str, object] = {"exp": now + lifetime, "iat": now, **self.claims()}
+        return ".".join([_base64(json.dumps({"alg": "none"})), _base64(json.dumps(claims)), ""])
+
+    def claims(self) -> dict[str, object]:
+        """ValueError if the options make no token."""
+        found: dict[str, object] = {}
+        for option, value in self.options.items():
+            if option.startswith(_STRING):
+                found[option.removeprefix(_STRING)] = value
+            elif option.startswith(_NUMBER):
+                found[option.removeprefix(_NUMBER)] = float(value)
+            elif option.startswith(_LIST):
+                # The first character is the delimiter: "|a|b" is a and b.
+                found[option.removeprefix(_LIST)] = value[1:].split(value[0]) if value[1:] else []
+        reserved = sorted(RESERVED_CLAIMS & found.keys())
+        if reserved:
+            raise ValueError(f"the claim {reserved[0]} is made by the client; remove its option")
+        principal = self.options.get("unsecuredLoginPrincipalClaimName", "sub")
+        if not found.get(principal):
+            raise ValueError(
+                f'an unsecured token needs its principal: {_STRING}{principal}="...", or set '
+                "sasl.oauthbearer.token.endpoint.url to fetch tokens"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FileTokens:
+    """A token that somebody else keeps fresh in a file."""
+
+    path: str
+
+    def token(self) -> str:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return file.read(ANSWER_BYTES_MAX).strip()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise AuthenticationFailed(
+                f"the token file {self.path} cannot be read: {problem}"
+            ) from problem
+
+
+@dataclass(slots=True)
+class EndpointTokens:
+    """Tokens from an endpoint, one fetch for several connections."""
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str | None = None
+    timeout_ms: int = 10_000
+    tls: Tls | None = None
+    _kept: str = field(default="", init=False, repr=False)
+    _fresh_until: float = field(default=0.0, init=False)
+
+    def token(self) -> str:
+        now = time.time()
+        if not self._kept or now >= self._fresh_until:
+            self._kept, lifetime_s = self._fetch()
+            self._fresh_until = now + lifetime_s * USED_SHARE
+        return self._kept
+
+    def _fetch(self) -> tuple[str, float]:
+        problem = ""
+        for attempt in range(FETCHES_MAX):
+            if attempt:
+                time.sleep(FETCH_PAUSE_SECONDS * attempt)
+            try:
+                return _token_of(self._ask())
+            except urllib.error.HTTPError as refused:
+                problem = f"HTTP {refused.code} {refused.reason}"
+                if refused.code < 500:
+                    break  # the same question gets the same answer
+            except (OSError, ValueError) as failed:
+                problem = str(failed)
+        raise AuthenticationFailed(f"no token from {self.url}: {problem}")
+
+    def _ask(self) -> bytes:
+        fields = {"grant_type": "client_credentials"}
+        if self.scope:
+            fields["scope"] = self.scope
+        credentials = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+        request = urllib.request.Request(
+            self.url,
+            data=urllib.parse.urlencode(fields).encode(),
+            headers={
+                "Authorization": f"Basic {credentials}",
+                "Accept": "application/json",
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+        )
+        context = None
+        if urllib.parse.urlsplit(self.url).scheme == "https":
+            context = (self.tls or Tls()).context()
+        with urllib.request.urlopen(
+            request, timeout=self.timeout_ms / 1000, context=context
+        ) as answer:
+            data: bytes = answer.read(ANSWER_BYTES_MAX)
+        return data
+
+
+def _token_of(answer: bytes) -> tuple[str, float]:
+    """The token of an endpoint's answer and the seconds that it lives."""
+    told = json.loads(answer)
+    token = told.get("access_token") if isinstance(told, dict) else None
+    if not isinstance(token, str) or not token:
+        raise ValueError("the answer has no access_token")
+    lifetime = told.get("expires_in")
+    if isinstance(lifetime, int | float):
+        return token, float(lifetime)
+    return token, _lifetime_of(token)
+
+
+def _lifetime_of(token: str) -> float:
+    """By the token's own claim; a token that tells nothing is used once."""
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return max(0.0, float(claims["exp"]) - time.time())
+    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        return 0.0
+
+
+def _base64(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()

@@ -1,0 +1,173 @@
+"""Whatever disk call fails in the last steps of a move, and whichever disk is away afterwards:
+nothing that was acknowledged is lost, nothing older is served, and with both disks all is served.
+"""
+
+import os
+
+import pytest
+from moving_life import Life, names
+from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
+
+from penstock.broker import move
+from penstock.log import moving
+from penstock.log.moving import Copy, Crossing, Finished
+
+SETTINGS = {"metadata.log.dir": "meta"}
+CALLS_MIN, CALLS_MAX = 20, 80  # that the last steps make
+THOROUGH = "PENSTOCK_SIM_RUNS" in os.environ  # each with a kill and with a loss of power
+STARTS = [
+    (),
+    ("two",),
+    ("one",),
+    ("one", "two"),
+    ("two", "one"),
+]  # which disk is away at the starts that come before one with both
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
+
+
+class Arm:
+    """Arms a trouble while the last steps of a move run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.trouble: Trouble | None = None
+        prepare, take_over = Copy.prepare, Copy.take_over
+        outer = self
+
+        def armed_prepare(copy: Copy, crossing: Crossing, start_offset: int) -> None:
+            outer._set(armed=True)
+            try:
+                prepare(copy, crossing, start_offset)
+            finally:
+                outer._set(armed=False)
+
+        def armed_take_over(copy: Copy, crossing: Crossing) -> Finished:
+            outer._set(armed=True)
+            try:
+                return take_over(copy, crossing)
+            finally:
+                outer._set(armed=False)
+
+        monkeypatch.setattr(Copy, "prepare", armed_prepare)
+        monkeypatch.setattr(Copy, "take_over", armed_take_over)
+
+    def _set(self, *, armed: bool) -> None:
+        if self.trouble is not None:
+            self.trouble.armed = armed
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
+    return Arm(monkeypatch)
+
+
+def served(life: Life) -> bool:
+    partition = life.bench.broker.hosting.by_name.get("t", {}).get(0)
+    return partition is not None and not partition.directory.failed
+
+
+def check(life: Life, what: object) -> None:
+    """Nothing that was acknowledged is missing from what is served."""
+    found = life.values()
+    known = set(life.acknowledged)
+    assert [value for value in found if value in known] == life.acknowledged, what
+    assert found == sorted(found, key=int), what
+
+
+def start(life: Life, *, away: str | None, power: bool) -> None:
+    life.bench.world.kill()
+    world = life.bench.world
+    disks = world.disks_after_power_loss() if power else world.disks_after_kill()
+    for root, disk in disks.items():
+        heal(disk)
+        if root == away:
+            take_away(disk)
+    life.restart(disks)
+
+
+def live(arm: Arm, at_call: int, mode: Mode, starts: tuple[str, ...], *, power: bool) -> bool:
+    """One life; False if the move made fewer calls than that."""
+    arm.trouble = None
+    life = Life(seed=at_call, settings=SETTINGS)
+    life.write(9)
+    target = life.elsewhere
+    what = arm.trouble = Trouble(at_call, mode)
+    for root in ("one", "two"):
+        trouble(life.bench.world.disks[root], what)
+    life.ask(target)
+    story = (at_call, mode, starts, target, power)
+    try:
+        for _ in range(4):
+            life.write()
+            life.bench.settle(20)
+        life.bench.settle(500)
+        life.write(2)
+        if served(life):
+            check(life, story)
+    except Died:
+        pass
+    for away in starts:
+        start(life, away=away, power=power)
+        if served(life):
+            check(life, (story, away))
+        life.write(2)
+        life.bench.settle(200)
+    start(life, away=None, power=power)
+    assert served(life), (story, what.names[at_call:])
+    check(life, story)
+    life.write(2)
+    check(life, story)
+    life.bench.settle(20_000)
+    found = sorted(name for listed in names(life).values() for name in listed)
+    assert found == ["t-0"], story
+    return what.met
+
+
+@pytest.mark.parametrize("starts", STARTS, ids=lambda each: "-".join(each) or "both")
+@pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.name.lower())
+def test_no_disk_call_of_the_last_steps_can_lose_anything_by_failing(
+    arm: Arm, mode: Mode, starts: tuple[str, ...]
+) -> None:
+    at_call, met = 0, True
+    while met:
+        powers = (False, True) if THOROUGH else ((at_call + len(starts)) % 2 == 0,)
+        for power in powers:
+            met = live(arm, at_call, mode, starts, power=power)
+        at_call += 1
+        assert at_call < CALLS_MAX
+    assert at_call > CALLS_MIN
+
+
+def moved(arm: Arm, at_call: int, mode: Mode) -> tuple[Life, Trouble]:
+    life = Life(settings=SETTINGS)
+    life.write(9)
+    what = arm.trouble = Trouble(at_call, mode)
+    for root in ("one", "two"):
+        trouble(life.bench.world.disks[root], what)
+    life.ask(life.elsewhere)
+    life.bench.settle(500)
+    return life, what
+
+
+def test_a_partition_is_offline_and_says_why_if_nobody_knows_which_copy_counts(
+    arm: Arm, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, undisturbed = moved(arm, CALLS_MAX, Mode.DEAD)
+    decision = len(undisturbed.names) - 2  # the last but one; then the original is put away
+    assert undisturbed.names[decision].endswith("replace_now")
+    caplog.clear()
+    life, _ = moved(arm, decision, Mode.DONE_AND_DEAD)
+    assert not served(life)
+    before = life.acknowledged[:]
+    life.write(2)
+    assert not life.unanswered
+    assert life.acknowledged == before
+    (said,) = [each for each in caplog.messages if each.startswith("t-0 is offline")]
+    assert " one " in said
+    assert " two " in said
+    start(life, away=None, power=False)
+    check(life, "restarted")

@@ -1,0 +1,81 @@
+"""A partition that moves between three directories while disks fail, vanish and come back, and the
+node dies: what is served is never older than what was acknowledged, and in the end all is there."""
+
+import os
+import random
+
+import pytest
+from moving_life import Life, names
+from test_moves_faults import Arm, check, served
+from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
+
+from penstock.broker import move
+from penstock.log import moving
+
+ROOTS = ("one", "two", "three")
+SETTINGS = {"metadata.log.dir": "meta", "log.dirs": ",".join(ROOTS)}
+SEEDS = int(os.environ.get("PENSTOCK_SIM_RUNS", "40"))
+CALLS = 34  # about so many are made in the last steps
+ROUNDS = 6
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
+    return Arm(monkeypatch)
+
+
+def start(life: Life, away: list[str], *, power: bool) -> None:
+    life.bench.world.kill()
+    world = life.bench.world
+    disks = world.disks_after_power_loss() if power else world.disks_after_kill()
+    for root, disk in disks.items():
+        heal(disk)
+        if root in away:
+            take_away(disk)
+    life.restart(disks)
+
+
+def one_round(life: Life, arm: Arm, dice: random.Random) -> None:
+    what = arm.trouble = Trouble(dice.randrange(CALLS), dice.choice(list(Mode)))
+    for root in ROOTS:
+        directory = life.bench.broker.hosting.directory_at(root)
+        if directory is not None and not directory.failed:
+            trouble(life.bench.world.disks[root], what)
+    try:
+        for _ in range(dice.randrange(1, 6)):
+            if served(life):
+                life.ask(dice.choice(ROOTS))
+            life.write(dice.randrange(1, 4))
+            life.bench.settle(dice.choice((1, 10, 60, 300)))
+        if served(life):
+            check(life, "before the end")
+    except Died:
+        pass
+    arm.trouble = None
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_storm_of_moves_and_failures_loses_nothing_seed(arm: Arm, seed: int) -> None:
+    dice = random.Random(seed)
+    life = Life(seed, SETTINGS)
+    life.write(8)
+    for place in range(ROUNDS):
+        one_round(life, arm, dice)
+        away = [root for root in ROOTS if dice.random() < 0.3][:2]
+        start(life, away, power=dice.random() < 0.5)
+        if served(life):
+            check(life, (seed, place, away))
+    start(life, [], power=False)
+    assert served(life), seed
+    check(life, seed)
+    life.write(2)
+    check(life, seed)
+    life.bench.settle(20_000)
+    found = sorted(name for listed in names(life).values() for name in listed)
+    assert found == ["t-0"], seed

@@ -1,0 +1,219 @@
+"""Consume, transform, produce: what a transaction has committed is done, and done once."""
+
+import asyncio
+
+import pytest
+from consuming import committed, fill, filled_topic, fresh_group, numbers
+from producing import fresh_topic, run, values_of
+
+from penstock import Consumer, Producer
+from penstock import sync as blocking
+from penstock.client.failures import ClientError, TimedOut
+from penstock.client.producer import RecordsUndelivered
+from penstock.testing import Cluster, Delay
+from penstock.testing.outside import ClusterLike
+
+
+def reader(cluster: ClusterLike, topic: str, group: str) -> Consumer[bytes, bytes]:
+    """As the guides have it: with automatic commits."""
+    settings = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 10}
+    return Consumer(settings, bootstrap=cluster.bootstrap, group=group, topics=[topic])
+
+
+def writer(cluster: ClusterLike, topic: str) -> Producer[bytes, bytes]:
+    return Producer({"transactional.id": f"of-{topic}"}, bootstrap=cluster.bootstrap)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_close_does_not_take_back_what_a_transaction_has_committed(
+    penstock_cluster: ClusterLike, named: bool
+) -> None:
+    source, target = filled_topic(penstock_cluster, 25), fresh_topic(penstock_cluster)
+    group = fresh_group()
+
+    async def transform(count: int) -> None:
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            async for batch in consumer.batches(max=10, within=0.2):
+                async with producer.transaction():
+                    for record in batch.records:
+                        producer.post(target, record.value)
+                    await producer.send_offsets(consumer, batch if named else None)
+                count -= len(batch.records)
+                if count == 0:
+                    break
+
+    run(transform(25))
+    assert committed(penstock_cluster, group, source) == 25
+    fill(penstock_cluster, source, numbers(5, 25))
+    run(transform(5))
+    assert values_of(penstock_cluster, target, committed=True) == numbers(30)
+
+
+def test_the_record_in_hand_goes_with_the_transaction_of_its_body(
+    penstock_cluster: ClusterLike,
+) -> None:
+    source, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def work() -> None:
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            async for _record in consumer:
+                async with producer.transaction():
+                    await producer.send_offsets(consumer)
+                break
+
+    run(work())
+    assert committed(penstock_cluster, group, source) == 1
+
+
+def test_what_another_task_has_in_hand_stays_out_of_the_transaction(
+    penstock_cluster: ClusterLike,
+) -> None:
+    source, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def work() -> None:
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            count = 0
+
+            async def commit() -> None:
+                async with producer.transaction():
+                    await producer.send_offsets(consumer)
+
+            async for _record in consumer:
+                count += 1
+                if count == 2:
+                    await asyncio.create_task(commit())
+                    break
+
+    run(work())
+    assert committed(penstock_cluster, group, source) == 1
+
+
+def test_the_next_loop_does_not_get_what_was_committed_before_the_break(
+    penstock_cluster: ClusterLike,
+) -> None:
+    source, group = filled_topic(penstock_cluster, 4), fresh_group()
+
+    async def work() -> list[bytes | None]:
+        seen: list[bytes | None] = []
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            for _ in range(4):
+                async for record in consumer:
+                    async with producer.transaction():
+                        await producer.send_offsets(consumer, record)
+                    seen.append(record.value)
+                    break
+        return seen
+
+    assert run(work()) == numbers(4)
+
+
+def test_an_aborted_transaction_gives_its_record_back(penstock_cluster: ClusterLike) -> None:
+    source, group = filled_topic(penstock_cluster, 2), fresh_group()
+
+    async def work() -> list[bytes | None]:
+        seen: list[bytes | None] = []
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            for failing in (True, False):
+                try:
+                    async for record in consumer:
+                        async with producer.transaction():
+                            seen.append(record.value)
+                            await producer.send_offsets(consumer)
+                            if failing:
+                                raise KeyError
+                        break
+                except KeyError:
+                    pass
+        return seen
+
+    assert run(work()) == [b"0", b"0"]
+    assert committed(penstock_cluster, group, source) == 1
+
+
+def test_the_blocking_twins_do_the_same(penstock_cluster: ClusterLike) -> None:
+    source, group = filled_topic(penstock_cluster, 3), fresh_group()
+    settings = {"auto.offset.reset": "earliest"}
+    with blocking.Producer[bytes, bytes](
+        {"transactional.id": f"of-{source}"}, bootstrap=penstock_cluster.bootstrap
+    ) as producer, blocking.Consumer[bytes, bytes](
+        settings, bootstrap=penstock_cluster.bootstrap, group=group, topics=[source]
+    ) as consumer:  # fmt: skip
+        seen = []
+        for _ in range(2):
+            for record in consumer:
+                with producer.transaction():
+                    producer.send_offsets(consumer)
+                seen.append(record.value)
+                break
+    assert seen == [b"0", b"1"]
+    assert committed(penstock_cluster, group, source) == 2
+
+
+def _refusing(_topic: str, _key: object, value: bytes | None, _count: int) -> int:
+    if value == b"refused":
+        raise ValueError("no partition for it")
+    return 0
+
+
+def test_a_send_that_failed_unheard_aborts_its_transaction(penstock_cluster: ClusterLike) -> None:
+    topic = fresh_topic(penstock_cluster)
+
+    async def work() -> None:
+        async with Producer[bytes, bytes](
+            {"transactional.id": f"of-{topic}"},
+            bootstrap=penstock_cluster.bootstrap,
+            partitioner=_refusing,
+        ) as producer:
+
+            async def send_both() -> None:
+                async with producer.transaction():
+                    producer.send(topic, b"refused")
+                    producer.send(topic, b"fine")
+
+            with pytest.raises(RecordsUndelivered, match="no partition for it"):
+                await send_both()
+            async with producer.transaction():
+                producer.send(topic, b"after it")
+
+    run(work())
+    assert values_of(penstock_cluster, topic, committed=True) == [b"after it"]
+
+
+def test_what_a_late_commit_has_committed_is_not_done_again() -> None:
+    async def work(cluster: Cluster) -> None:
+        source, target = filled_topic(cluster, 3), fresh_topic(cluster)
+
+        async def transform(seconds: float) -> None:
+            async for record in consumer:
+                async with producer.transaction(timeout_s=seconds):
+                    producer.post(target, record.value)
+                    await producer.send_offsets(consumer)
+                break
+
+        async with writer(cluster, source) as producer, reader(cluster, source, "late") as consumer:
+            await transform(30)
+            cluster.intercept("EndTxn", Delay(2), times=1)
+            with pytest.raises(TimedOut):
+                await transform(0.5)
+            with pytest.raises(ClientError, match="committed after all"):
+                await transform(30)
+            await transform(30)
+        assert values_of(cluster, target, committed=True) == numbers(3)
+
+    with Cluster() as cluster:
+        run(work(cluster))

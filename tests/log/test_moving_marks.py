@@ -1,0 +1,62 @@
+"""The marks at both ends of a move: what is written is read, and nonsense makes nobody count."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.log.directory import MOVED_FROM_FILE, MOVING_TO_FILE
+from penstock.log.moving_marks import (
+    Arrival,
+    Departure,
+    clear_departure,
+    drop_arrivals,
+    read_arrivals,
+    read_departure,
+    write_arrivals,
+    write_departure,
+)
+from penstock.testing.sim.disk import SimDisk
+
+WORDS = st.text("abcXYZ019_-", min_size=1, max_size=22)
+ARRIVALS = st.builds(Arrival, WORDS, WORDS, st.integers(0, 2**62), st.booleans())
+
+
+def disk_with() -> SimDisk:
+    disk = SimDisk()
+    disk.make_directory("t-0")
+    return disk
+
+
+@given(WORDS, WORDS)
+def test_a_departure_is_read_as_it_was_written(target_id: str, token: str) -> None:
+    disk = disk_with()
+    write_departure(disk, "t-0", Departure(target_id, token))
+    assert read_departure(disk, "t-0") == Departure(target_id, token)
+    clear_departure(disk, "t-0")
+    assert read_departure(disk.crash(), "t-0") is None
+
+
+@given(st.lists(ARRIVALS, min_size=1, unique=True))
+def test_arrivals_are_read_as_they_were_written(arrivals: list[Arrival]) -> None:
+    disk = disk_with()
+    write_arrivals(disk, "t-0", arrivals)
+    assert read_arrivals(disk, "t-0") == arrivals
+    drop_arrivals(disk, "t-0", arrivals[:1])
+    assert read_arrivals(disk, "t-0") == arrivals[1:]
+    drop_arrivals(disk, "t-0", arrivals)
+    assert not disk.exists(f"t-0/{MOVED_FROM_FILE}")
+
+
+@given(st.binary())
+def test_nonsense_never_decides_anything(data: bytes) -> None:
+    disk = disk_with()
+    for name in (MOVED_FROM_FILE, MOVING_TO_FILE):
+        disk.put(f"t-0/{name}", data)
+    read_departure(disk, "t-0")
+    assert not any(each.decided for each in read_arrivals(disk, "t-0"))
+
+
+def test_what_is_not_there_is_no_mark() -> None:
+    disk = disk_with()
+    clear_departure(disk, "t-0")
+    drop_arrivals(disk, "t-0", [])
+    assert (read_departure(disk, "t-0"), read_arrivals(disk, "t-0")) == (None, [])

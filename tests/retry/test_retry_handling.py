@@ -1,0 +1,192 @@
+"""However a handler ends, its record is decided and its lane goes on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from retry_running import ManualClock, run
+
+from penstock.client.records import Record
+from penstock.client.serde import deserializer_of, serializer_of
+from penstock.retry import Guard
+from penstock.retry import crew as crew_module
+from penstock.retry.course import Course, Fate, Steps
+from penstock.retry.crew import Crew
+from penstock.retry.handling import handle
+from penstock.retry.ladder import Ladder, Names
+from penstock.retry.lanes import Job, Lanes
+from penstock.retry.route import Output, Route
+from penstock.retry.trail import read_trail
+
+STEPS = Steps(Names("orders", "billing"), Ladder.of(("5s",)))
+
+
+class Bench:
+    """One lane, and records for it."""
+
+    def __init__(self, handler: Callable[[Any], Awaitable[object]], **more: Any) -> None:
+        text = deserializer_of(str, is_key=False)
+        self.route = Route("orders", handler, text, text, STEPS.ladder, **more)
+        self.course = Course(STEPS, 0)
+        self.crew = Crew()
+        self.clock = ManualClock()
+        self.lanes = Lanes(1, self._work, self.crew)
+        self.left = asyncio.Condition()
+        self._offset = 0
+
+    def put(self, value: str) -> Job:
+        record = Record("orders", 0, self._offset, b"k", value.encode())
+        self._offset += 1
+        job = Job(self.route, self.course, self.course.admit(record))
+        self.lanes.put(job)
+        return job
+
+    async def decided(self, job: Job) -> Fate:
+        async with self.left:
+            await self.left.wait_for(lambda: job.entry.decided)
+        assert job.entry.fate is not None
+        return job.entry.fate
+
+    async def _work(self, job: Job) -> None:
+        await handle(job, self.clock, 60.0, lambda: self.crew.ended)
+        async with self.left:
+            self.left.notify_all()
+
+
+async def _raise(error: BaseException) -> None:
+    raise error
+
+
+async def _cancel_oneself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.Event().wait()
+
+
+ENDS: dict[str, Callable[[], Awaitable[object]]] = {
+    "SystemExit: 3": lambda: _raise(SystemExit(3)),
+    "GeneratorExit": lambda: _raise(GeneratorExit()),
+    "CancelledError: raised": lambda: _raise(asyncio.CancelledError("raised")),
+    "CancelledError": _cancel_oneself,
+    "RuntimeError: coroutine raised StopIteration": lambda: _raise(StopIteration()),
+    "TimeoutError: own": lambda: _raise(TimeoutError("own")),
+}
+
+
+@pytest.mark.parametrize("cause", ENDS)
+def test_whatever_a_handler_raises_fails_its_record_and_the_next_is_handled(cause: str) -> None:
+    async def handler(record: Any) -> object:
+        return await ENDS[cause]() if record.value == "bad" else None
+
+    async def story() -> None:
+        bench = Bench(handler)
+        bad, good = bench.put("bad"), bench.put("good")
+        assert await bench.decided(good) is Fate.SUCCEEDED
+        assert bad.entry.fate is Fate.RETRIED
+        assert read_trail(bad.entry.writes[0].headers).cause == cause
+        assert not bench.crew.failure.done()
+        await bench.crew.end()
+
+    run(story())
+
+
+def test_a_record_that_is_withdrawn_is_not_decided_and_the_next_is_handled() -> None:
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def handler(record: Any) -> None:
+            if record.value == "slow":
+                begun.set()
+                await asyncio.Event().wait()
+
+        bench = Bench(handler)
+        slow, good = bench.put("slow"), bench.put("good")
+        await begun.wait()
+        slow.withdraw()
+        assert await bench.decided(good) is Fate.SUCCEEDED
+        assert not slow.entry.decided
+        await bench.crew.end()
+
+    run(story())
+
+
+def test_a_handler_that_heeds_no_cancellation_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(crew_module, "HEED_S_MAX", 0.05)
+    monkeypatch.setattr(crew_module, "CANCEL_AGAIN_S", 0.01)
+
+    async def story() -> None:
+        begun, over = asyncio.Event(), asyncio.Event()
+
+        async def handler(_record: Any) -> None:
+            begun.set()
+            while not over.is_set():
+                try:
+                    await over.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        bench = Bench(handler)
+        job = bench.put("stubborn")
+        await begun.wait()
+        await bench.crew.end()
+        over.set()
+        assert job.task is not None
+        await job.task
+
+    run(story())
+    assert "1 handlers heed no cancellation" in caplog.text
+
+
+@pytest.mark.parametrize("result", [object(), ["a", "list"], {"no": "text"}, 7])
+def test_a_result_of_a_wrong_type_fails_its_record(result: object) -> None:
+    async def handler(_record: Any) -> object:
+        return result
+
+    async def story() -> None:
+        text = serializer_of(str, is_key=False)
+        bench = Bench(handler, output=Output("out", text, text))
+        job = bench.put("order")
+        assert await bench.decided(job) is Fate.RETRIED
+        cause = read_trail(job.entry.writes[0].headers).cause
+        assert cause.startswith("SerializationError: "), cause
+        await bench.crew.end()
+
+    run(story())
+
+
+def test_a_serializer_that_gives_no_bytes_fails_its_record() -> None:
+    class Wrong:
+        def serialize(self, topic: str, value: object, headers: object) -> Any:
+            del topic, headers
+            return value
+
+    async def handler(_record: Any) -> object:
+        return 7
+
+    async def story() -> None:
+        bench = Bench(handler, output=Output("out", Wrong(), Wrong()))
+        job = bench.put("order")
+        assert await bench.decided(job) is Fate.RETRIED
+        cause = read_trail(job.entry.writes[0].headers).cause
+        assert "int" in cause and cause.startswith("SerializationError: "), cause
+        await bench.crew.end()
+
+    run(story())
+
+
+def test_an_idempotency_key_that_is_no_text_makes_its_record_a_dead_letter() -> None:
+    async def handler(_record: Any) -> None:
+        raise AssertionError("nobody knows whether it was handled")
+
+    async def story() -> None:
+        bench = Bench(handler, guard=Guard(lambda _record: 7))  # type: ignore[arg-type,return-value]
+        job = bench.put("order")
+        assert await bench.decided(job) is Fate.DEAD
+        assert "idempotency key" in read_trail(job.entry.writes[0].headers).cause
+        await bench.crew.end()
+
+    run(story())
