@@ -15,9 +15,17 @@ from producing import dead_address, fresh_topic, run, values_of
 
 from penstock import Consumer, Producer, Record
 from penstock import sync as blocking
-from penstock.client.failures import ClientClosed, ClientError, Fenced, PurgedInQueue, TimedOut
+from penstock.client.failures import (
+    ClientClosed,
+    ClientError,
+    Fenced,
+    PurgedInQueue,
+    TimedOut,
+    TransactionFailed,
+)
 from penstock.client.producer import RecordsUndelivered
 from penstock.client.producer.transactions import offsets_of
+from penstock.errors import MessageTooLarge
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster
 from penstock.testing.outside import ClusterLike
@@ -500,3 +508,24 @@ def test_threads_wait_for_each_others_transactions(penstock_cluster: ClusterLike
     found = values_of(penstock_cluster, topic, committed=True)
     assert len(found) == 40
     assert all(len(set(found[begin : begin + 10])) == 1 for begin in range(0, 40, 10))
+
+
+def test_a_transaction_that_has_failed_says_so_to_the_next_record(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic = fresh_topic(penstock_cluster, max_message_bytes=1000)
+
+    async def send() -> None:
+        async with transactional(penstock_cluster) as producer:
+
+            async def posting() -> None:
+                async with producer.transaction():
+                    with contextlib.suppress(MessageTooLarge):
+                        await producer.send(topic, bytes(3000))
+                    await producer.post(topic, b"late")
+
+            with pytest.raises(TransactionFailed):
+                await posting()
+
+    run(send())
+    assert values_of(penstock_cluster, topic, committed=True) == []

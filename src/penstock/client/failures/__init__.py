@@ -17,6 +17,7 @@ from penstock.client.failures.kinds import (
     PartitionsRevoked,
     SerializationError,
     TimedOut,
+    TransactionFailed,
     UsedAfterFork,
     WrongLoop,
 )
@@ -163,6 +164,7 @@ __all__ = [
     "TimedOutInQueue",
     "TlsFailure",
     "TooFewInSync",
+    "TransactionFailed",
     "TransportFailure",
     "UnknownBroker",
     "UnknownGroup",

@@ -87,6 +87,12 @@ class WrongLoop(ClientError, RuntimeError):
     next_step = "Make a client per event loop, or use penstock.sync"
 
 
+class TransactionFailed(ClientError):
+    """Something of the open transaction has failed: it takes no more, and can only be aborted."""
+
+    next_step = "Let this out of the transaction's block, which aborts it; then do all of it again"
+
+
 class TimedOut(ClientError, TimeoutError):
     """It took longer than the time given."""
 

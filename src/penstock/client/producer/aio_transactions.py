@@ -6,6 +6,7 @@ waited for, within its time, before the cancellation goes on.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,6 +16,7 @@ from penstock.client.failures import ClientError, TimedOut
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.pump import Pump
 from penstock.client.producer.transactions import (
+    REPORTS_SECONDS,
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
@@ -170,7 +172,7 @@ class Transaction:
         """Records first; if one of them failed, or the time is up, abort."""
         every = self._all
         try:
-            await self._producer.flush(self._timeout_s)
+            await self._flush()
             failed = every.core.undelivered(unasked=True)
             if failed is not None:  # what was not even handed to librdkafka, it does not miss
                 raise failed
@@ -180,6 +182,20 @@ class Transaction:
         every.leave()
         await every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
+
+    async def _flush(self) -> None:
+        """Once something has failed librdkafka sends nothing more, and there is nothing to wait
+        for but reports."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, until - time.monotonic())
+            try:
+                await self._producer.flush(min(left, REPORTS_SECONDS))
+            except TimedOut:
+                if left <= REPORTS_SECONDS or self._all.core.has_failures:
+                    raise
+            else:
+                return
 
     async def _abort_after(self, error: BaseException) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
@@ -11,6 +12,7 @@ from penstock.client.failures import ClientError, TimedOut
 from penstock.client.producer.blocking_core import BlockingCore
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.transactions import (
+    REPORTS_SECONDS,
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
@@ -145,13 +147,27 @@ class Transaction:
         """Records first; if one of them failed, or the time is up, abort."""
         every = self._all
         try:
-            self._producer.flush(self._timeout_s)
+            self._flush()
         except BaseException as error:
             self._abort_after(error)
             raise
         every.leave()
         every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
+
+    def _flush(self) -> None:
+        """Once something has failed librdkafka sends nothing more, and there is nothing to wait
+        for but reports."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            left = max(0.0, until - time.monotonic())
+            try:
+                self._producer.flush(min(left, REPORTS_SECONDS))
+            except TimedOut:
+                if left <= REPORTS_SECONDS or self._all.core.has_failures:
+                    raise
+            else:
+                return
 
     def _abort_after(self, error: BaseException) -> None:
         try:

@@ -13,7 +13,9 @@ from penstock.client.failures import (
     ClientClosed,
     ClientError,
     TimedOut,
+    TransactionFailed,
     UsedAfterFork,
+    WrongState,
     from_rdkafka,
 )
 from penstock.client.forks import register
@@ -222,9 +224,23 @@ class Core:
         if self.closing:
             return ClientClosed("the producer is closed")
         refusal = self.encoder.refused(error, self.namespace.strip(topic) or topic)
+        if isinstance(refusal, WrongState) and self.in_transaction:
+            return TransactionFailed(
+                f"the transaction takes no more records, as something of it has failed{self._why}"
+            )
         if getattr(refusal, "fatal", False):
             self.fail_for_good(refusal)
         return refusal
+
+    @property
+    def _why(self) -> str:
+        failed = self.ledger.failed_posts
+        return f": {failed[0].error}" if failed else ""
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether something has failed that nobody has heard of."""
+        return bool(self.ledger.posts_failed or self.ledger.unasked)
 
     # -- times
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
+# So long a commit waits for reports at a time, and looks whether something has failed.
+REPORTS_SECONDS = 1.0
 
 _UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
 
