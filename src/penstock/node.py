@@ -534,7 +534,7 @@ class Node:
         def synced(failure: DiskFailed | None) -> None:
             try:
                 if failure is None:
-                    broker.hosting.checkpoint_now(directory)
+                    broker.hosting.checkpoints.all_now(directory)
                     write_clean_marker(directory, self._broker_epoch)
                 done(failure)
             except DiskFailed as refused:

@@ -64,6 +64,23 @@ def test_what_is_not_there_is_said_and_does_not_count_as_removed(
     assert "data/a-0.deleted was to be removed and is not there" in caplog.text
 
 
+def test_a_name_that_is_used_again_waits_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    hosting = bench.broker.hosting
+    directory = hosting.directories[0]
+    directory.disk.make_directory("a-0.deleted")
+    hosting.remove_later(directory, "a-0.deleted", 1_000)
+    bench.settle(600)
+    hosting.remove_later(directory, "a-0.deleted", 1_000)  # another one was renamed over it
+    bench.settle(800)
+    assert directory.disk.exists("a-0.deleted")
+    bench.settle(800)
+    assert not directory.disk.exists("a-0.deleted")
+    assert hosting.deletions.waiting == 0
+    assert hosting.deletions.removed == 1
+    assert "is not there" not in caplog.text
+
+
 def test_nothing_is_said_of_files_that_went_with_their_partition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -6,10 +6,11 @@ import random
 
 import pytest
 from moving_life import Life, names
-from test_moves_faults import Arm, check, served
+from test_moves_faults import UNSYNCED, Arm, check, served
 from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
 
 from penstock.broker import move
+from penstock.broker.placements import WRITE_DELAY_MS
 from penstock.log import moving
 
 ROOTS = ("one", "two", "three")
@@ -47,12 +48,13 @@ def one_round(life: Life, arm: Arm, dice: random.Random) -> None:
         directory = life.bench.broker.hosting.directory_at(root)
         if directory is not None and not directory.failed:
             trouble(life.bench.world.disks[root], what)
+    trouble(life.bench.world.disks["meta"], what)
     try:
         for _ in range(dice.randrange(1, 6)):
             if served(life):
                 life.ask(dice.choice(ROOTS))
             life.write(dice.randrange(1, 4))
-            life.bench.settle(dice.choice((1, 10, 60, 300)))
+            life.bench.settle(dice.choice((1, 10, 60, 300, 700)))
         if served(life):
             check(life, "before the end")
     except Died:
@@ -63,12 +65,14 @@ def one_round(life: Life, arm: Arm, dice: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_storm_of_moves_and_failures_loses_nothing_seed(arm: Arm, seed: int) -> None:
     dice = random.Random(seed)
-    life = Life(seed, SETTINGS)
-    life.write(8)
+    synced = seed % 2 == 0
+    life = Life(seed, SETTINGS | ({} if synced else UNSYNCED))
+    life.write(8 if synced else 2)
+    life.bench.settle(dice.choice((1, 2 * WRITE_DELAY_MS)))
     for place in range(ROUNDS):
         one_round(life, arm, dice)
         away = [root for root in ROOTS if dice.random() < 0.3][:2]
-        start(life, away, power=dice.random() < 0.5)
+        start(life, away, power=dice.random() < 0.5 and synced)
         if served(life):
             check(life, (seed, place, away))
     start(life, [], power=False)

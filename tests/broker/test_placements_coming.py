@@ -12,6 +12,7 @@ from penstock.broker.placements import (
 from penstock.testing.sim.disk import SimDisk
 from penstock.testing.sim.world import Simulation, SimWorld
 
+PATHS = {bytes([9]) * 16: "data"}
 FIRST, SECOND = (bytes([1]) * 16, 0), (bytes([2]) * 16, 3)
 
 
@@ -32,7 +33,7 @@ class Noted:
         def done() -> None:
             self.announced.append(True)
 
-        self.placements.announce({place: name}, metadata_offset, done)
+        self.placements.announce({place: name}, PATHS, metadata_offset, done)
 
     def write(self) -> None:
         self.simulation.run_for(WRITE_DELAY_MS + 1)
@@ -56,7 +57,7 @@ def test_what_was_announced_was_here_unless_the_metadata_is_from_before_it() -> 
     noted.announce(FIRST, "t", 5)
     noted.disk.run_callbacks()
     again = Noted(noted.disk).placements
-    assert again.ids_of("t", 0) == [FIRST[0]]
+    assert again.ids_of("t", 0, *PATHS) == [FIRST[0]]
     assert again.outlived(FIRST, 5)
     assert not again.outlived(FIRST, 4)
     assert not again.outlived(SECOND, 5)

@@ -41,15 +41,17 @@ class Trouble:
         self.at_call = at_call
         self.mode = mode
         self.armed = False
+        # What is counted also while it is not armed, by the name of the call and its path.
+        self.always: Callable[[str, str], bool] = lambda _name, _path: False
         self.calls = 0
         self.met = False
         self.names: list[str] = []
         self._dead: WorldDisk | None = None
 
-    def around(self, disk: WorldDisk, name: str, call: Callable[[], Any]) -> Any:
+    def around(self, disk: WorldDisk, name: str, call: Callable[[], Any], path: str = "") -> Any:
         if disk is self._dead:
             raise DiskFailed(f"injected: {disk.root} is dead")
-        if not self.armed or self.met:
+        if self.met or not (self.armed or self.always(name, path)):
             return call()
         self.names.append(f"{disk.root} {name}")
         self.calls += 1
@@ -99,7 +101,8 @@ def _troubled(
     disk: WorldDisk, name: str, really: Callable[..., Any], what: Trouble
 ) -> Callable[..., Any]:
     def call(*arguments: Any, **options: Any) -> Any:
-        found = what.around(disk, name, lambda: really(disk, *arguments, **options))
+        path = arguments[0] if arguments else ""
+        found = what.around(disk, name, lambda: really(disk, *arguments, **options), path)
         if name == "open":
             return TroubledFile(disk, found.path, found._node)
         return found

@@ -8,7 +8,9 @@ import pytest
 from cli_running import run
 
 from penstock import __version__
+from penstock.cli import topic
 from penstock.cli.output import Format, print_rows
+from penstock.client.transport.connection import NotAuthenticated
 
 NOBODY = "127.0.0.1:1"
 
@@ -251,3 +253,20 @@ def test_output_that_has_no_room_is_told_of(command: str) -> None:
         )
     assert done.returncode == 1
     assert b"the output cannot be written" in done.stderr and b"Traceback" not in done.stderr
+
+
+def test_a_store_that_cannot_be_read_is_the_users_mistake(tmp_path: Path) -> None:
+    store = f"ssl.truststore.location={tmp_path / 'none.p12'}"
+    ran = run("--bootstrap", NOBODY, "-X", "security.protocol=SSL", "-X", store, "topic", "list")
+    assert ran.code == 2
+    assert "none.p12" in ran.err and "fault of penstock" not in ran.err
+
+
+def test_who_is_not_let_in_is_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise NotAuthenticated("a:1 refused to authenticate alice")
+
+    monkeypatch.setattr(topic, "connect", refuse)
+    ran = run("topic", "list")
+    assert ran.code == 3
+    assert "alice" in ran.err and "sasl.*" in ran.err and "penstock start" not in ran.err

@@ -99,10 +99,13 @@ def test_a_producer_whose_commit_never_ends_is_lost_and_closes(
             async with producer.transaction(timeout_s=2):
                 await producer.send(topic, b"a")
 
+        with pytest.raises(TimedOut, match="the producer is lost") as told:
+            await transact()
+        assert told.value.fatal and not told.value.retriable
         with pytest.raises(TimedOut, match="the producer is lost"):
             await transact()
         with pytest.raises(TimedOut, match="the producer is lost"):
-            await transact()
+            producer.post(topic, b"b")
         began = time.monotonic()
         await producer.close(1)
         assert time.monotonic() - began < 10

@@ -1,6 +1,7 @@
 """The engine's rare turns, with a stand-in for librdkafka: what no broker can be made to do."""
 
 import logging
+import time
 from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any
@@ -10,7 +11,9 @@ from confluent_kafka import KafkaError as RdkafkaError
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as RdkafkaPlace
 
-from penstock.client.consumer.engine import Engine
+from penstock.client.consumer import engine as engine_module
+from penstock.client.consumer.committing import ANSWER_PATIENCE_S
+from penstock.client.consumer.engine import STRIKE_PATIENCE_S, UNREAD_BYTES_MAX, Engine
 from penstock.client.consumer.ledger import Place, Work
 from penstock.client.consumer.plan import Callbacks, PartitionsCallback, make_plan
 from penstock.client.echo import Echo
@@ -178,3 +181,93 @@ def test_the_log_does_not_repeat_what_librdkafka_repeats(
         "FAIL [client]: refused (after 0ms in state X)",
         "FAIL [client]: another",
     ]
+
+
+class Large(Message):
+    """Of so many bytes that few of them are too many."""
+
+    def __len__(self) -> int:
+        return UNREAD_BYTES_MAX // 8
+
+
+def test_large_records_are_fetched_only_as_far_as_their_bytes_allow() -> None:
+    engine, _ = engine_of("range")
+    assert engine._room() == engine.desk.wanted_max > 8
+    engine._arrived([Large(A, number) for number in range(3)])
+    assert engine.desk.unread_max == 8
+    assert engine._room() == 5
+    engine._arrived([Message(A, 3)])
+    assert engine.desk.unread_max == engine.desk.wanted_max, "small ones are welcome again"
+
+
+class Commits(Rdkafka):
+    """Notes commits; nobody answers them but the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[list[RdkafkaPlace]] = []
+
+    def commit(self, *, offsets: list[RdkafkaPlace], asynchronous: bool) -> None:
+        assert asynchronous
+        self.sent.append(offsets)
+
+
+def test_a_commit_by_the_clock_waits_for_the_answer_to_the_one_before() -> None:
+    engine, _ = engine_of("range")
+    rdkafka, committing = Commits(), engine.committing
+    interval_s, now = engine.plan.commit_interval_s, time.monotonic()
+
+    def finish(number: int) -> None:
+        engine._arrived([Message(A, number)])
+        work = engine.desk.step(None, 1, None)
+        assert work is not None
+        engine.desk.finish(work)
+
+    def offsets() -> list[int]:
+        return [place.offset for sent in rdkafka.sent for place in sent]
+
+    for number in range(3):
+        finish(number)
+        committing.keep_time(rdkafka, now + (number + 1) * (interval_s + 1))  # type: ignore[arg-type]
+    assert offsets() == [1], "two under way could arrive in the wrong order"
+    committing.answered(None, rdkafka.sent[0])
+    committing.keep_time(rdkafka, now + 4 * (interval_s + 1))  # type: ignore[arg-type]
+    assert offsets() == [1, 3]
+    # Nothing is heard of that one: it is given up at last.
+    finish(3)
+    committing.keep_time(rdkafka, now + ANSWER_PATIENCE_S + 5 * (interval_s + 1))  # type: ignore[arg-type]
+    assert offsets() == [1, 3, 4]
+
+
+class Struck(Nobody):
+    """Bodies that are told to end, and do not."""
+
+    def __init__(self) -> None:
+        self.struck: list[Work[Any]] = []
+
+    def strike(self, work: Work[Any]) -> None:
+        self.struck.append(work)
+
+
+def test_polling_stops_for_a_body_that_does_not_end_though_it_was_told_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "IDLE_SECONDS", 0.01)
+    engine, _ = engine_of("range")
+    engine._face = face = Struck()
+    engine._arrived([Message(A, 0)])
+    work = engine.desk.step(None, 1, None)
+    assert work is not None
+    limit_s, begun = engine.plan.handler_timeout_s, work.since
+    assert not engine._body_is_stuck(begun + limit_s - 1)
+    assert face.struck == []
+    now = time.monotonic()
+    work.since = now - limit_s - 1
+    assert not engine._body_is_stuck(now), "it is told, and gets a little longer"
+    assert face.struck == [work] and not engine.desk.frozen
+    work.since = now - limit_s - STRIKE_PATIENCE_S - 1
+    assert engine._body_is_stuck(now)
+    assert engine.desk.frozen and engine.desk.step(None, 1, None) is None
+    assert face.struck == [work], "once is enough"
+    engine.desk.finish(work)
+    assert not engine._body_is_stuck(now)

@@ -223,6 +223,19 @@ def test_what_is_finished_one_by_one_counts_for_nobody_before_it_is() -> None:
     assert ledger.finished(caller) == {}
 
 
+def test_work_whose_partition_went_is_known_until_its_body_ends() -> None:
+    ledger, owner = owning(A, B), object()
+    add(ledger, *messages(A, 0), *messages(B, 7))
+    work = ledger.take(2, owner, 0.0)
+    assert work is not None and ledger.parted(owner) is None
+    ledger.revoke([A])
+    assert ledger.parted(owner) is work
+    ledger.assign({A: 0})
+    assert ledger.parted(owner) is work
+    ledger.give_back(work)
+    assert ledger.parted(owner) is None
+
+
 def test_what_lies_below_a_commit_is_not_given_back() -> None:
     ledger = owning(A)
     add(ledger, *messages(A, 0, 1, 2, 3))

@@ -1,6 +1,7 @@
 """Keys and values as objects, names without their namespace, interceptors, and types."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,10 @@ from consuming import (
 )
 from producing import fresh_topic, run
 
+from penstock import sync as blocking
 from penstock.client import serde
 from penstock.client.consumer import Consumer
-from penstock.client.failures import DeserializationError
+from penstock.client.failures import ClientError, DeserializationError
 from penstock.client.interceptors import ConsumerInterceptor
 from penstock.client.records import Record, TimestampType
 from penstock.model import TopicPartition
@@ -331,3 +333,37 @@ def test_types_of_keys_and_values_are_known_to_a_type_checker(tmp_path: Path) ->
         timeout=240,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("kind", [Consumer, blocking.Consumer])
+@pytest.mark.parametrize(
+    ("pattern", "wrong"),
+    [
+        ("orders(", "missing ), unterminated subpattern at position 6"),
+        ("[a", "unterminated character set at position 0"),
+        ("*x", "nothing to repeat at position 0"),
+        ("", "matches no topic"),
+    ],
+)
+def test_a_pattern_that_is_none_is_named_with_what_is_wrong(
+    kind: Any, pattern: str, wrong: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"pattern {pattern!r}")) as refused:
+        kind(bootstrap="127.0.0.1:1", group="g", pattern=pattern)
+    assert wrong in str(refused.value)
+
+
+def test_a_pattern_is_text() -> None:
+    compiled: Any = re.compile("orders.*")
+    with pytest.raises(TypeError, match="a regular expression as text"):
+        Consumer(bootstrap="127.0.0.1:1", group="g", pattern=compiled)
+
+
+def test_a_pattern_that_only_librdkafka_refuses_is_named_as_well() -> None:
+    async def story() -> None:
+        consumer = Consumer(bootstrap="127.0.0.1:1", group="g", pattern="a(?=b)")
+        with pytest.raises(ClientError, match=re.escape("'^(a(?=b))$'")):
+            await consumer.__aenter__()
+        await consumer.close()
+
+    run(story())

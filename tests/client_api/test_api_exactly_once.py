@@ -8,7 +8,7 @@ from producing import fresh_topic, run, values_of
 
 from penstock import Consumer, Producer
 from penstock import sync as blocking
-from penstock.client.failures import ClientError, TimedOut
+from penstock.client.failures import ClientError, PartitionsRevoked, TimedOut
 from penstock.client.producer import RecordsUndelivered
 from penstock.testing import Cluster, Delay
 from penstock.testing.outside import ClusterLike
@@ -71,7 +71,7 @@ def test_the_record_in_hand_goes_with_the_transaction_of_its_body(
     assert committed(penstock_cluster, group, source) == 1
 
 
-def test_what_another_task_has_in_hand_stays_out_of_the_transaction(
+def test_a_task_that_has_nothing_in_hand_has_to_name_what_it_is_about(
     penstock_cluster: ClusterLike,
 ) -> None:
     source, group = filled_topic(penstock_cluster, 3), fresh_group()
@@ -81,20 +81,54 @@ def test_what_another_task_has_in_hand_stays_out_of_the_transaction(
             writer(penstock_cluster, source) as producer,
             reader(penstock_cluster, source, group) as consumer,
         ):
-            count = 0
 
-            async def commit() -> None:
+            async def commit(named: bool) -> None:
+                offsets = consumer.finished_offsets() if named else None
                 async with producer.transaction():
-                    await producer.send_offsets(consumer)
+                    await producer.send_offsets(consumer, offsets)
 
+            count = 0
             async for _record in consumer:
                 count += 1
                 if count == 2:
-                    await asyncio.create_task(commit())
+                    with pytest.raises(ClientError, match="in the hands of others"):
+                        await asyncio.create_task(commit(named=False))
+                    await asyncio.create_task(commit(named=True))
                     break
 
     run(work())
     assert committed(penstock_cluster, group, source) == 1
+
+
+def test_a_body_that_outlived_its_partition_commits_nothing(penstock_cluster: ClusterLike) -> None:
+    """It goes on though its partition went: what it writes was written by the new owner, too."""
+    source, target, group = (
+        filled_topic(penstock_cluster, 2),
+        fresh_topic(penstock_cluster),
+        fresh_group(),
+    )
+    settings = {"auto.offset.reset": "earliest", "revoke.timeout.ms": 100}
+    with (
+        blocking.Consumer[bytes, bytes](
+            settings, bootstrap=penstock_cluster.bootstrap, group=group, topics=[source]
+        ) as slow,
+        blocking.Producer[bytes, bytes](
+            {"transactional.id": f"of-{source}"}, bootstrap=penstock_cluster.bootstrap
+        ) as producer,
+    ):
+        batch = slow.take(1, within_s=30)
+        assert len(batch) == 1
+        slow.unsubscribe()  # as if another member had come
+
+        def write(named: bool) -> None:
+            with producer.transaction():
+                producer.post(target, b"twice")
+                producer.send_offsets(slow, batch if named else None)
+
+        for named in (True, False):
+            with pytest.raises(PartitionsRevoked):
+                write(named)
+    assert values_of(penstock_cluster, target, committed=True) == []
 
 
 def test_the_next_loop_does_not_get_what_was_committed_before_the_break(
@@ -143,6 +177,35 @@ def test_an_aborted_transaction_gives_its_record_back(penstock_cluster: ClusterL
 
     assert run(work()) == [b"0", b"0"]
     assert committed(penstock_cluster, group, source) == 1
+
+
+def test_offsets_of_an_aborted_transaction_do_not_count_with_the_next(
+    penstock_cluster: ClusterLike,
+) -> None:
+    source, target, group = (
+        filled_topic(penstock_cluster, 2),
+        fresh_topic(penstock_cluster),
+        fresh_group(),
+    )
+
+    async def work() -> list[bytes | None]:
+        seen: list[bytes | None] = []
+        async with (
+            writer(penstock_cluster, source) as producer,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+            for _ in range(2):
+                async for record in consumer:
+                    async with producer.transaction() as transaction:
+                        await producer.send_offsets(consumer)
+                        await transaction.abort()
+                    async with producer.transaction():
+                        producer.post(target, b"something else")
+                    seen.append(record.value)
+                    break
+        return seen
+
+    assert run(work()) == [b"0", b"0"]
 
 
 def test_the_blocking_twins_do_the_same(penstock_cluster: ClusterLike) -> None:
@@ -194,6 +257,53 @@ def test_a_send_that_failed_unheard_aborts_its_transaction(penstock_cluster: Clu
     assert values_of(penstock_cluster, topic, committed=True) == [b"after it"]
 
 
+def test_two_producers_do_not_take_offsets_of_one_partition_at_a_time(
+    penstock_cluster: ClusterLike,
+) -> None:
+    source, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def work() -> None:
+        async with (
+            writer(penstock_cluster, source) as first,
+            writer(penstock_cluster, f"{source}-too") as second,
+            reader(penstock_cluster, source, group) as consumer,
+        ):
+
+            async def take() -> None:
+                async with second.transaction():
+                    await second.send_offsets(consumer)
+
+            async for _record in consumer:
+                async with first.transaction():
+                    await first.send_offsets(consumer)
+                    with pytest.raises(ClientError, match="another transaction"):
+                        await take()
+                await take()
+                break
+
+    run(work())
+    assert committed(penstock_cluster, group, source) == 1
+
+
+def test_an_automatic_commit_under_way_does_not_arrive_after_the_transaction() -> None:
+    async def work(cluster: Cluster) -> None:
+        source = filled_topic(cluster, 10)
+        async with writer(cluster, source) as producer, reader(cluster, source, "late") as consumer:
+            held = cluster.intercept("OffsetCommit", Delay(1), times=1)
+            count = 0
+            async for _record in consumer:
+                count += 1
+                if count == 5:
+                    await asyncio.to_thread(held.wait)
+                    async with producer.transaction():
+                        await producer.send_offsets(consumer)
+                    break
+        assert committed(cluster, "late", source) == 5
+
+    with Cluster() as cluster:
+        run(work(cluster))
+
+
 def test_what_a_late_commit_has_committed_is_not_done_again() -> None:
     async def work(cluster: Cluster) -> None:
         source, target = filled_topic(cluster, 3), fresh_topic(cluster)
@@ -217,3 +327,19 @@ def test_what_a_late_commit_has_committed_is_not_done_again() -> None:
 
     with Cluster() as cluster:
         run(work(cluster))
+
+
+def test_a_blocking_transaction_says_what_failed_and_a_close_does_not_repeat_it(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic = fresh_topic(penstock_cluster, max_message_bytes=1000)
+    with blocking.Producer[bytes, bytes](
+        {"transactional.id": f"of-{topic}"}, bootstrap=penstock_cluster.bootstrap
+    ) as producer:
+
+        def transact() -> None:
+            with producer.transaction():
+                producer.send(topic, bytes(3000))
+
+        with pytest.raises(RecordsUndelivered, match="MessageTooLarge"):
+            transact()

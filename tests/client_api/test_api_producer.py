@@ -533,7 +533,7 @@ def test_a_partitioner_of_ones_own_is_asked_with_bytes(penstock_cluster: Cluster
 
 def test_a_namespace_goes_before_topics_and_is_not_seen(penstock_cluster: ClusterLike) -> None:
     full = fresh_topic(penstock_cluster)
-    prefix, name = full[:6], full[6:]
+    prefix, name = full[:4], full[4:]
 
     async def send() -> None:
         async with Producer[bytes, bytes](

@@ -126,12 +126,12 @@ def test_a_batch_of_all_kinds_arrives(penstock_cluster: ClusterLike) -> None:
 def test_partitioners_and_namespaces_work_here_too(penstock_cluster: ClusterLike) -> None:
     full = fresh_topic(penstock_cluster, 3)
     with Producer[bytes, bytes](
-        bootstrap=penstock_cluster.bootstrap, partitioner=RoundRobin(), namespace=full[:5]
+        bootstrap=penstock_cluster.bootstrap, partitioner=RoundRobin(), namespace=full[:4]
     ) as producer:
-        written = [producer.send(full[5:], b"x").result() for _ in range(3)]
-        assert {each.topic for each in written} == {full[5:]}
+        written = [producer.send(full[4:], b"x").result() for _ in range(3)]
+        assert {each.topic for each in written} == {full[4:]}
         assert sorted(each.partition for each in written) == [0, 1, 2]
-        assert len(producer.partitions_of(full[5:])) == 3
+        assert len(producer.partitions_of(full[4:])) == 3
 
 
 def test_without_room_it_waits_max_block_ms_and_says_so() -> None:

@@ -5,11 +5,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer as BareConsumer
+from confluent_kafka import KafkaError as BareError
+from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as BarePartition
 from producing import dead_address, fresh_topic, run, values_of
 
@@ -24,7 +27,7 @@ from penstock.client.failures import (
     TransactionFailed,
 )
 from penstock.client.producer import RecordsUndelivered
-from penstock.client.producer.transactions import offsets_of
+from penstock.client.producer.transactions import TransactionCalls, offsets_of
 from penstock.errors import MessageTooLarge
 from penstock.model import TopicPartition
 from penstock.testing.cluster import Cluster
@@ -345,10 +348,12 @@ class Reader:
         self.finished[TopicPartition(topic, partition)] = offset + 1
         return message.value() or b""
 
-    def leave_to_transactions(self) -> Mapping[TopicPartition, int]:
-        return self.finished
+    def leave_to_transactions(
+        self, _taker: object, said: Mapping[TopicPartition, int] | None, _of_records: bool, /
+    ) -> Mapping[TopicPartition, int]:
+        return self.finished if said is None else said
 
-    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
         pass
 
     def group_metadata(self) -> object:
@@ -529,3 +534,38 @@ def test_a_transaction_that_has_failed_says_so_to_the_next_record(
 
     run(send())
     assert values_of(penstock_cluster, topic, committed=True) == []
+
+
+class NoCluster:
+    """As much of a producer's core as calls of transactions need."""
+
+    def __init__(self) -> None:
+        self.failed_for_good: list[Exception] = []
+        self.fail_for_good = self.failed_for_good.append
+        self.ledger = SimpleNamespace(refusal=None)
+        self.handle = SimpleNamespace(poll=lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("fatal", "requires_abort", "attempts"), [(True, False, 1), (False, True, 1), (False, False, 3)]
+)
+def test_a_call_is_made_again_only_where_that_may_help(
+    fatal: bool, requires_abort: bool, attempts: int
+) -> None:
+    core, made = NoCluster(), list[float]()
+
+    def call(left_s: float) -> None:
+        made.append(left_s)
+        if len(made) < 3:
+            raise KafkaException(
+                BareError(BareError._TIMED_OUT, "late", fatal, True, requires_abort)
+            )
+
+    calls = TransactionCalls(core)  # type: ignore[arg-type]
+    if attempts == 3:
+        calls._insist(call, time.monotonic() + READ_SECONDS, "it")
+    else:
+        with pytest.raises(ClientError):
+            calls._insist(call, time.monotonic() + READ_SECONDS, "it")
+    assert len(made) == attempts
+    assert len(core.failed_for_good) == fatal

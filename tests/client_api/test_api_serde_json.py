@@ -187,6 +187,23 @@ def test_a_pydantic_model_comes_back(number: int, at: datetime, tags: list[str])
     assert serde.decode(serde.encode(model) or b"") == model
 
 
+class Aliased(pydantic.BaseModel):
+    customer: str = pydantic.Field(alias="customerName")
+
+
+@dataclass(frozen=True)
+class WithAliased:
+    model: Aliased
+
+
+def test_a_pydantic_model_is_written_by_the_names_that_it_reads() -> None:
+    serde, outer = json_of(Aliased), json_of(WithAliased)
+    model = Aliased(customerName="ada")
+    assert serde.encode(model) == b'{"customerName":"ada"}'
+    assert serde.decode(serde.encode(model) or b"") == model
+    assert outer.decode(outer.encode(WithAliased(model)) or b"") == WithAliased(model)
+
+
 @given(st.integers(-(2**63), 2**63 - 1), st.datetimes(timezones=st.just(UTC)), st.lists(st.text()))
 def test_a_msgspec_struct_comes_back(number: int, at: datetime, tags: list[str]) -> None:
     serde = json_of(Struct)

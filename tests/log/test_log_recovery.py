@@ -396,6 +396,27 @@ def test_a_start_offset_after_the_end_begins_an_empty_log() -> None:
     log.close()
     again = reopen(disk_of(log), start_offset=5_000)
     assert (again.start_offset, again.end_offset, again.closed) == (5_000, 5_000, [])
+
+
+def test_records_below_a_start_that_they_never_reached_are_kept_aside() -> None:
+    log = filled()
+    log.close()
+    disk, end_offset = disk_of(log), log.end_offset
+    before = {path: data for path, data in disk.files().items() if path.endswith(".log")}
+    again = reopen(disk, start_offset=5_000)
+    assert again.recovery.ended_at == end_offset
+    aside = again.recovery.set_aside.removeprefix(f"{disk.root}/")
+    assert aside.endswith("-stray")
+    found = {path: data for path, data in disk.files().items() if path.startswith(aside)}
+    for path, data in before.items():
+        assert found[f"{aside}/{path.rpartition('/')[2]}"] == data
+    third = reopen(disk, start_offset=5_000)
+    assert (third.start_offset, third.recovery.set_aside) == (5_000, "")
+
+
+def test_a_log_without_records_has_nothing_to_keep() -> None:
+    again = reopen(disk_of(new_log(SimDisk())), clean=False, start_offset=5_000)
+    assert (again.start_offset, again.recovery.set_aside) == (5_000, "")
     assert append(again, batch(b"x")) == [5_000]
 
 

@@ -190,6 +190,14 @@ def test_without_a_retry_topic_the_source_is_the_way_out(penstock_cluster: Clust
     run(story())
 
 
+def test_a_purge_leaves_a_topic_alone_that_holds_no_dead_letters(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dlq(place, "purge", place.topic, "--yes") == 1
+    assert "is no dead-letter topic" in capsys.readouterr().err
+    assert dlq(place, "purge", place.topic, "--dry-run") == 1
+
+
 def test_a_purge_asks_first_and_can_leave_what_was_not_replayed(
     place: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,27 @@ def test_whatever_a_handler_raises_fails_its_record_and_the_next_is_handled(caus
         assert bad.entry.fate is Fate.RETRIED
         assert read_trail(bad.entry.writes[0].headers).cause == cause
         assert not bench.crew.failure.done()
+        await bench.crew.end()
+
+    run(story())
+
+
+def test_a_record_that_cannot_be_read_just_now_is_tried_again() -> None:
+    class Away(Exception):
+        retriable = True
+
+    def read(_data: bytes) -> str:
+        raise Away("the registry is away")
+
+    async def handler(_record: Any) -> None:
+        raise AssertionError("it was not read")
+
+    async def story() -> None:
+        bench = Bench(handler)
+        bench.route = replace(bench.route, value=deserializer_of(read, is_key=False))
+        job = bench.put("fine")
+        assert await bench.decided(job) is Fate.RETRIED
+        assert "the registry is away" in (read_trail(job.entry.writes[0].headers).cause or "")
         await bench.crew.end()
 
     run(story())
@@ -187,6 +209,47 @@ def test_an_idempotency_key_that_is_no_text_makes_its_record_a_dead_letter() -> 
         job = bench.put("order")
         assert await bench.decided(job) is Fate.DEAD
         assert "idempotency key" in read_trail(job.entry.writes[0].headers).cause
+        await bench.crew.end()
+
+    run(story())
+
+
+RAISED: dict[str, BaseException] = {
+    "SystemExit": SystemExit(3),
+    "GeneratorExit": GeneratorExit(),
+    "CancelledError": asyncio.CancelledError("raised"),
+}
+
+
+@pytest.mark.parametrize("kind", RAISED)
+@pytest.mark.parametrize("where", ["deserializer", "guard"])
+def test_whatever_a_deserializer_or_a_guard_raises_is_their_records_end(
+    kind: str, where: str
+) -> None:
+    class Reads:
+        def deserialize(self, topic: str, data: bytes, headers: object) -> str:
+            del topic, headers
+            if where == "deserializer" and data == b"bad":
+                raise RAISED[kind]
+            return data.decode()
+
+    def event(record: Record[Any, Any]) -> str:
+        if where == "guard" and record.value == "bad":
+            raise RAISED[kind]
+        return str(record.value)
+
+    async def handler(_record: Any) -> None:
+        return None
+
+    async def story() -> None:
+        bench = Bench(handler, guard=Guard(event))
+        bench.route = replace(bench.route, value=Reads())
+        bad, good = bench.put("bad"), bench.put("good")
+        assert await bench.decided(good) is Fate.SUCCEEDED
+        assert bad.entry.fate is Fate.DEAD
+        cause = read_trail(bad.entry.writes[0].headers).cause
+        assert cause.startswith(kind if where == "guard" else "DeserializationError"), cause
+        assert not bench.crew.failure.done()
         await bench.crew.end()
 
     run(story())

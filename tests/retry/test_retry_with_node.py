@@ -13,8 +13,10 @@ from penstock.client.failures import NoOffset, TimedOut
 from penstock.client.settings import SettingRefused
 from penstock.client.transport.connection import CannotReach
 from penstock.client.values import Resource, ResourceType
+from penstock.errors import KafkaError
 from penstock.retry import Guard, NoRetry, Retrying, read_trail
 from penstock.retry import retrying as retrying_module
+from penstock.retry import upkeep as upkeep_module
 from penstock.retry.topics import TopicsUnfit
 from penstock.retry.writer import OutcomeUnknown
 from penstock.testing.outside import ClusterLike
@@ -482,3 +484,54 @@ def test_what_may_pass_begins_everything_anew_and_what_may_not_is_raised(
 def test_settings_that_would_break_the_promise_are_refused(key: str, value: Any) -> None:
     with pytest.raises(SettingRefused, match=key):
         Retrying({key: value}, bootstrap="127.0.0.1:1", group="g")
+
+
+def test_letters_are_kept_until_somebody_purges_them(place: Bench) -> None:
+    async def story() -> None:
+        retrying = place.retrying()
+        retrying.add(place.topic, asyncio.sleep, ladder=("5s",))  # type: ignore[arg-type]
+        async with running(retrying):
+            await retrying.until(lambda: bool(retrying.partitions))
+        async with Admin(place.cluster.bootstrap) as admin:
+            for name in (place.names.dead, place.names.retry(5_000)):
+                topic = Resource(ResourceType.TOPIC, name)
+                told = (await admin.describe_configs([topic]))[topic]
+                assert not isinstance(told, KafkaError)
+                kept = {each.name: each.value for each in told}
+                assert (kept["retention.ms"], kept["retention.bytes"]) == ("-1", "-1"), name
+                assert kept["cleanup.policy"] == "delete", name
+
+    run(story())
+
+
+def test_a_marker_that_was_left_by_an_earlier_life_is_no_lag_for_ever(
+    place: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep_module, "EVERY_S", 0.1)
+
+    async def handler(record: Anything) -> None:
+        raise ValueError(record.value)
+
+    async def story() -> None:
+        clock = ManualClock()
+        for life in (1, 2):
+            retrying = place.retrying(clock=clock)
+            retrying.add(place.topic, handler, value=str, ladder=("5s",))
+            async with running(retrying):
+                if life == 1:
+                    await place.send(("k", "order"))
+                    counts = retrying.counts[place.topic]
+                    await retrying.until(lambda: counts.retried == 1)  # noqa: B023
+                    await clock.advance(5)
+                    await retrying.until(lambda: counts.dead == 1)  # noqa: B023
+                else:
+                    while await place.lag():
+                        pass  # asked again: each answer is awaited
+            if life == 1:
+                step = (place.names.retry(5_000), 0)
+                async with Admin(place.cluster.bootstrap) as admin:
+                    # Behind the record, and before the marker of its transaction.
+                    assert await admin.groups.commit(place.names.group, {step: 1}) == {step: None}
+                assert await place.lag() == 1
+
+    run(story())

@@ -19,6 +19,7 @@ from penstock.client.producer import FailedRecord, RecordsUndelivered
 from penstock.client.records import Record
 from penstock.errors import IllegalGeneration, MessageTooLarge, TopicAuthorizationFailed
 from penstock.model import TopicPartition
+from penstock.retry import writer as writer_module
 from penstock.retry.course import Course, Steps, Unwritable, Write
 from penstock.retry.ladder import Ladder, Names
 from penstock.retry.writer import OutcomeUnknown, Writer
@@ -294,5 +295,56 @@ def test_offsets_catch_up_with_markers_only_where_something_was_committed() -> N
         consumer.behind_markers = {mine: 9}
         await writer.catch_up()
         assert consumer.committed == [{mine: 7}]
+
+    run(story())
+
+
+RETRY = TopicPartition("orders.billing.retry.5s", 0)
+
+
+def tried_again() -> Course:
+    """With one record of a topic of the ladder, decided."""
+    made = Course(STEPS, 0)
+    made.begin(made.admit(Record(*RETRY, 0, b"k", b"v")), 0)
+    return made
+
+
+def test_at_the_end_the_marker_behind_the_last_record_is_waited_for() -> None:
+    async def story() -> None:
+        consumer = FakeConsumer()
+        consumer.behind_markers = {RETRY: 1}  # the consumer has not got further than the record
+        writer = await write(FakeProducer([], []), tried_again(), consumer)
+        asyncio.get_running_loop().call_later(0.1, consumer.behind_markers.update, {RETRY: 2})
+        await writer.catch_up(patient=True)
+        assert consumer.committed == [{RETRY: 2}]
+
+    run(story())
+
+
+def test_a_marker_that_is_not_found_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "MARKERS_S_MAX", 0.05)
+
+    async def story() -> None:
+        consumer = FakeConsumer()
+        consumer.behind_markers = {RETRY: 1}
+        writer = await write(FakeProducer([], []), tried_again(), consumer)
+        await writer.catch_up(patient=True)
+        assert consumer.committed == []
+        writer.forget([RETRY])
+        assert not writer._misses_markers()
+
+    run(story())
+
+
+def test_offsets_catch_up_with_markers_that_an_earlier_life_has_left() -> None:
+    async def story() -> None:
+        consumer, one, other = FakeConsumer(), course(), TopicPartition("orders", 1)
+        writer = await write(FakeProducer([], []), one, consumer)
+        writer.begins_at({RETRY: 1, other: None})
+        consumer.behind_markers = {RETRY: 2, other: 9}
+        await writer.catch_up()
+        assert consumer.committed == [{RETRY: 2}]
 
     run(story())

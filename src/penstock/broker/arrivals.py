@@ -13,27 +13,36 @@ from S, token", offered or decided (log/moving_marks.py). What counts, of what c
   not there              offered                 nobody knows: offline
   S cannot be read       offered                 nobody knows: offline
   S cannot be read       decided                 the copy; its mark stays until S was looked at
-  put away, or no mark   decided                 the copy: its mark goes
+  put away               decided                 the copy: its mark goes
+  no mark                decided                 the copy, and the original is kept aside; unless
+                                                 the file of placements names S: somebody gave the
+                                                 copy up, and the original was used since
   no mark                none                    the one that is there; of two, the one that the
                                                  file of placements names, else none of them
+
+Where nobody knows, the file of placements may name yet another directory, U: what was used last is
+there. If it can be seen there, it counts; if not, U is what is asked for, and remembered.
+
+An original is put away only after the file of placements names the directory of its copy, and the
+copy could be opened: a start that is killed, and followed by one without T, would make it anew.
 
 A copy that has not the partition's name yet (-future) never counts: the move begins anew.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
-from penstock.broker.placements import State
+from penstock.broker.doubles import Entries, Failed, Ours, Refuse, blaming, set_aside
+from penstock.broker.placements import Place, State
 from penstock.controller.image import Topic
 from penstock.log.directory import (
     MOVED_FROM_FILE,
     MOVING_TO_FILE,
     Kind,
     PartitionDirectory,
-    marked_name,
     read_metadata,
 )
 from penstock.log.moving_marks import (
@@ -45,7 +54,12 @@ from penstock.log.moving_marks import (
     read_departure,
     write_arrivals,
 )
-from penstock.model import CLUSTER_METADATA_TOPIC, TopicPartition, id_to_text
+from penstock.model import (
+    ZERO_ID,
+    TopicPartition,
+    id_from_text,
+    id_to_text,
+)
 from penstock.world import DiskFailed
 
 if TYPE_CHECKING:
@@ -53,11 +67,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.moves")
 
-Entries = dict[Directory, list[PartitionDirectory]]
 Wishes = dict[tuple[TopicPartition, Directory], list[PartitionDirectory]]
-# The topic of a directory that belongs to a partition of this node; None for any other.
-Ours = Callable[[Directory, PartitionDirectory], Topic | None]
-Refuse = Callable[[Directory, PartitionDirectory, str], None]
 
 
 class Settled(NamedTuple):
@@ -65,7 +75,17 @@ class Settled(NamedTuple):
 
     wishes: Wishes  # which partitions were on their way, and where to
     starts: dict[tuple[Directory, str], int]  # of copies that count: where their logs start
-    finished: dict[tuple[Directory, str], list[Arrival]]  # marks that nobody needs any more
+    originals: list["Departed"]
+    # Marks that nobody needs any more, when the originals are put away.
+    finished: dict[tuple[Directory, str], list[Arrival]]
+
+
+class Departed(NamedTuple):
+    """An original whose copy counts, or whatever that was moved on to."""
+
+    directory: Directory
+    entry: PartitionDirectory
+    departure: Departure
 
 
 class _Found(NamedTuple):
@@ -92,21 +112,6 @@ class _Found(NamedTuple):
         )
 
 
-class _Failed(Exception):
-    def __init__(self, directory: Directory, failure: DiskFailed) -> None:
-        super().__init__(str(failure))
-        self.directory = directory
-        self.failure = failure
-
-
-@contextmanager
-def _blaming(directory: Directory) -> Iterator[None]:
-    try:
-        yield
-    except DiskFailed as failure:
-        raise _Failed(directory, failure) from failure
-
-
 def settle_moves(broker: "Broker", entries: Entries, ours: Ours, refuse: Refuse) -> Settled:
     """Before the partitions are loaded: takes out of `entries` what counts no more, and refuses
     what nobody can decide. Waits for the disks."""
@@ -114,38 +119,44 @@ def settle_moves(broker: "Broker", entries: Entries, ours: Ours, refuse: Refuse)
         try:
             settling = _Settling(broker, entries, ours)
             break
-        except _Failed as failed:  # what was thought of the others may have rested on this one
+        except Failed as failed:  # what was thought of the others may have rested on this one
             failed.directory.take_offline(failed.failure)
             del entries[failed.directory]
-    for found, reason in settling.refused:
-        log.error("%s stays offline: %s", found.entry.partition, reason)
-        refuse(found.directory, found.entry, f"{found.entry.partition} stays offline: {reason}")
+    for found, reason, used_in in settling.refused:
+        what = f"{found.entry.partition} stays offline: {reason}"
+        log.error("%s", what)
+        refuse(found.directory, found.entry, what, used_in)
+    for place, topic, directory_id in settling.left:
+        broker.hosting.originals.note(place, topic, directory_id)
     wishes: Wishes = {}
     for directory, listed in entries.items():
         for entry in listed:
             if entry.kind is Kind.FUTURE:
                 wishes.setdefault((entry.partition, directory), []).append(entry)
-    return Settled(wishes, settling.starts, settling.finished)
+    return Settled(wishes, settling.starts, settling.originals, settling.finished)
 
 
 class _Settling:
-    """One pass over everything that has a mark; _Failed if a disk fails meanwhile."""
+    """One pass over everything that has a mark; Failed if a disk fails meanwhile."""
 
     def __init__(self, broker: "Broker", entries: Entries, ours: Ours) -> None:
         self._broker = broker
         self._entries = entries
         self._seen = {id_to_text(each.directory_id): each for each in entries}
-        self.refused: list[tuple[_Found, str]] = []
+        self._ours = ours
+        self.refused: list[tuple[_Found, str, bytes | None]] = []
+        self.originals: list[Departed] = []
+        self.left: list[tuple[Place, str, bytes]] = []  # where originals are that are not seen
         self.starts: dict[tuple[Directory, str], int] = {}
         self.finished: dict[tuple[Directory, str], list[Arrival]] = {}
-        for places in self._marked(ours).values():
+        for places in self._marked().values():
             self._settle(places)
 
-    def _marked(self, ours: Ours) -> dict[str, list[_Found]]:
+    def _marked(self) -> dict[str, list[_Found]]:
         """All directories of those partitions of which one has a mark."""
         found: dict[str, list[_Found]] = {}
         for directory, listed in self._entries.items():
-            with _blaming(directory):
+            with blaming(directory):
                 for entry in listed:
                     if entry.kind is Kind.LIVE:
                         departure = read_departure(directory.disk, entry.name)
@@ -155,19 +166,34 @@ class _Settling:
         marked = {}
         for name, places in found.items():
             if any(each.departure or each.arrivals for each in places):
-                marked[name] = [each for each in places if self._is_ours(each, ours)]
+                marked[name] = [each for each in places if self._topic(each) is not None]
         return marked
 
-    def _is_ours(self, found: _Found, ours: Ours) -> bool:
-        with _blaming(found.directory):
-            return ours(found.directory, found.entry) is not None
+    def _topic(self, found: _Found) -> Topic | None:
+        with blaming(found.directory):
+            return self._ours(found.directory, found.entry)
+
+    def _place(self, found: _Found) -> Place:
+        topic = self._topic(found)
+        assert topic is not None, "it was chosen for that"
+        return topic.topic_id, found.entry.partition.partition
+
+    def _used_in(self, found: _Found) -> bytes | None:
+        """Where the file of placements puts it."""
+        placed = self._broker.hosting.placements.before.get(self._place(found))
+        if placed is None or placed.directory_id == ZERO_ID or placed.state is State.SOUGHT:
+            return None
+        return placed.directory_id
 
     def _settle(self, places: list[_Found]) -> None:
         for original in [each for each in places if each.departure is not None]:
             copy = next((each for each in places if each.replaces(original)), None)
             if copy is not None:
                 places[places.index(copy)] = self._decide(copy, original)
-                self._put_away(original)
+                self._depart(original)
+                places.remove(original)
+            elif self._is_used_elsewhere(original, places):
+                self._depart(original)
                 places.remove(original)
             else:
                 self._settle_alone(original)
@@ -175,7 +201,31 @@ class _Settling:
         for copy in undecided:
             self._settle_offered(copy, [each for each in places if each is not copy])
         for copy in [each for each in places if each.arrivals and each not in undecided]:
+            self._set_originals_aside(copy, places)
             self._note(copy)
+
+    def _is_used_elsewhere(self, original: _Found, places: Sequence[_Found]) -> bool:
+        """Whether it can be seen where it was used last, and that is not in doubt either."""
+        used_in = self._used_in(original)
+        return any(
+            each.directory.directory_id == used_in
+            and each.departure is None
+            and all(way.decided for way in each.arrivals)
+            for each in places
+        )
+
+    def _set_originals_aside(self, copy: _Found, places: list[_Found]) -> None:
+        """Those without a mark."""
+        sources = {way.source_id for way in copy.arrivals}
+        for other in [each for each in places if each is not copy]:
+            if other.directory_id in sources and other.departure is None and not other.arrivals:
+                placed = self._broker.hosting.placements.before.get(self._place(copy))
+                if placed is not None and placed.state in (State.MADE, State.DURABLE):
+                    if placed.directory_id == other.directory.directory_id:
+                        continue  # settle_doubles
+                set_aside(self._broker, other.directory, other.entry, copy.directory)
+                self._entries[other.directory].remove(other.entry)
+                places.remove(other)
 
     def _decide(self, copy: _Found, original: _Found) -> _Found:
         """Also if it is said already: it may not be durable, and neither the copy's name."""
@@ -184,13 +234,19 @@ class _Settling:
         arrivals = [
             way._replace(decided=True) if way.token == left.token else way for way in copy.arrivals
         ]
-        with _blaming(copy.directory):
+        with blaming(copy.directory):
             write_arrivals(copy.directory.disk, copy.entry.name, arrivals)
         return copy._replace(arrivals=arrivals)
 
+    def _depart(self, original: _Found) -> None:
+        assert original.departure is not None, "it was chosen for that"
+        departed = Departed(original.directory, original.entry, original.departure)
+        self.originals.append(departed)
+        self._entries[original.directory].remove(original.entry)
+
     def _put_away(self, found: _Found) -> None:
-        log.info("%s has moved: %s is removed", found.entry.partition, found.path)
-        with _blaming(found.directory):
+        log.info("%s does not count: %s is removed", found.entry.partition, found.path)
+        with blaming(found.directory):
             self._broker.hosting.retire_now(found.directory, found.entry)
         self._entries[found.directory].remove(found.entry)
 
@@ -199,6 +255,9 @@ class _Settling:
         assert original.departure is not None, "it was chosen for that"
         target_id, token = original.departure
         target = self._seen.get(target_id)
+        used_in = self._used_in(original)
+        if self._refuse_for(original, used_in, (original.directory_id, target_id)):
+            return
         if target is None:
             reason = (
                 f"it was moving from {original.directory.disk.root} to {self._path(target_id)},"
@@ -207,7 +266,7 @@ class _Settling:
         elif any(
             each.name.endswith(f".{token}{Kind.FUTURE.value}") for each in self._futures(target)
         ):
-            with _blaming(original.directory):
+            with blaming(original.directory):
                 clear_departure(original.directory.disk, original.entry.name)
             return
         else:
@@ -216,7 +275,25 @@ class _Settling:
                 f" not there. Restore it there from a copy; or, if {original.path} is to count,"
                 f" remove {MOVING_TO_FILE} in it; then start again"
             )
-        self.refused.append((original, reason))
+        self.refused.append((original, reason, used_in))
+
+    def _refuse_for(self, found: _Found, used_in: bytes | None, ways: tuple[str, str]) -> bool:
+        """If it was used last in a directory that is on neither end of the way whose traces were
+        found: then they are old, and nobody should be told to go by them."""
+        if used_in is None or id_to_text(used_in) in ways:
+            return False
+        directory = self._seen.get(id_to_text(used_in))
+        if directory is None:
+            where = self._path(id_to_text(used_in))
+            reason = f"it is in {where}, which cannot be read now. Start the node with it"
+        else:
+            reason = (
+                f"it was in {directory.disk.root}, and is not there. Restore it there from a copy"
+                " and start again"
+            )
+        reason += f". What {found.path} holds is older"
+        self.refused.append((found, reason, used_in))
+        return True
 
     def _path(self, directory_id: str) -> str:
         """Of a directory that cannot be read."""
@@ -231,12 +308,17 @@ class _Settling:
         """It would have replaced an original that is not marked for it, or not to be seen."""
         way = next(each for each in copy.arrivals if not each.decided)
         source = self._seen.get(way.source_id)
+        used_in = self._used_in(copy)
+        is_seen = any(all(each.decided for each in other.arrivals) for other in others)
+        ways = (way.source_id, copy.directory_id)
+        if not is_seen and self._refuse_for(copy, used_in, ways):
+            return
         if source is None:
             reason = (
                 f"it was moving from {self._path(way.source_id)}, which cannot be read now and may"
                 f" hold newer records, to {copy.directory.disk.root}. Start the node with both"
             )
-        elif any(all(each.decided for each in other.arrivals) for other in others):
+        elif is_seen:
             self._put_away(copy)
             return
         else:
@@ -245,7 +327,7 @@ class _Settling:
                 f" more in the former. Restore it there from a copy; or, if {copy.path} is to"
                 f" count, remove {MOVED_FROM_FILE} in it; then start again"
             )
-        self.refused.append((copy, reason))
+        self.refused.append((copy, reason, used_in))
 
     def _note(self, copy: _Found) -> None:
         where = (copy.directory, copy.entry.name)
@@ -253,88 +335,47 @@ class _Settling:
         settled = [way for way in copy.arrivals if way.source_id in self._seen]
         if settled:
             self.finished[where] = settled
+        for way in copy.arrivals:
+            if way.source_id not in self._seen:
+                source_id = id_from_text(way.source_id)
+                self.left.append((self._place(copy), copy.entry.partition.topic, source_id))
 
 
-def drop_marks(finished: dict[tuple[Directory, str], list[Arrival]]) -> None:
-    """After the checkpoints say where the logs start. What stays does no harm."""
+def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[str]:
+    """After the partitions are loaded, and only those whose copies could be. The tokens of moves
+    whose originals stay. Waits for the disks."""
+    hosting = broker.hosting
+    if originals:
+        hosting.placements.store_now()
+    kept: set[str] = set()
+    for directory, entry, departure in originals:
+        name, index = entry.partition
+        used = hosting.by_name.get(name, {}).get(index)
+        if used is not None and not used.directory.failed and not directory.failed:
+            try:
+                hosting.retire_now(directory, entry)
+                log.info(
+                    "%s has moved: %s/%s is removed", entry.name, directory.disk.root, entry.name
+                )
+                continue
+            except DiskFailed as failure:
+                directory.take_offline(failure)
+        kept.add(departure.token)
+        place = (broker.image.topics[name].topic_id, index)
+        hosting.originals.note(place, name, directory.directory_id)
+    return kept
+
+
+def drop_marks(
+    finished: Mapping[tuple[Directory, str], Sequence[Arrival]], kept: Collection[str]
+) -> None:
+    """After the checkpoints say where the logs start, but for moves whose originals are kept. What
+    stays does no harm."""
     for (directory, name), arrivals in finished.items():
         if not directory.failed:
+            needless = [each for each in arrivals if each.token not in kept]
             with suppress(DiskFailed):
-                drop_arrivals(directory.disk, name, arrivals)
-
-
-def settle_doubles(broker: "Broker", entries: Entries, ours: Ours, refuse: Refuse) -> None:
-    """A partition in two directories, and nothing tells of a move. The one that this node has used
-    last counts, and the other is kept; if that is not known, only a person can say."""
-    while True:
-        try:
-            for name, several in _places(entries).items():
-                if len(several) > 1:
-                    _settle_double(broker, entries, several, name, ours, refuse)
-            return
-        except _Failed as failed:
-            failed.directory.take_offline(failed.failure)
-            del entries[failed.directory]
-
-
-def _places(entries: Entries) -> dict[str, list[Directory]]:
-    places: dict[str, list[Directory]] = {}
-    for directory, listed in entries.items():
-        for entry in listed:
-            if entry.kind is Kind.LIVE and entry.partition.topic != CLUSTER_METADATA_TOPIC:
-                places.setdefault(entry.name, []).append(directory)
-    return places
-
-
-def _settle_double(
-    broker: "Broker",
-    entries: Entries,
-    several: Sequence[Directory],
-    name: str,
-    ours: Ours,
-    refuse: Refuse,
-) -> None:
-    entry = next(each for each in entries[several[0]] if each.name == name)
-    holders: list[Directory] = []
-    for directory in several:
-        with _blaming(directory):
-            topic = ours(directory, entry)
-        if topic is not None:
-            holders.append(directory)
-            place = (topic.topic_id, entry.partition.partition)
-    if len(holders) < 2 or broker.hosting.is_refused(*place):
-        return
-    placed = broker.hosting.placements.before.get(place)
-    if placed is not None and placed.state is not State.OFFLINE:
-        used = next((each for each in holders if each.directory_id == placed.directory_id), None)
-        if used is not None:
-            for other in [each for each in holders if each is not used]:
-                _set_aside(broker, other, entry, used)
-                entries[other].remove(entry)
-            return
-    where = " and ".join(f"{each.disk.root}/{name}" for each in holders)
-    what = (
-        f"{name} stays offline: it is in {where}. Find out which of them holds the records, move"
-        " the other out of log.dirs, and start again"
-    )
-    log.error("%s", what)
-    refuse(holders[0], entry, what)
-
-
-def _set_aside(
-    broker: "Broker", directory: Directory, entry: PartitionDirectory, used: Directory
-) -> None:
-    aside = marked_name(entry.partition, Kind.STRAY, broker.world.entropy.uuid().hex())
-    with _blaming(directory):
-        directory.disk.rename_now(entry.name, aside)
-    log.warning(
-        "%s is in %s, where this node has used it; %s/%s is kept as %s and not served",
-        entry.name,
-        used.disk.root,
-        directory.disk.root,
-        entry.name,
-        aside,
-    )
+                drop_arrivals(directory.disk, name, needless)
 
 
 def begin_anew(broker: "Broker", wishes: Wishes) -> None:

@@ -31,13 +31,14 @@ class _Round:
 class _Removal:
     """One name, on a worker: looking for it may wait for the disk as well."""
 
-    __slots__ = ("_disk", "_name", "is_missed", "was_there")
+    __slots__ = ("_disk", "_name", "is_missed", "is_taken", "was_there")
 
     def __init__(self, disk: Disk, name: str) -> None:
         self._disk = disk
         self._name = name
         self.was_there = False
         self.is_missed = False
+        self.is_taken = False  # perhaps: by the removal of another that had the name
 
     def run(self) -> None:
         if self._disk.exists(self._name):
@@ -54,6 +55,7 @@ class Deletions:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rounds: dict[Directory, _Round] = {}
+        self._newest: dict[tuple[Directory, str], _Removal] = {}
         self.removed = 0  # since the start
 
     @property
@@ -61,25 +63,34 @@ class Deletions:
         return sum(each.total - each.done for each in self._rounds.values())
 
     def later(self, directory: "Directory", name: str, delay_ms: int) -> None:
-        """Unlink what was renamed to `name`, a file or a directory, after so much time."""
+        """Unlink what was renamed to `name`, a file or a directory, after so much time. If another
+        one had that name and still waits, it is there no more: the time begins anew."""
         going = self._rounds.get(directory)
         if going is None:
             going = self._rounds[directory] = _Round(self._world.clock.wall_ms())
         going.total += 1
 
-        removal = _Removal(directory.disk, name)
+        removal = self._newest[directory, name] = _Removal(directory.disk, name)
 
         def removed(failure: DiskFailed | None) -> None:
+            newest = self._newest.get((directory, name))
+            if newest is removal:
+                del self._newest[directory, name]
+            elif newest is not None:
+                newest.is_taken = True
             if failure is not None:
                 log.error("cannot remove %s/%s: %s", directory.disk.root, name, failure)
             elif removal.was_there:
                 self.removed += 1
-            elif removal.is_missed:
+            elif removal.is_missed and newest is removal and not removal.is_taken:
                 log.warning("%s/%s was to be removed and is not there", directory.disk.root, name)
             self._ended(directory, going)
 
         def remove() -> None:
-            if directory.failed:
+            if self._newest.get((directory, name)) is not removal:
+                self._ended(directory, going)
+            elif directory.failed:
+                del self._newest[directory, name]
                 self._ended(directory, going)
             else:
                 directory.disk.offload_all([removal.run], removed)

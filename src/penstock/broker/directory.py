@@ -7,13 +7,15 @@ the kernel may have dropped the bytes, so asking again would only hide it.
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from penstock.broker.departures import Departures
 from penstock.errors import KafkaStorageError
 from penstock.log.files import FileCache
 from penstock.observe.times import Times
-from penstock.world import Disk, DiskFailed, DiskFull, File, FileLost, TooManyFiles
+from penstock.world import Disk, DiskFailed, DiskFull, Done, File, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.flushing import Flushing
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.directory")
 
 SAID_LOST_MAX = 100  # files whose loss is told one by one
+
+
+@dataclass(slots=True)
+class _Store:
+    """A small file that is to be written."""
+
+    data: bytes | Callable[[], bytes]
+    as_of: int  # departures
+    waiting: list[Done]
 
 
 class Directory:
@@ -44,9 +55,10 @@ class Directory:
         self.waits_for_sync = waits_for_sync
         self.holds_metadata = holds_metadata
         self.failed = failed
+        self.is_identified = failed is None  # else nobody could read its id, and this one is new
         self.files = FileCache(disk)
-        # files being written, and what is to follow
-        self.storing: dict[str, bytes | Callable[[], bytes] | None] = {}
+        self.storing: dict[str, _Store | None] = {}  # files being written, and what is to follow
+        self.departures = Departures()
         self.partitions: dict[Partition, None] = {}
         self.making = 0  # partitions whose files are being made here
         self.moved: set[Partition] = set()  # whose offsets are others than in the checkpoints
@@ -213,20 +225,34 @@ class Directory:
         self._on_failed(self)
         self._touch()
 
-    def store(self, name: str, data: bytes | Callable[[], bytes]) -> None:
+    def store(self, name: str, data: bytes | Callable[[], bytes], done: Done | None = None) -> None:
         """Write a small file of the directory off the loop. One write of a file runs at a time, and
-        of those that come meanwhile only the newest is done: it must not be overtaken."""
-        if name in self.storing:
-            self.storing[name] = data
+        of those that come meanwhile only the newest is done: it must not be overtaken. `done` when
+        this content is durable, or a newer one."""
+        store = _Store(data, self.departures.count, [] if done is None else [done])
+        if name not in self.storing:
+            self._store(name, store)
             return
-        self.storing[name] = None
-        self.disk.replace(name, data, lambda failure: self._stored(name, failure))
+        replaced = self.storing[name]
+        if replaced is not None:
+            store.waiting[:0] = replaced.waiting
+        self.storing[name] = store
 
-    def _stored(self, name: str, failure: DiskFailed | None) -> None:
+    def _store(self, name: str, store: _Store) -> None:
+        self.storing[name] = None
+        self.disk.replace(name, store.data, lambda failure: self._stored(name, store, failure))
+
+    def _stored(self, name: str, store: _Store, failure: DiskFailed | None) -> None:
         newer = self.storing.pop(name)
+        if failure is None:
+            self.departures.written(name, store.as_of)
         self.heard(failure)
         if newer is not None and self.failed is None:
-            self.store(name, newer)
+            self._store(name, newer)
+        elif newer is not None:
+            store.waiting += newer.waiting
+        for done in store.waiting:
+            done(failure or self.failed)
 
     def heard(self, failure: DiskFailed | None) -> None:
         """For work off the loop whose only news is that it failed."""

@@ -72,11 +72,11 @@ class Duties:
     def _checkpoint(self) -> None:
         """Also if nothing has changed: the last write may have met a full disk."""
         for directory in self._working():
-            self._broker.hosting.checkpoint(directory)
+            self._broker.hosting.checkpoints.recovery_points(directory)
 
     def _log_starts(self) -> None:
         for directory in self._working():
-            self._broker.hosting.checkpoint_start_offsets(directory)
+            self._broker.hosting.checkpoints.start_offsets(directory)
 
     def _what_changed(self) -> None:
         """Recovery points go with the high watermarks, so that damage in what was durable is soon
@@ -87,8 +87,8 @@ class Duties:
                 # What a log still does off the loop moves its recovery point when it is done.
                 moved, directory.moved = directory.moved, set()
                 directory.moved.update(each for each in moved if each.log.busy and not each.gone)
-                hosting.checkpoint(directory)
-                hosting.checkpoint_high_watermarks(directory)
+                hosting.checkpoints.recovery_points(directory)
+                hosting.checkpoints.high_watermarks(directory)
 
     def _metadata_changed(self) -> None:
         durable = self._broker.metadata.describe().high_watermark
@@ -97,7 +97,7 @@ class Duties:
         self._durable_metadata = durable
         for directory in self._working():
             if directory.holds_metadata:
-                self._broker.hosting.checkpoint(directory)
+                self._broker.hosting.checkpoints.recovery_points(directory)
 
     def _retention(self) -> None:
         now_ms = self._broker.world.clock.wall_ms()

@@ -4,13 +4,16 @@ making.py makes the files of new partitions off the loop.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.checkpointing import Checkpointing
 from penstock.broker.deletions import Deletions
 from penstock.broker.directory import Directory
 from penstock.broker.making import Making, Wanted
+from penstock.broker.originals import Originals
 from penstock.broker.partition import Partition
 from penstock.broker.placements import (
     Place,
@@ -31,15 +34,9 @@ from penstock.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from penstock.log.checkpoints import (
-    HIGH_WATERMARKS,
-    RECOVERY_POINTS,
-    START_OFFSETS,
-    format_offsets,
-)
-from penstock.log.directory import Kind, PartitionDirectory, marked_name
+from penstock.log.directory import Kind, PartitionDirectory, marked_name, read_metadata
 from penstock.log.log import Log, LogExists
-from penstock.model import METADATA_PARTITION, TopicPartition, id_to_text
+from penstock.model import ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import Leader
 from penstock.world import Disk, DiskFailed, File
@@ -60,6 +57,8 @@ class Refused(NamedTuple):
     recovery_point: int = 0
     start_offset: int = 0
     sizes: Sizes | None = None  # of its segments when it was last closed
+    state: State = State.OFFLINE
+    used_in: bytes | None = None  # the directory it was last used in, if that is another one
 
 
 class Hosting:
@@ -71,7 +70,9 @@ class Hosting:
         self.directories: list[Directory] = []
         self.deletions = Deletions(broker.world)
         self.sync_times = Times()  # of all directories
+        self.checkpoints = Checkpointing(broker)
         self.placements: Placements
+        self.originals: Originals
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._settings: dict[str, TopicSettings] = {}
@@ -79,6 +80,7 @@ class Hosting:
             broker.world,
             announce=self._announce,
             choose=self._emptiest,
+            forget_gone=self.checkpoints.forget_gone,
             still_wanted=self._still_wanted,
             made=self._made,
             refused=self._made_before,
@@ -102,6 +104,15 @@ class Hosting:
             directory.sync_times = self.sync_times
             directory.on_lost = self._broker.forget_memos
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
+        self.originals = Originals(
+            world, self.placements, self.remove_later, lambda: self._broker.stopping
+        )
+
+    def identity(self, directory: Directory) -> bytes:
+        """Its id, or the one that it had; the zero id if nobody knows it."""
+        if directory.is_identified:
+            return directory.directory_id
+        return next(iter(self.placements.ids_at(directory.disk.root)), ZERO_ID)
 
     def directory_at(self, path: str) -> Directory | None:
         return next((each for each in self.directories if each.disk.root == path), None)
@@ -220,7 +231,10 @@ class Hosting:
     def refuse(self, topic: Topic, index: int, refused: "Refused") -> None:
         """A log that cannot be opened without losing something: its partition stays offline."""
         self._refused[topic.topic_id, index] = refused
-        self.placements.arrived((topic.topic_id, index))
+        if refused.state is State.SOUGHT:
+            self.placements.changed()  # what was announced of it counts until it is found
+        else:
+            self.placements.arrived((topic.topic_id, index))
 
     def withdraw(self, partition: Partition, reason: str) -> None:
         """It was in use, and is offline until a start, as nothing may be added to its files."""
@@ -247,7 +261,7 @@ class Hosting:
         partition.abandon(KafkaStorageError(reason))
         self.placements.changed()
 
-    def _refused_in(self, directory: Directory) -> Iterator["Refused"]:
+    def refused_in(self, directory: Directory) -> Iterator["Refused"]:
         """Their checkpoints stay as they were: without a recovery point, damage in what was
         durable would look like a tail that was lost, and be cut away."""
         for each in self._refused.values():
@@ -258,6 +272,10 @@ class Hosting:
         """Before the marks of the clean stop go, which told that something is missing."""
         if self._refused:
             self.placements.store_now()
+
+    @property
+    def sought(self) -> Container[Place]:
+        return {each for each, refused in self._refused.items() if refused.state is State.SOUGHT}
 
     @property
     def refused_count(self) -> int:
@@ -279,66 +297,15 @@ class Hosting:
         hosted = self.by_id.get(topic_id, {}).get(index)
         return self.is_refused(topic_id, index) if hosted is None else hosted.is_offline
 
-    # -- checkpoints
-
-    def checkpoint(self, directory: Directory) -> None:
-        """Recovery points, off the loop."""
-        points = self._recovery_points(directory)
-        directory.store(RECOVERY_POINTS, lambda: format_offsets(points))
-        self.placements.changed()  # a partition may have become durable
-
-    def checkpoint_start_offsets(self, directory: Directory) -> None:
-        starts = self._start_offsets(directory)
-        directory.store(START_OFFSETS, lambda: format_offsets(starts))
-
-    def checkpoint_start_offsets_now(self, directory: Directory) -> None:
-        starts = self._start_offsets(directory)
-        directory.disk.replace_now(START_OFFSETS, format_offsets(starts))
-
-    def checkpoint_now(self, directory: Directory) -> None:
-        """All of them, for a clean stop."""
-        for name, offsets in (
-            (RECOVERY_POINTS, self._recovery_points(directory)),
-            (START_OFFSETS, self._start_offsets(directory)),
-            (HIGH_WATERMARKS, self._high_watermarks(directory)),
-        ):
-            directory.disk.replace_now(name, format_offsets(offsets))
-        self.placements.store_now()
-
-    def checkpoint_high_watermarks(self, directory: Directory) -> None:
-        marks = self._high_watermarks(directory)
-        directory.store(HIGH_WATERMARKS, lambda: format_offsets(marks))
-
-    def _recovery_points(self, directory: Directory) -> Mapping[TopicPartition, int]:
-        points = {}
-        if directory.holds_metadata:
-            points[METADATA_PARTITION] = self._broker.metadata.describe().high_watermark
-        for each in directory.partitions:
-            points[TopicPartition(each.topic, each.index)] = each.log.recovery_point
-        for refused in self._refused_in(directory):
-            points[refused.partition] = refused.recovery_point
-        return points
-
-    def _start_offsets(self, directory: Directory) -> Mapping[TopicPartition, int]:
-        starts = {
-            TopicPartition(each.topic, each.index): each.log.start_offset
-            for each in directory.partitions
-            if each.log.start_offset > 0
-        }
-        for refused in self._refused_in(directory):
-            if refused.start_offset > 0:
-                starts[refused.partition] = refused.start_offset
-        return starts
-
-    def _high_watermarks(self, directory: Directory) -> Mapping[TopicPartition, int]:
-        return {
-            TopicPartition(each.topic, each.index): each.leader.high_watermark
-            for each in directory.partitions
-        }
+    # -- where they are
 
     def _placed(self) -> bytes:
         """What the file of placements should say now."""
-        paths = {each.directory_id: each.disk.root for each in self.directories}
+        paths: dict[bytes, str] = {}
+        for directory in self.directories:
+            before = self.placements.ids_at(directory.disk.root)
+            ids = [directory.directory_id] if directory.is_identified else before
+            paths.update(dict.fromkeys(ids, directory.disk.root))
         placed: list[tuple[Place, Placed]] = []
         for directory in self.directories:
             made = Placed(directory.directory_id, State.MADE)
@@ -347,11 +314,14 @@ class Hosting:
                 where = durable if each.log.recovery_point > 0 else made
                 placed.append(((each.topic_id, each.index), where))
         for place, refused in self._refused.items():
-            placed.append((place, Placed(refused.directory_id, State.OFFLINE)))
-            known = self.placements.paths.get(refused.directory_id)
+            where_it_was = refused.used_in or refused.directory_id
+            placed.append((place, Placed(where_it_was, refused.state)))
+            known = self.placements.paths.get(where_it_was)
             if known is not None:
-                paths.setdefault(refused.directory_id, known)
-        names = {topic_id: each.partition.topic for (topic_id, _), each in self._refused.items()}
+                paths.setdefault(where_it_was, known)
+        names = dict(self.originals.names)
+        for (topic_id, _), refused in self._refused.items():
+            names[topic_id] = refused.partition.topic
         for topic_id, partitions in self.by_id.items():
             for each in islice(partitions.values(), 1):
                 names[topic_id] = each.topic
@@ -359,13 +329,14 @@ class Hosting:
             placed.append((place, where))
             names[place[0]] = topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
-        return format_placements(placed, paths, sizes, names, self._placed_at)
+        left = self.originals.left
+        return format_placements(placed, paths, sizes, names, self._placed_at, left)
 
     def start_offsets_moved(self, directories: list[Directory]) -> None:
         """Records were deleted on request: that should survive a kill."""
         for directory in directories:
             if not directory.failed:
-                self.checkpoint_start_offsets(directory)
+                self.checkpoints.start_offsets(directory)
 
     def moved(self, partition: Partition, source: Directory, target: Directory) -> None:
         """Its log lives in another directory now."""
@@ -378,10 +349,11 @@ class Hosting:
         target.partitions[partition] = None
         partition.synced()
         self._broker.cleaning.offsets.move(partition, source)
+        source.departures.add(TopicPartition(partition.topic, partition.index))
         for directory in (target, source):
             if not directory.failed:
-                self.checkpoint(directory)
-                self.checkpoint_start_offsets(directory)
+                self.checkpoints.recovery_points(directory)
+                self.checkpoints.start_offsets(directory)
 
     # -- following the image
 
@@ -435,7 +407,8 @@ class Hosting:
 
     def _announce(self, wanted: Sequence[Wanted], done: Callable[[], None]) -> None:
         coming = {(each.topic_id, each.index): each.topic for each in wanted}
-        self.placements.announce(coming, self._broker.image.offset, done)
+        paths = {each.directory_id: each.disk.root for each in self.directories if not each.failed}
+        self.placements.announce(coming, paths, self._broker.image.offset, done)
 
     def _still_wanted(self, wanted: Wanted) -> bool:
         """Not if it was deleted meanwhile, nor if it is here: it may have changed twice before its
@@ -463,7 +436,12 @@ class Hosting:
         topic = self._broker.image.topics.get(wanted.topic)
         if topic is not None and topic.topic_id == wanted.topic_id:
             partition = TopicPartition(wanted.topic, wanted.index)
-            refused = Refused(str(error), directory.directory_id, partition)
+            refused = Refused(
+                f"{partition} stays offline: {error}. Move that out of log.dirs and start again",
+                directory.directory_id,
+                partition,
+                state=State.SOUGHT,
+            )
             self.refuse(topic, wanted.index, refused)
         else:
             self.placements.arrived((wanted.topic_id, wanted.index))
@@ -485,15 +463,87 @@ class Hosting:
     def _forget_topic(self, name: str, topic_id: bytes) -> None:
         self._settings.pop(name, None)
         partitions = self.by_id.pop(topic_id, {})
-        for place in [each for each in self._refused if each[0] == topic_id]:
-            directory_id = self._refused.pop(place).directory_id
-            self._leaving[place] = name, Placed(directory_id, State.OFFLINE)
+        refused = [each for each in self._refused if each[0] == topic_id]
+        if refused:
+            self._remove_refused(refused)
         self.placements.changed()
         named = self.by_name.get(name)
         if named is not None and (not named or named.keys() == partitions.keys()):
             del self.by_name[name]
+        had_starts: dict[Directory, None] = {}
         for partition in partitions.values():
+            if partition.log.start_offset > 0:
+                had_starts[partition.directory] = None
             self._remove(partition)
+        for directory in had_starts:
+            if not directory.failed:
+                self.checkpoints.start_offsets(directory)
+
+    def _remove_refused(self, places: Sequence[Place]) -> None:
+        """Nobody uses their files, and they may be in any directory, or in several: partitions are
+        refused for that as well. Those of a directory that is away go when it is back."""
+        refused = {place: self._refused.pop(place) for place in places}
+        for place, each in refused.items():
+            self._leaving[place] = each.partition.topic, Placed(each.directory_id, each.state)
+            self._making.hold(str(each.partition))
+        working = [each for each in self.directories if not each.failed]
+        left = len(working)
+
+        def taken() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                for place, each in refused.items():
+                    self._leave_what_is_away(place, each)
+                    self.placements.arrived(place)
+                    self._making.let_go(str(each.partition))
+
+        for directory in working:
+            for each in refused.values():
+                if each.directory_id == directory.directory_id:
+                    directory.departures.add(each.partition)
+            self._take_files_away(directory, refused, taken)
+        if not working:
+            taken()
+
+    def _leave_what_is_away(self, place: Place, refused: Refused) -> None:
+        """A start that can look there knows then whose it is."""
+        seen = [each.directory_id for each in self.directories if not each.failed]
+        if refused.directory_id not in (*seen, ZERO_ID):
+            return
+        failed = [self.identity(each) for each in self.directories if each.failed]
+        away = next((each for each in failed if each != ZERO_ID), None)
+        if away is None:
+            self._leaving.pop(place, None)
+        else:
+            self._leaving[place] = refused.partition.topic, Placed(away, State.SOUGHT)
+
+    def _take_files_away(
+        self, directory: Directory, refused: Mapping[Place, Refused], done: Callable[[], None]
+    ) -> None:
+        disk = directory.disk
+        gone: list[str] = []
+
+        def take(topic_id: bytes, partition: TopicPartition, aside: str) -> None:
+            # Another topic may have the name, and its files are not ours to take.
+            name = str(partition)
+            if disk.is_directory(name) and read_metadata(disk, name) in (None, topic_id):
+                disk.rename_now(name, aside)
+                gone.append(aside)
+
+        def taken(failure: DiskFailed | None) -> None:
+            for name in gone:
+                self.remove_later(directory, name)
+            if failure is not None:
+                directory.fail(failure)
+            done()
+
+        takes = []
+        for (topic_id, _), each in refused.items():
+            unique = self._world.entropy.uuid().hex()
+            aside = marked_name(each.partition, Kind.DELETED, unique)
+            takes.append(partial(take, topic_id, each.partition, aside))
+        disk.offload_all(takes, taken)
 
     def _remove(self, partition: Partition) -> None:
         directory = partition.directory
@@ -507,15 +557,24 @@ class Hosting:
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
         place = (partition.topic_id, partition.index)
         self._leaving[place] = partition.topic, Placed(directory.directory_id, State.MADE)
-        if directory.failed:
-            return
-        if partition.log.start_offset > 0:
-            # A topic made anew under this name would lose what lies below the old start.
-            self.checkpoint_start_offsets(directory)
+        directory.departures.add(TopicPartition(partition.topic, partition.index))
         if arrives:
             self._making.hold(str(partition))  # until the move ends, and takes the files away
         else:
-            self.take_away(str(partition), partition, directory)
+            self.take_all_away(partition)
+
+    def take_all_away(self, partition: Partition) -> None:
+        """Where it is, and where a move has left something of it."""
+        name = str(partition)
+        self._making.hold(name)
+
+        def take_the_rest() -> None:
+            if partition.directory.failed:
+                self._making.let_go(name)
+            else:
+                self.take_away(name, partition, partition.directory)
+
+        self.originals.let_go(partition, take_the_rest)
 
     def take_away(self, name: str, partition: Partition | Wanted, directory: Directory) -> None:
         """Give the directory of a partition that is no more another name; it goes later."""

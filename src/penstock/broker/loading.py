@@ -7,13 +7,19 @@ offline: made anew it would be empty, and its offsets would be given out twice.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.arrivals import begin_anew, drop_marks, settle_doubles, settle_moves
+from penstock.broker.arrivals import (
+    begin_anew,
+    drop_marks,
+    put_originals_away,
+    settle_moves,
+)
 from penstock.broker.directory import Directory
+from penstock.broker.doubles import settle_doubles
 from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
 from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
@@ -52,6 +58,10 @@ class _Found(NamedTuple):
     recovery_points: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
     sizes: Mapping[str, Sizes]  # of the segments at the clean stop, by partition directory
+
+    @property
+    def named(self) -> Collection[TopicPartition]:
+        return self.recovery_points.keys() | self.start_offsets.keys()
 
     def refused(self, reason: str, directory: Directory, partition: TopicPartition) -> Refused:
         return Refused(
@@ -133,18 +143,20 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
     _keep_leaving(broker)
     hosting.note_refused_now()
     _note_used_elsewhere(broker)
+    kept = put_originals_away(broker, settled.originals)
     for directory in {directory: None for directory, _ in settled.finished}:
         if not directory.failed:
             with _failing(directory):
-                hosting.checkpoint_start_offsets_now(directory)
-    drop_marks(settled.finished)
+                hosting.checkpoints.start_offsets_now(directory)
+    drop_marks(settled.finished, kept)
     for directory in hosting.directories:
         if not directory.failed:
             with _failing(directory):
                 # From here on a kill is a kill: the marker must not outlive what it speaks of.
                 directory.disk.remove_now(CLEAN_MARKER)
+                hosting.checkpoints.forget_gone_now(directory, checkpoints[directory].named)
     if not any(each.failed for each in hosting.directories):
-        hosting.placements.all_seen()
+        hosting.placements.all_seen(sought=hosting.sought)
     hosting.make_missing()
     begin_anew(broker, settled.wishes)
 
@@ -220,7 +232,7 @@ def _load(
     hosting, disk = broker.hosting, directory.disk
     name, index = entry.partition
     topic = broker.image.topics.get(name)
-    stored_id = read_metadata(disk, entry.name) or _remembered_id(broker, name, index)
+    stored_id = _stored_id(broker, directory, entry)
     if not _belongs_here(broker, topic, entry, stored_id):
         if stored_id is not None and _was_deleted(broker, stored_id, index):
             hosting.retire_now(directory, entry)
@@ -241,7 +253,7 @@ def _load(
         return 0
     before = hosting.placements.before.get((topic.topic_id, index))
     # One that was offline was not written to at the stop: the stop says nothing about it.
-    was_offline = before is not None and before.state is State.OFFLINE
+    was_offline = before is not None and before.state in (State.OFFLINE, State.SOUGHT)
     sizes = found.sizes.get(entry.name)
     # Nor about one that came here while the node stopped.
     clean = found.clean and not was_offline and (moved_start is None or sizes is not None)
@@ -289,7 +301,7 @@ def _why_refused(directory: Directory, entry: PartitionDirectory, error: DiskFai
 
 def _ours(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> Topic | None:
     topic = broker.image.topics.get(entry.partition.topic)
-    stored_id = read_metadata(directory.disk, entry.name)
+    stored_id = _stored_id(broker, directory, entry)
     return topic if _belongs_here(broker, topic, entry, stored_id) else None
 
 
@@ -299,22 +311,25 @@ def _refuse(
     directory: Directory,
     entry: PartitionDirectory,
     reason: str,
+    used_in: bytes | None,
 ) -> None:
     topic = broker.image.topics[entry.partition.topic]
     refused = checkpoints[directory].refused(reason, directory, entry.partition)
+    refused = refused._replace(used_in=used_in)
     broker.hosting.refuse(topic, entry.partition.partition, refused)
 
 
 def _note_used_elsewhere(broker: "Broker") -> None:
-    """A partition that is used in another directory than before, as its disk is away and somebody
-    gave it up: when the disk is back, that must be known from the first record on."""
+    """A partition that is used in another directory than before, or that was offline, as its disk
+    is away and somebody gave it up: when the disk is back, that must be known from the first record
+    on."""
     placements = broker.hosting.placements
     for partition in broker.hosting.all():
         before = placements.before.get((partition.topic_id, partition.index))
-        if before is not None and before.directory_id not in (
-            partition.directory.directory_id,
-            ZERO_ID,
-        ):
+        if before is None:
+            continue
+        same = before.directory_id in (partition.directory.directory_id, ZERO_ID)
+        if not same or before.state in (State.OFFLINE, State.SOUGHT):
             placements.store_now()
             return
 
@@ -322,6 +337,17 @@ def _note_used_elsewhere(broker: "Broker") -> None:
 def _say(partition: TopicPartition, opened: Log) -> None:
     """What a recovery did that somebody may have to know."""
     report = opened.recovery
+    if report.set_aside:
+        log.error(
+            "%s ended at offset %d, and starts at %d by %s of its directory: it goes on there,"
+            " without records. Those that it had are kept in %s. If they were deleted before power"
+            " was lost, remove that; else read them from there",
+            partition,
+            report.ended_at,
+            opened.start_offset,
+            START_OFFSETS,
+            report.set_aside,
+        )
     for complaint in report.complaints:
         log.warning("%s: %s", partition, complaint)
     for offset, position, segment_base in opened.damaged:
@@ -344,10 +370,13 @@ def _say(partition: TopicPartition, opened: Log) -> None:
         )
 
 
-def _remembered_id(broker: "Broker", topic: str, index: int) -> bytes | None:
-    """The id of a partition whose own file does not tell, since power was lost before anything of
-    it was durable. It may be what is left of a topic that had the name before."""
-    ids = broker.hosting.placements.ids_of(topic, index)
+def _stored_id(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> bytes | None:
+    """The id of a partition, also if its own file does not tell, since power was lost before
+    anything of it was durable. It may be what is left of a topic that had the name before."""
+    stored_id = read_metadata(directory.disk, entry.name)
+    if stored_id is not None:
+        return stored_id
+    ids = broker.hosting.placements.ids_of(*entry.partition, directory.directory_id)
     known = [each for each in ids if broker.image.topic(each) is not None]
     return next(iter(known or ids), None)
 
@@ -368,6 +397,11 @@ def _keep_leaving(broker: "Broker") -> None:
     for place, placed in hosting.placements.before.items():
         if placed.directory_id not in seen and _was_deleted(broker, *place):
             hosting.still_leaving(place, hosting.placements.names.get(place[0], ""), placed)
+    for place, directory_ids in hosting.placements.left.items():
+        for directory_id in directory_ids:
+            if directory_id not in seen:
+                name = hosting.placements.names.get(place[0], "")
+                hosting.originals.note(place, name, directory_id)
 
 
 def _belongs_here(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
 from penstock.broker.hosting import Refused
-from penstock.broker.placements import Placed, State
+from penstock.broker.placements import Place, Placed, State
 from penstock.controller.image import Partition as PartitionImage
-from penstock.model import TopicPartition, id_to_text
+from penstock.model import ZERO_ID, TopicPartition, id_to_text
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -29,6 +29,7 @@ class _Loss(NamedTuple):
     reason: str
     directory_id: bytes
     recovery_point: int = 0
+    state: State = State.OFFLINE
 
 
 def refuse_lost(
@@ -45,9 +46,11 @@ def refuse_lost(
     lost: dict[str, list[str]] = {}
     for topic, state in hosting.missing():
         partition = TopicPartition(topic.name, state.partition_id)
-        placed = hosting.placements.before.get((topic.topic_id, state.partition_id))
-        if placed is None:
-            loss = _unplaced(broker, state, partition, directories, recovery_points)
+        place = (topic.topic_id, state.partition_id)
+        placed = hosting.placements.before.get(place)
+        if placed is None or placed.state is State.SOUGHT:
+            perhaps_in = _perhaps_in(broker, place, placed)
+            loss = _unplaced(broker, state, partition, perhaps_in, directories, recovery_points)
         elif placed.directory_id in directories:
             loss = _placed(partition, placed, directories[placed.directory_id], recovery_points)
         else:
@@ -57,7 +60,7 @@ def refuse_lost(
             continue
         lost.setdefault(loss.reason, []).append(str(partition))
         what = f"{partition} stays offline: {loss.reason}"
-        refused = Refused(what, loss.directory_id, partition, loss.recovery_point)
+        refused = Refused(what, loss.directory_id, partition, loss.recovery_point, state=loss.state)
         hosting.refuse(topic, state.partition_id, refused)
     for reason, names in lost.items():
         _say(reason, names)
@@ -84,7 +87,9 @@ def _placed(
 ) -> _Loss | None:
     """We know where it was, and that directory is still one of ours."""
     if directory.failed:
-        return _in_failed(directory)
+        # It may be found that it was never durable: then it is made anew, as it would be now.
+        state = State.MADE if placed.state is State.MADE else State.OFFLINE
+        return _in_failed(directory, placed.directory_id, state)
     if placed.state is State.MADE:
         log.warning(
             "%s was made in %s and is not there. Nothing of it was durable: it is made anew",
@@ -95,10 +100,21 @@ def _placed(
     return _vanished(directory, recovery_points[directory].get(partition, 0))
 
 
+def _perhaps_in(broker: "Broker", place: Place, sought: Placed | None) -> Mapping[bytes, str]:
+    """Directories that may hold a partition of which nobody knows whether it was ever made."""
+    placements = broker.hosting.placements
+    found = dict(placements.announced_in(place))
+    if sought is not None and sought.directory_id != ZERO_ID:
+        path = placements.paths.get(sought.directory_id, "another directory")
+        found.setdefault(sought.directory_id, path)
+    return found
+
+
 def _unplaced(
     broker: "Broker",
     state: PartitionImage,
     partition: TopicPartition,
+    perhaps_in: Mapping[bytes, str],
     directories: Mapping[bytes, Directory],
     recovery_points: Mapping[Directory, Mapping[TopicPartition, int]],
 ) -> _Loss | None:
@@ -107,9 +123,12 @@ def _unplaced(
     assigned = _assigned(broker.node_id, state)
     if assigned is not None and assigned not in directories:
         return _elsewhere("another directory", assigned)
+    for directory_id, path in perhaps_in.items():
+        if directory_id not in directories:
+            return _elsewhere(path, directory_id, State.SOUGHT)
     for directory in directories.values():
         if directory.failed:
-            return _in_failed(directory)
+            return _in_failed(directory, broker.hosting.identity(directory), State.SOUGHT)
     if not broker.hosting.placements.known:
         for directory, points in recovery_points.items():
             if points.get(partition, 0) > 0:
@@ -127,21 +146,22 @@ def _assigned(node_id: int, state: PartitionImage) -> bytes | None:
     return None if reserved else directory_id
 
 
-def _elsewhere(path: str, directory_id: bytes) -> _Loss:
+def _elsewhere(path: str, directory_id: bytes, state: State = State.OFFLINE) -> _Loss:
+    verb = "may be" if state is State.SOUGHT else "were"
     reason = (
-        f"they were in {path} (directory.id {id_to_text(directory_id)}), and no directory in "
+        f"they {verb} in {path} (directory.id {id_to_text(directory_id)}), and no directory in "
         "log.dirs has that id now. If its disk is not mounted, stop the node, mount it and start "
         "again; if log.dirs no longer names it, name it again"
     )
-    return _Loss(reason, directory_id)
+    return _Loss(reason, directory_id, state=state)
 
 
-def _in_failed(directory: Directory) -> _Loss:
+def _in_failed(directory: Directory, directory_id: bytes, state: State) -> _Loss:
     reason = (
         f"log directory {directory.disk.root} failed ({directory.failed}), and they are or may be "
         "in it. Repair it and start again"
     )
-    return _Loss(reason, directory.directory_id)
+    return _Loss(reason, directory_id, state=state)
 
 
 def _vanished(directory: Directory, recovery_point: int) -> _Loss:

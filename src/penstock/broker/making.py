@@ -1,9 +1,10 @@
 """Makes the logs of new partitions, and takes those of deleted ones away.
 
 What is to be made is announced first: whenever the node dies, the next start knows whose the
-directories are that it finds. They and their files are made off the loop, a few partitions at a
-time, so that a topic of ten thousand stalls nobody. A name is used for one thing at a time: while
-a directory under it is on its way out, or being made, a topic made anew under the same name waits.
+directories are that it finds. A name is used only where no checkpoint says anything of one that had
+it before (departures.py). The files are made off the loop, a few partitions at a time, so that a
+topic of ten thousand stalls nobody. A name is used for one thing at a time: while a directory under
+it is on its way out, or being made, a topic made anew under the same name waits.
 """
 
 import logging
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.log.log import LogExists, make_files
-from penstock.world import Disk, DiskFailed, DiskFull, File, TooManyFiles, World
+from penstock.model import TopicPartition
+from penstock.world import Disk, DiskFailed, DiskFull, Done, File, TooManyFiles, World
 
 if TYPE_CHECKING:
     from penstock.broker.directory import Directory
@@ -56,9 +58,10 @@ class _Work:
 
 class Making:
     """`announce` writes down what will be made, and calls back when that is durable; `choose` says
-    where the next log goes. How it went is heard by `made`; by `unwanted` when the partition was
-    deleted meanwhile, or by `dropped` when nothing of it was made; by `refused` when there is a log
-    already. `settled` is called when nothing is left to make."""
+    where the next log goes; `forget_gone` has the checkpoints there say nothing of partitions that
+    are gone, and calls back when that is durable. How it went is heard by `made`; by `unwanted`
+    when the partition was deleted meanwhile, or by `dropped` when nothing of it was made; by
+    `refused` when there is a log already. `settled` is called when nothing is left to make."""
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Making:
         *,
         announce: Callable[[Sequence[Wanted], Callable[[], None]], None],
         choose: Callable[[], "Directory | None"],
+        forget_gone: Callable[["Directory", Done], None],
         still_wanted: Callable[[Wanted], bool],
         made: Callable[[Wanted, "Directory", File], None],
         refused: Callable[[Wanted, "Directory", LogExists], None],
@@ -76,6 +80,7 @@ class Making:
         self._world = world
         self._announce = announce
         self._choose = choose
+        self._forget_gone = forget_gone
         self._still_wanted = still_wanted
         self._made = made
         self._refused = refused
@@ -156,16 +161,33 @@ class Making:
             self._settled()
 
     def _run(self, directory: "Directory", works: list[_Work]) -> None:
-        def done(_failure: DiskFailed | None) -> None:
-            for work in works:
-                directory.making -= 1
-                self._under_way -= 1
-                self._names.discard(work.wanted.name)
-            for work in works:
-                self._done(directory, work)
-            self.go_on()
+        names = (TopicPartition(each.wanted.topic, each.wanted.index) for each in works)
+        if not any(name in directory.departures for name in names):
+            self._make(directory, works)
+            return
 
-        directory.disk.offload_all([work.run for work in works], done)
+        def forgotten(failure: DiskFailed | None) -> None:
+            if failure is None:
+                self._make(directory, works)
+                return
+            for work in works:
+                work.failure = failure
+            self._ended(directory, works)
+
+        self._forget_gone(directory, forgotten)
+
+    def _make(self, directory: "Directory", works: list[_Work]) -> None:
+        works_run = [work.run for work in works]
+        directory.disk.offload_all(works_run, lambda _failure: self._ended(directory, works))
+
+    def _ended(self, directory: "Directory", works: list[_Work]) -> None:
+        for work in works:
+            directory.making -= 1
+            self._under_way -= 1
+            self._names.discard(work.wanted.name)
+        for work in works:
+            self._done(directory, work)
+        self.go_on()
 
     def _done(self, directory: "Directory", work: _Work) -> None:
         wanted, failure = work.wanted, work.failure

@@ -44,6 +44,7 @@ HOLD_MS_MAX = 2_000  # so long at most, until the copy is durable
 HOLD_REST_MS = 10_000  # before they are asked again
 QUIET_RETRY_MS = 2
 STALL_RETRY_MS = 1_000  # for what the log could not write down, as its disk was full
+NODE_STOPS = "the node stops"  # why a move is cancelled that is still wanted
 ROOM_REST_MS = 10_000  # at least, after what was copied had to be given back
 
 
@@ -242,10 +243,16 @@ class Move:
         elif self.partition.log.chores.stalled:
             self.partition.log.chores.retry()
             self._later(STALL_RETRY_MS, self._go_on)
+        elif TopicPartition(self.partition.topic, self.partition.index) in self.target.departures:
+            # Another one had the name there, and this one would be taken for it.
+            self._broker.hosting.checkpoints.forget_gone(self.target, self._go_on_soon)
         else:
             self._holding = self.partition.held = self.partition.log.moving = True
             self._hold_timer = self._later(HOLD_MS_MAX, self._held_too_long)
             self._hold()
+
+    def _go_on_soon(self, _failure: DiskFailed | None) -> None:
+        self._later(STALL_RETRY_MS, self._go_on)
 
     def _hold(self) -> None:
         """Producers wait. What the log still does off the loop comes first."""
@@ -334,15 +341,17 @@ class Move:
         if result.counts is Counts.COPY:
             assert result.active is not None, "a copy that counts can be written to"
             # Also if the move was cancelled too late.
-            stays = result.original_stays
-            self._way.arrive(result.active, start_offset, original_stays=stays)
+            self._way.arrive(result.active, start_offset)
             self._end()
         elif result.counts is Counts.UNKNOWN:
+            self._way.note_copy()
             if not self.partition.gone:
                 self.finishing = False  # the files stay as they are
                 self._way.withdraw(failures[0][1])
             self._end()
         else:
+            if result.copy_stays:
+                self._way.note_copy()
             self._stay(*failures[0])
         for directory, failure in failures:
             if isinstance(failure, DiskFull):
@@ -422,8 +431,8 @@ class Move:
     def _give_up(self) -> None:
         if self._over:
             return
-        if not self.target.failed and not self._moves.stopped:
-            self.target.disk.offload_all([self.copy.discard], self.target.heard)
+        if not self.target.failed and self.cancelled != NODE_STOPS:
+            self._moves.discard(self)
         self._end()
 
     def _end(self) -> None:
@@ -433,7 +442,7 @@ class Move:
         if not partition.gone:
             self._resume_cleaning()
         elif self.finishing:
-            self._broker.hosting.take_away(str(partition), partition, partition.directory)
+            self._broker.hosting.take_all_away(partition)
         self._release()
 
     def _resume_cleaning(self) -> None:

@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.originals import Original
 from penstock.log.checkpoints import START_OFFSETS
 from penstock.log.moving import Crossing, rehome
 from penstock.log.moving_marks import Arrival, drop_arrivals
@@ -27,29 +28,36 @@ class Way(NamedTuple):
     target: "Directory"
     crossing: Crossing
 
-    def arrive(self, active: File, start_offset: int, *, original_stays: bool) -> None:
+    def arrive(self, active: File, start_offset: int) -> None:
         """The copy counts. `start_offset` is what its mark says."""
         partition, source, target = self.partition, self.source, self.target
         log.info("%s has moved to %s", partition, target.disk.root)
         rehome(partition.log, target.disk, target.files, active, target.fail)
         if partition.log.start_offset != start_offset:
             partition.log.write_epochs()
-        self.broker.hosting.moved(partition, source, target)
-        if original_stays:
-            log.error(
-                "what %s has left in %s could not be put away, and does not count: a start that can"
-                " read that directory removes it",
-                partition,
-                source.disk.root,
-            )
-        else:
-            self.broker.hosting.remove_later(source, self.crossing.retired)
-            self._drop_mark(start_offset)
+        hosting = self.broker.hosting
+        hosting.moved(partition, source, target)
+        original = Original(
+            partition,
+            source,
+            target,
+            self.crossing.retired,
+            lambda: self._drop_mark(start_offset),
+        )
+        hosting.originals.wait(original)
+
+    def note_copy(self) -> None:
+        """It may have the partition's name, and nobody can take that from it now."""
+        partition = self.partition
+        place = (partition.topic_id, partition.index)
+        self.broker.hosting.originals.note(place, partition.topic, self.target.directory_id)
 
     def _drop_mark(self, start_offset: int) -> None:
         """The mark is not needed any more when the checkpoint says where the log starts. If it
         stays, the next start makes the same of it."""
         target, name, world = self.target, str(self.partition), self.broker.world
+        if self.partition.gone or self.partition.directory is not target:
+            return  # a topic made anew may have the name, or another copy
         if START_OFFSETS in target.storing:
             again_ms = world.clock.mono_ms() + MARK_RETRY_MS
             world.timers.at(again_ms, lambda: self._drop_mark(start_offset))

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.broker.move import Move
+from penstock.broker.move import NODE_STOPS, Move
 from penstock.broker.progress import Progress
 from penstock.errors import KafkaStorageError
-from penstock.world import Timer
+from penstock.world import DiskFailed, Timer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -33,11 +33,15 @@ class Moves:
         self._waiting: dict[Directory, deque[Move]] = {}
         self._running: dict[Directory, Move] = {}
         self._looks: dict[Directory, Timer] = {}  # for room
+        # What is wanted of those whose former move still ends, or whose former place is taken.
+        self._next: dict[Partition, tuple[Directory, Sequence[str]]] = {}
+        self._discards = 0  # copies that are being removed
         self.stopped = False
 
     @property
     def busy(self) -> bool:
-        return any(each.working for each in self._moves.values())
+        working = any(each.working for each in self._moves.values())
+        return working or self._discards > 0 or self._broker.hosting.originals.busy
 
     def stop(self) -> None:
         """The node stops. Copies stay, as signs of what is wished."""
@@ -45,7 +49,7 @@ class Moves:
         for timer in self._looks.values():
             timer.cancel()
         for move in list(self._moves.values()):
-            move.cancel("the node stops")
+            move.cancel(NODE_STOPS)
 
     def check_room(self, partition: "Partition", target: "Directory") -> None:
         """KafkaStorageError if what it has does not fit there, beside the others on their way."""
@@ -69,29 +73,44 @@ class Moves:
     def ask(
         self, partition: "Partition", target: "Directory", leftovers: Sequence[str] = ()
     ) -> None:
-        """Move it there; if it is there, it stays, and a move that is under way ends. `leftovers`
-        are directories of this wish from before the node was started."""
+        """Move it there; if it is there, it stays, and a move that is under way ends. Of several
+        wishes the last one counts. `leftovers` are directories of this wish from before the node
+        was started."""
+        self._next.pop(partition, None)
         under_way = self._moves.get(partition)
-        if under_way is not None and under_way.target is target:
-            return
         if under_way is not None:
+            if under_way.target is target and under_way.cancelled is None:
+                return
             under_way.cancel("another directory is wanted")
+        if partition in self._moves:  # the one before still ends, nobody knows where
+            self._next[partition] = target, leftovers
+            return
         if partition.directory is target:
             return
-        if partition in self._moves:  # the one before still ends
-            soon = self._broker.world.timers.soon
-            soon(lambda: self._ask_again(partition, target, leftovers))
+        originals = self._broker.hosting.originals
+        if originals.is_in(partition, target):
+            self._next[partition] = target, leftovers
+            originals.when_gone(partition, lambda: self._ask_next(partition))
             return
         move = Move(self, self._broker, partition, target, leftovers)
         self._moves[partition] = move
         self._waiting.setdefault(target, deque()).append(move)
         move.wish()
 
-    def _ask_again(
-        self, partition: "Partition", target: "Directory", leftovers: Sequence[str]
-    ) -> None:
-        if not partition.gone and not target.failed:
-            self.ask(partition, target, leftovers)
+    def _ask_next(self, partition: "Partition") -> None:
+        wish = self._next.pop(partition, None)
+        if wish is not None and not (partition.gone or wish[0].failed):
+            self.ask(partition, *wish)
+
+    def discard(self, move: Move) -> None:
+        """Nobody wants its copy any more."""
+        self._discards += 1
+
+        def done(failure: DiskFailed | None) -> None:
+            self._discards -= 1
+            move.target.heard(failure)
+
+        move.target.disk.offload_all([move.copy.discard], done)
 
     def next_into(self, target: "Directory") -> None:
         """Begin the next one, if none is under way."""
@@ -140,6 +159,10 @@ class Moves:
 
     def ended(self, move: Move) -> None:
         self._moves.pop(move.partition, None)
+        if self.stopped:
+            self._ask_next(move.partition)  # only to make it outlive the node
+        elif move.partition in self._next:  # when this one has let go of everything
+            self._broker.world.timers.soon(lambda: self._ask_next(move.partition))
         waiting = self._waiting.get(move.target)
         if waiting and move in waiting:
             waiting.remove(move)

@@ -5,12 +5,15 @@ disk that is not mounted, or removed. Only this file can tell, since the checkpo
 are lost with it (docs/decisions/0004). It is read at the start and written when something changed.
 
 That is a while after a partition was made, since each would write the whole file. A second, small
-one names those that are about to be made, before they are: a directory of a topic that is no more
-is known for what it is, however short its life was.
+one names those that are about to be made, before they are, and the directories they may be in: a
+directory of a topic that is no more is known for what it is, however short its life was, and what
+may lie on a disk that is not mounted is not made a second time. And whoever makes another place of
+a partition count waits for the file, before anything that a start could go by leaves the former
+place.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -24,8 +27,10 @@ log = logging.getLogger("penstock.placements")
 PLACEMENTS = "penstock-placements"
 COMING = "penstock-placements-coming"
 WRITE_DELAY_MS = 500  # thousands of partitions are made at once, and each would write the file
+RETRY_MS = 10_000  # while somebody waits for a file that cannot be written
 _VERSION = "0"
 _DIRECTORY, _SIZES, _METADATA, _NAME = "directory", "sizes", "metadata", "name"
+_LEFT = "left"
 
 
 class State(Enum):
@@ -34,6 +39,7 @@ class State(Enum):
     MADE = "made"  # nothing in it needs to have outlived a loss of power
     DURABLE = "durable"  # records of it are on the disk
     OFFLINE = "offline"  # refused at a start, and since then not looked into
+    SOUGHT = "sought"  # perhaps it is there, and perhaps it was never made: nobody could look
 
 
 Sizes: TypeAlias = Mapping[int, int]  # bytes of each segment's log, by its base offset
@@ -55,6 +61,17 @@ class Said(NamedTuple):
     sizes: Mapping[Place, Sizes]  # of what was offline and must not have changed
     names: Mapping[bytes, str]  # of the topics
     metadata_offset: int | None  # of the image that put the last partition here
+    left: Mapping[Place, Sequence[bytes]] = {}  # directories with something that does not count
+
+    def knows(self, place: Place) -> bool:
+        return place in self.placed or place in self.left
+
+    def may_be_in(self, place: Place, directory_id: bytes) -> bool:
+        placed = self.placed.get(place)
+        if placed is not None and placed.directory_id == ZERO_ID:  # it was not chosen yet
+            return not self.paths or directory_id in self.paths
+        is_there = placed is not None and placed.directory_id == directory_id
+        return is_there or directory_id in self.left.get(place, ())
 
 
 NOTHING = Said({}, {}, {}, {}, None)
@@ -79,6 +96,7 @@ class Placements:
         self._due = False
         self._writing = False
         self._stored = b""
+        self._waiting: list[Callable[[], None]] = []  # for a file that says what is so
         self._small = Chores(disk)  # what happens to the second file, in order
         self._coming: dict[Place, str] = {}  # announced, and not yet in the file itself
         self._arrived: set[Place] = set()  # what the next writing of the file makes superfluous
@@ -106,10 +124,16 @@ class Placements:
             log.warning("%s/%s is not used: %s", self._disk.root, name, error)
             return None
 
-    def all_seen(self) -> None:
-        """The start has looked through every directory: what was announced before it is settled."""
+    def all_seen(self, *, sought: Container[Place] = ()) -> None:
+        """The start has looked through every directory: what was announced before it is settled,
+        but for what may be in one that is no more among them."""
         for place in self._said_coming.placed:
-            self.arrived(place)
+            if place not in sought:
+                self.arrived(place)
+
+    def announced_in(self, place: Place) -> Mapping[bytes, str]:
+        """The directories in which it may have been made a moment before the node died."""
+        return self._said_coming.paths if place in self._said_coming.placed else {}
 
     @property
     def before(self) -> Mapping[Place, Placed]:
@@ -117,46 +141,63 @@ class Placements:
 
     @property
     def paths(self) -> Mapping[bytes, str]:
-        return self._said.paths
+        return {**self._said_coming.paths, **self._said.paths}
+
+    def ids_at(self, path: str) -> list[bytes]:
+        """Those that the directory with this path had."""
+        return [each for each, known in self.paths.items() if known == path]
 
     @property
     def names(self) -> Mapping[bytes, str]:
         return self._said.names
 
     @property
+    def left(self) -> Mapping[Place, Sequence[bytes]]:
+        return self._said.left
+
+    @property
     def sizes(self) -> Mapping[Place, Sizes]:
         return self._said.sizes
 
-    def ids_of(self, topic: str, index: int) -> list[bytes]:
-        """The topics of this name of which the partition was here, or was leaving."""
-        return [
-            topic_id
+    def ids_of(self, topic: str, index: int, directory_id: bytes) -> list[bytes]:
+        """The topics of this name of which the partition was here, or was leaving: in this
+        directory, or if there are none, anywhere."""
+        found = [
+            (topic_id, said)
             for said in (self._said, self._said_coming)
             for topic_id, name in said.names.items()
-            if name == topic and (topic_id, index) in said.placed
+            if name == topic and said.knows((topic_id, index))
         ]
+        here = [each for each, said in found if said.may_be_in((each, index), directory_id)]
+        return here or [each for each, _ in found]
 
     def outlived(self, place: Place, metadata_offset: int) -> bool:
         """Whether a partition that no image knows was here, and its topic was deleted since: the
         metadata is not older than when it was noted, so that it cannot just be unknown yet."""
         for said in (self._said, self._said_coming):
             noted_at = said.metadata_offset
-            if place in said.placed and noted_at is not None and metadata_offset >= noted_at:
+            if said.knows(place) and noted_at is not None and metadata_offset >= noted_at:
                 return True
         return False
 
     def announce(
-        self, coming: Mapping[Place, str], metadata_offset: int, done: Callable[[], None]
+        self,
+        coming: Mapping[Place, str],
+        paths: Mapping[bytes, str],
+        metadata_offset: int,
+        done: Callable[[], None],
     ) -> None:
-        """These partitions, of the topics so named, are about to be made; `done` when that is
-        written down. If it cannot be, they are made all the same: another start would take for a
-        stranger's what was deleted at once, and keep it."""
+        """These partitions, of the topics so named, are about to be made in one of the directories
+        with these paths; `done` when that is written down. If it cannot be, they are made all the
+        same: another start would take for a stranger's what was deleted at once, and keep it."""
         self._coming.update(coming)
         self._arrived -= coming.keys()
         where = Placed(ZERO_ID, State.MADE)  # it is not chosen yet
         placed = [(place, where) for place in self._coming]
         names = {topic_id: name for (topic_id, _), name in self._coming.items()}
-        data = format_placements(placed, {}, {}, names, metadata_offset)
+        if any(place in self._coming for place in self._said_coming.placed):
+            paths = {**self._said_coming.paths, **paths}
+        data = format_placements(placed, paths, {}, names, metadata_offset)
 
         def step(over: Done) -> None:
             def replaced(failure: DiskFailed | None) -> None:
@@ -196,21 +237,31 @@ class Placements:
             self._due = True
             self._timers.at(self._clock.mono_ms() + WRITE_DELAY_MS, self._write)
 
+    def when_written(self, call: Callable[[], None]) -> None:
+        """Call when the file says, durably, where everything is now."""
+        self._waiting.append(call)
+        self.changed()
+
     def _write(self) -> None:
         self._due = False
         if self._writing:
             self.changed()
             return
         data, arrived = self._content(), set(self._arrived)
+        waiting, self._waiting = self._waiting, []
         if data == self._stored:
             self._settle(arrived)
+            _call_all(waiting)
             return
         self._writing = True
 
         def written(failure: DiskFailed | None) -> None:
+            if failure is not None:
+                self._waiting[:0] = waiting
             self._written(data, failure)
             if failure is None:
                 self._settle(arrived & self._arrived)
+                _call_all(waiting)
 
         self._disk.replace(PLACEMENTS, data, written)
 
@@ -218,8 +269,17 @@ class Placements:
         self._writing = False
         if failure is None:
             self._stored = data
-        else:  # tried again with the next change, and at the stop
-            log.error("where partitions are could not be written down: %s", failure)
+            return
+        log.error("where partitions are could not be written down: %s", failure)
+        if self._waiting:  # else it is tried again with the next change, and at the stop
+            log.error(
+                "%d partitions that have moved keep what they have left behind until that can be"
+                " written down; it does not count",
+                len(self._waiting),
+            )
+            if not self._due:
+                self._due = True
+                self._timers.at(self._clock.mono_ms() + RETRY_MS, self._write)
 
     def store_now(self) -> None:
         data = self._content()
@@ -228,12 +288,18 @@ class Placements:
             self._stored = data
 
 
+def _call_all(calls: Iterable[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
+
+
 def format_placements(
     placed: Iterable[tuple[Place, Placed]],
     paths: Mapping[bytes, str],
     sizes: Mapping[Place, Sizes],
     names: Mapping[bytes, str],
     metadata_offset: int,
+    left: Mapping[Place, Sequence[bytes]] | None = None,
 ) -> bytes:
     lines = [_VERSION, f"{_METADATA} offset {metadata_offset}"]
     lines += [f"{_DIRECTORY} {id_to_text(each)} {path}" for each, path in paths.items()]
@@ -247,6 +313,9 @@ def format_placements(
     lines += [f"{_NAME} {id_to_text(topic_id)} {name}" for topic_id, name in names.items()]
     for (topic_id, index), each in sizes.items():
         lines.append(f"{_SIZES} {id_to_text(topic_id)} {index} {format_sizes(each)}")
+    for (topic_id, index), where_left in (left or {}).items():
+        ids = " ".join(map(id_to_text, where_left))
+        lines.append(f"{_LEFT} {id_to_text(topic_id)} {index} {ids}")
     lines.append("")
     return "\n".join(lines).encode()
 
@@ -269,6 +338,7 @@ def parse_placements(data: bytes) -> Said:
     paths: dict[bytes, str] = {}
     sizes: dict[Place, Sizes] = {}
     names: dict[bytes, str] = {}
+    left: dict[Place, Sequence[bytes]] = {}
     metadata_offset: int | None = None
     for line in lines[:-1]:
         first, second, rest = line.split(" ", 2)
@@ -285,9 +355,13 @@ def parse_placements(data: bytes) -> Said:
             index_text, _, pairs = rest.partition(" ")
             sizes[id_from_text(second), int(index_text)] = parse_sizes(pairs)
             continue
+        if first == _LEFT:
+            index_text, *ids = rest.split(" ")
+            left[id_from_text(second), int(index_text)] = [id_from_text(each) for each in ids]
+            continue
         state, *indexes = rest.split(" ")
         where = Placed(id_from_text(second), State(state))
         topic_id = id_from_text(first)
         for index in indexes:
             placed[topic_id, int(index)] = where
-    return Said(placed, paths, sizes, names, metadata_offset)
+    return Said(placed, paths, sizes, names, metadata_offset, left)

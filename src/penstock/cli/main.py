@@ -165,8 +165,16 @@ def _refused(error: KafkaError) -> int:
 def _from_outside(problem: Exception) -> int:
     """Errors of rooms that are loaded only when a command needs them."""
     from penstock.client.failures.kinds import ClientError, TimedOut
-    from penstock.client.transport.connection import CannotReach
+    from penstock.client.transport.connection import CannotReach, NotAuthenticated
+    from penstock.client.transport.stores import BadStore
 
+    if isinstance(problem, BadStore):
+        note(f"error: {problem}")
+        return int(ExitCode.USAGE)
+    if isinstance(problem, NotAuthenticated):
+        note(f"error: {problem}")
+        note("Check what was given for sasl.* and ssl.*, by -X or in the profile.")
+        return int(ExitCode.CANNOT_REACH)
     if isinstance(problem, CannotReach):
         note(f"error: {problem}")
         note("Is a node running there? `penstock start` starts one; --bootstrap says where.")

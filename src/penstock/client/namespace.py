@@ -5,6 +5,10 @@ when they are told of `dev.orders`; names of others are hidden. The topics that 
 for itself (`__consumer_offsets` and its kin) keep their names and are seen from every namespace.
 It keeps environments from meeting by accident and is no security boundary: who may connect may use
 any prefix. ACLs on prefixed names are the boundary.
+
+A prefix that begins another one sees what is in it: `dev` the topics of `dev2.`, as `2.orders`. A
+dot, a dash or an underscore at its end keeps such from meeting by accident; `dev.` and `dev.anna.`
+are a namespace within a namespace.
 """
 
 from collections.abc import Iterable, Iterator

@@ -58,6 +58,9 @@ class Recovery:
     # Durable batches that do not match their checksum; kept.
     corrupt: list[Damaged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    # Records of a log that ends before it is said to start, and where they are kept.
+    ended_at: int = 0
+    set_aside: str = ""
 
 
 class LogExists(DiskFailed):

@@ -3,8 +3,9 @@
 Closed segments are copied first, then the tail of the active one, again and again, until little is
 missing; what the log forgets meanwhile, the copy forgets too. Every closed segment is synced when
 all of it is there. The rest needs a moment in which nothing is appended: the last bytes are copied
-and synced (`prepare`), the copy gets the partition's name and the original loses it (`take_over`).
-At every point of that the marks of moving_marks.py say which of the two counts.
+and synced (`prepare`), and the copy gets the partition's name (`take_over`). The original has it
+too until broker/originals.py puts it away. At every point of that the marks of moving_marks.py say
+which of the two counts.
 """
 
 from collections.abc import Callable, Iterator
@@ -93,7 +94,7 @@ class Finished(NamedTuple):
     counts: Counts
     active: File | None = None  # the active segment of the copy, if that counts
     failures: tuple[tuple[Disk, DiskFailed], ...] = ()
-    original_stays: bool = False  # under its name; marked, so that a start puts it away
+    copy_stays: bool = False  # perhaps, under the partition's name; it does not count
 
 
 class Copy:
@@ -340,8 +341,8 @@ class Copy:
                 self._target.remove_now(f"{self.name}/{name}")
 
     def take_over(self, crossing: Crossing) -> Finished:
-        """After `prepare`: the copy takes the partition's name, the original becomes `retired`.
-        What fails on the way is undone where that can be made durable."""
+        """After `prepare`: the copy takes the partition's name, and counts; the original has a mark
+        that says so. What fails on the way is undone where that can be made durable."""
         live = self._log.directory
         try:
             departure = Departure(crossing.target_id, crossing.token)
@@ -359,11 +360,6 @@ class Copy:
         except DiskFailed as failure:
             return self._call_back(failure)
         self._files.clear()
-        try:
-            self._source.rename_now(live, crossing.retired)
-        except DiskFailed as failure:
-            failures = ((self._source, failure),)
-            return Finished(Counts.COPY, active, failures, original_stays=True)
         return Finished(Counts.COPY, active)
 
     def _open_active(self) -> File:
@@ -389,9 +385,11 @@ class Copy:
             clear_departure(self._source, live)
         except DiskFailed as failure:
             return Finished(Counts.UNKNOWN, failures=(first, (self._source, failure)))
-        with suppress(DiskFailed):  # else the next move or start finds it, and removes it
+        try:
             if self._target.exists(live):
                 self._target.rename_now(live, self.name)
+        except DiskFailed:  # the next move or start finds it, and removes it
+            return Finished(Counts.ORIGINAL, failures=(first,), copy_stays=True)
         return Finished(Counts.ORIGINAL, failures=(first,))
 
 

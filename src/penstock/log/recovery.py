@@ -10,6 +10,7 @@ Waits for the disk; for start only.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import count
 
 from penstock.log.checkpoints import format_epochs, read_epochs, read_whole
 from penstock.log.config import LogConfig
@@ -24,6 +25,9 @@ from penstock.log.directory import (
     TIME_INDEX,
     TXN_INDEX,
     WINDOW_FILE,
+    Kind,
+    marked_name,
+    parse_directory,
     parse_segment_file,
     segment_file,
 )
@@ -156,7 +160,7 @@ def open_log(
             "when it was closed. Restore its newest segment from a copy"
         )
     if active is None or start_offset > end_offset:
-        active, producers, end_offset = _begin_anew(opening, start_offset)
+        active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
     log = Log(disk, directory, config, active, files=files, failed=failed)
     log.adopt([_closed(opening, place) for place in range(len(opening.bases) - 1)])
     log.start_offset = max(start_offset, opening.bases[0])
@@ -296,8 +300,12 @@ def _load(
     return _scan_from(opening, first, start_offset)
 
 
-def _begin_anew(opening: _Opening, start_offset: int) -> tuple[ActiveSegment, Producers, int]:
+def _begin_anew(
+    opening: _Opening, start_offset: int, end_offset: int
+) -> tuple[ActiveSegment, Producers, int]:
     """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
+    if opening.bases and end_offset > opening.bases[0]:
+        _set_aside(opening, end_offset)
     for base in opening.bases:
         _remove_segment(opening, base)
     opening.bases[:] = [start_offset]
@@ -305,6 +313,26 @@ def _begin_anew(opening: _Opening, start_offset: int) -> tuple[ActiveSegment, Pr
     opening.write_epochs()
     file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
+
+
+def _set_aside(opening: _Opening, end_offset: int) -> None:
+    """Records below a start that they never reached. Power was lost after they were deleted, or the
+    start is that of another log: who cannot tell does not remove them."""
+    disk, recovery = opening.disk, opening.recovery
+    found = parse_directory(opening.directory)
+    assert found is not None, "a log is opened in the directory of a partition"
+    names = (
+        marked_name(found.partition, Kind.STRAY, f"ended-at-{end_offset}-{n}") for n in count()
+    )
+    aside = next(name for name in names if not disk.exists(name))
+    disk.make_directory(aside)
+    metadata = read_whole(disk, f"{opening.directory}/{METADATA_FILE}")
+    if metadata is not None:
+        disk.replace_now(f"{aside}/{METADATA_FILE}", metadata)
+    for base in opening.bases:
+        log_name = segment_file("", base, LOG)
+        disk.rename_now(f"{opening.directory}{log_name}", f"{aside}{log_name}")
+    recovery.ended_at, recovery.set_aside = end_offset, f"{disk.root}/{aside}"
 
 
 def _remove_segment(opening: _Opening, base_offset: int) -> None:

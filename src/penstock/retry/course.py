@@ -197,7 +197,7 @@ class Course:
         entry: Entry,
         now_ms: int,
         identity: bytes | None = None,
-        refusal: Exception | None = None,
+        refusal: BaseException | None = None,
     ) -> Verdict:
         """Its turn has come; `refusal` says why nothing can be made of it. After TRY the caller
         says how it went; else it is decided."""

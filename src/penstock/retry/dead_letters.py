@@ -232,7 +232,14 @@ class DeadLetters:
     async def purge(
         self, topic: str, *, only_replayed: bool = False, dry_run: bool = False
     ) -> dict[TopicPartition, int]:
-        """Delete letters, or only those at the front that were replayed; how many in each."""
+        """Delete letters, or only those at the front that were replayed; how many in each. Only of
+        a dead-letter topic: the records of another are nobody's letters."""
+        if not topic.endswith(SUFFIX):
+            raise NotReplayed(
+                f"{topic} is no dead-letter topic, so nothing of it is deleted",
+                next_step="Name one that `penstock dlq list` shows, or its source and --group; "
+                "`kafka-delete-records` deletes records of any topic",
+            )
         places = await self._places(topic)
         ends = await self._ends(places)
         counts = dict.fromkeys(places, 0)

@@ -1,15 +1,16 @@
 """One attempt at a record: it is read, tried if it may be, and the course hears how it went.
 
-Whatever ends a handler ends its attempt, also what is meant to end more (SystemExit, a cancellation
-of its own making): a lane that waits for a record would wait for ever. Only KeyboardInterrupt goes
-on, for somebody at the keyboard has meant the process.
+Whatever ends a handler ends its attempt, and what a deserializer or a guard raises ends their
+record, also what is meant to end more (SystemExit, a cancellation of their own making): a lane that
+waits for a record would wait for ever. Only KeyboardInterrupt goes on, for somebody at the keyboard
+has meant the process.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
-from penstock.client.failures import HandlerTimedOut
+from penstock.client.failures import HandlerTimedOut, is_retriable
 from penstock.retry.clock import Clock
 from penstock.retry.course import Course, Entry, Verdict
 from penstock.retry.lanes import Job
@@ -25,7 +26,13 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
     try:
         record = route.opened(entry)
         identity = route.identity(record)
-    except Exception as refusal:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as refusal:  # nothing was awaited: nobody else has cancelled this
+        if is_retriable(refusal):  # a registry that is away, say: the record may be fine
+            if course.begin(entry, clock.now_ms()) is Verdict.TRY:
+                _failed(course, entry, refusal, clock.now_ms())
+            return
         course.begin(entry, clock.now_ms(), refusal=refusal)
         log.error("%s goes to %s: %s", _place(entry), course.names.dead, refusal)
         return

@@ -159,7 +159,7 @@ class Life:
             )
             return
         try:
-            await self.writer.catch_up()
+            await self.writer.catch_up(patient=True)
         except (KafkaError, ClientError) as error:
             log.info("the last offsets will be committed by others: %s", error)
 
@@ -288,6 +288,7 @@ class Life:
                 continue  # it went meanwhile; if it came back, another turn opens it
             del self._opening[source]
             self.courses[source] = course
+            self.writer.begins_at({each: committed[each] for each in self.ownership.places(source)})
             await self._place(source, committed)
             await self.consumer.resume(*self.ownership.places(source))
         await self.writer.tell()

@@ -2,6 +2,7 @@
 that fails.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -72,16 +73,17 @@ class Output:
 
     def writes(self, result: object, raw_key: bytes | None) -> list[Write]:
         """A value keeps the key of the record that it was made of; an OutRecord says for itself.
-        Nothing is sent for None; a list of OutRecords is several."""
+        Nothing is sent for None, nor for an empty list or tuple; one of OutRecords is several."""
         more: Headers = ()
         if isinstance(result, WithHeaders):
             result, more = result
         if result is None:
             return []
-        if isinstance(result, list) and result and all(isinstance(e, OutRecord) for e in result):
-            return [self._write(each, more) for each in result]
         if isinstance(result, OutRecord):
             return [self._write(result, more)]
+        if isinstance(result, list | tuple) and all(isinstance(e, OutRecord) for e in result):
+            return [self._write(each, more) for each in result]
+        _check_is_value(result)
         headers = list(more)
         value = self._serialized(self.value, result, headers, is_key=False)
         return [self._checked(Write(self.topic, raw_key, value, tuple(headers)))]
@@ -121,6 +123,28 @@ class Output:
             raise TypeError(f"its serializer gives bytes, not {type(data).__name__}")
         except Exception as error:
             raise SerializationError(error, topic=self.topic, is_key=is_key) from error
+
+
+def _check_is_value(result: object) -> None:
+    """TypeError for what was meant as several results and cannot be told apart."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(
+            "a handler returned a generator, of which nothing has run; several results are a list "
+            "of OutRecords"
+        )
+    if isinstance(result, list | tuple) and _has_out_record(result):
+        raise TypeError(
+            "a handler returned OutRecords beside other things, or nested; several results are one "
+            "list of OutRecords"
+        )
+
+
+def _has_out_record(result: list[object] | tuple[object, ...]) -> bool:
+    return any(
+        isinstance(each, OutRecord)
+        or (isinstance(each, list | tuple) and any(isinstance(e, OutRecord) for e in each))
+        for each in result
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +192,9 @@ class Route:
         trail = entry.trail
         try:
             return deserializer.deserialize(trail.topic, data, entry.record.headers)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # also what is meant to end more than this record
             raise DeserializationError(
                 error,
                 topic=trail.topic,

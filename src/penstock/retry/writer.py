@@ -49,6 +49,10 @@ PAUSE_S_MAX = 2.0
 # So long a flush goes on before somebody looks whether it is still of use.
 LOOK_S_MIN = 0.1
 LOOK_S_MAX = 2.0
+# So long the marker behind the last record is waited for at the end, and so often looked for. A
+# partition that goes on after a pause tells of its end up to two waits of fetch.max.wait.ms later.
+MARKERS_S_MAX = 3.0
+MARKERS_LOOK_S = 0.02
 # Entries of one transaction, unless some were refused: all that there are.
 ENTRIES_MAX = 1 << 30
 # The group has moved on: partitions come and go first, then what is left can be committed.
@@ -97,10 +101,13 @@ class Membership:
             # It waits for the polling thread, for a moment.
             self._metadata = await asyncio.to_thread(self._consumer.group_metadata)
 
-    def leave_to_transactions(self) -> Mapping[TopicPartition, int]:
-        return {}  # the offsets are those of the portion
+    def leave_to_transactions(
+        self, _taker: object, said: Mapping[TopicPartition, int] | None, _of_records: bool, /
+    ) -> Mapping[TopicPartition, int]:
+        assert said is not None, "the offsets are those of the portion"
+        return said
 
-    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
         """The writer knows by itself."""
 
     def group_metadata(self) -> object:
@@ -131,6 +138,8 @@ class Writer:
         self._committed: dict[TopicPartition, int] = {}
         # What the consumer was told to count as finished: it may not be committed yet.
         self._finished: dict[TopicPartition, int] = {}
+        # Behind the last record of a topic of the ladder, where the marker of its transaction is.
+        self._markers: dict[TopicPartition, int] = {}
         # So many entries, from the front, hold one that was refused.
         self._suspects: int | None = None
 
@@ -147,9 +156,17 @@ class Writer:
                 async with self._turn:
                     more = await self._step()
 
-    async def catch_up(self) -> None:
+    def begins_at(self, committed: Mapping[TopicPartition, int | None]) -> None:
+        """What the group has committed of partitions that came: markers may lie behind it."""
+        self._committed.update((place, at) for place, at in committed.items() if at is not None)
+
+    async def catch_up(self, *, patient: bool = False) -> None:
         """Commit what lies behind the last records and is none: markers of transactions. Else
-        there would be a lag that nobody can catch up with."""
+        there would be a lag that nobody can catch up with. `patient` waits for those that have to
+        be there, for a while: a record is often committed before the consumer is past its end."""
+        until = monotonic() + MARKERS_S_MAX if patient else 0.0
+        while self._misses_markers() and monotonic() < until:
+            await asyncio.sleep(MARKERS_LOOK_S)
         async with self._turn:
             further = {
                 place: at
@@ -161,12 +178,17 @@ class Writer:
                 await self._consumer.commit(further)
                 self._committed.update(further)
 
+    def _misses_markers(self) -> bool:
+        reached = self._consumer.finished_offsets()
+        return any(reached.get(place, at + 1) <= at for place, at in self._markers.items())
+
     def forget(self, places: Iterable[TopicPartition]) -> None:
         """These went elsewhere."""
         self.membership.forget()
         for place in places:
             self._committed.pop(place, None)
             self._finished.pop(place, None)
+            self._markers.pop(place, None)
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
         """Until a commit, or a change that was told, makes something true."""
@@ -210,6 +232,11 @@ class Writer:
             self._suspects = self._suspects if self._suspects > 0 else None
         self._committed.update(offsets)
         for course, portion in parts:
+            self._markers.update(
+                (each.record.place, each.record.offset + 1)
+                for each in portion.entries
+                if each.wait_ms is not None
+            )
             course.committed(portion)
         await self.tell()
         return True

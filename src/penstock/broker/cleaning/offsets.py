@@ -5,6 +5,7 @@ or a log made anew under the name would count as clean.
 """
 
 import logging
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock.log.checkpoints import Offsets, format_offsets, read_offsets
@@ -60,9 +61,20 @@ class CleanedOffsets:
             self._store(source)
             self.put(partition, offset)
 
+    def names(self, directory: "Directory") -> Collection[TopicPartition]:
+        return self._of(directory).keys()
+
+    def drop(self, directory: "Directory", gone: Iterable[TopicPartition]) -> None:
+        """What is not there; it is in memory only that they go."""
+        for partition in gone:
+            self._of(directory).pop(partition, None)
+
+    def content(self, directory: "Directory") -> bytes:
+        return format_offsets(self._of(directory))
+
     def _store(self, directory: "Directory") -> None:
         if directory.failed is None:
-            directory.store(CLEANER_OFFSETS, format_offsets(self._offsets[directory]))
+            directory.store(CLEANER_OFFSETS, self.content(directory))
 
 
 def _key(partition: "Partition") -> TopicPartition:

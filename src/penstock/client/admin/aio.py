@@ -16,6 +16,7 @@ from penstock.client.admin.blocking import PAGE_PARTITIONS
 from penstock.client.admin.blocking import Admin as BlockingAdmin
 from penstock.client.admin.cluster_values import BrokerApis, Election
 from penstock.client.admin.options import SettingsLike
+from penstock.client.admin.pairs import ByPair, Pair
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import CannotReach
 from penstock.client.transport.security import Security
@@ -111,7 +112,7 @@ class Admin:
 
     async def elect_leaders(
         self,
-        partitions: Sequence[TopicPartition] | None = None,
+        partitions: Sequence[Pair] | None = None,
         election: Election = Election.PREFERRED,
     ) -> dict[TopicPartition, KafkaError | None]:
         """For these partitions, or for all: then only those that needed one are told."""
@@ -191,13 +192,11 @@ class Admin:
     # -- offsets
 
     async def offsets(
-        self, places: Mapping[TopicPartition, int], *, committed_only: bool = False
+        self, places: ByPair[int], *, committed_only: bool = False
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
         """The offset at a place (`At`), or of the first record at or after a timestamp."""
         return await self._calls.do(self._admin.offsets, places, committed_only=committed_only)
 
-    async def delete_records(
-        self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | KafkaError]:
+    async def delete_records(self, before: ByPair[int]) -> dict[TopicPartition, int | KafkaError]:
         """Drop what comes before an offset (-1: everything); the new start of each partition."""
         return await self._calls.do(self._admin.delete_records, before)

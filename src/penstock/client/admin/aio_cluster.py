@@ -13,6 +13,7 @@ from penstock.client.admin.cluster_values import (
     Reassignment,
     Replica,
 )
+from penstock.client.admin.pairs import ByPair, Pair
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
@@ -25,14 +26,14 @@ class Reassignments:
         self._reassignments = blocking
 
     async def list_all(
-        self, partitions: Sequence[TopicPartition] | None = None
+        self, partitions: Sequence[Pair] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """What is under way, of these partitions or of all."""
         return await self._calls.do(self._reassignments.list_all, partitions)
 
     async def alter(
         self,
-        targets: Mapping[TopicPartition, Sequence[int] | None],
+        targets: ByPair[Sequence[int] | None],
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
@@ -54,7 +55,7 @@ class LogDirs:
     async def describe(
         self,
         brokers: Sequence[int] | None = None,
-        partitions: Sequence[TopicPartition] | None = None,
+        partitions: Sequence[Pair] | None = None,
     ) -> dict[int, dict[str, LogDir | KafkaError] | KafkaError]:
         """Per broker its directories by path, with all replicas or only those of `partitions`."""
         return await self._calls.do(self._log_dirs.describe, brokers, partitions)

@@ -1,6 +1,6 @@
 """Groups and transactions for asyncio: groups.py and transactions.py, awaited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from penstock.client.admin import groups, transactions
 from penstock.client.admin.aio_calls import Calls
@@ -16,6 +16,7 @@ from penstock.client.admin.coordinator_values import (
     TransactionFilter,
     TransactionListing,
 )
+from penstock.client.admin.pairs import ByPair, Pair
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
@@ -50,7 +51,7 @@ class Groups:
         return await self._calls.do(self._groups.offsets_of, names, require_stable=require_stable)
 
     async def commit(
-        self, name: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
+        self, name: str, offsets: ByPair[int | CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commit from outside the group, which must have no members."""
         return await self._calls.do(self._groups.commit, name, offsets)
@@ -60,7 +61,7 @@ class Groups:
         return await self._calls.do(self._groups.delete, names)
 
     async def delete_offsets(
-        self, name: str, partitions: Sequence[TopicPartition]
+        self, name: str, partitions: Sequence[Pair]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forget committed offsets of topics that no member of the group reads."""
         return await self._calls.do(self._groups.delete_offsets, name, partitions)
@@ -97,7 +98,7 @@ class Transactions:
         return await self._calls.do(self._transactions.describe, transactional_ids)
 
     async def producers(
-        self, partitions: Sequence[TopicPartition], *, broker: int | None = None
+        self, partitions: Sequence[Pair], *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
         """Who writes to each partition, as its leader knows it, or the replica on one broker."""
         return await self._calls.do(self._transactions.producers, partitions, broker=broker)

@@ -25,6 +25,7 @@ from penstock.client.admin.described_cluster import ask_cluster_with_fenced, ask
 from penstock.client.admin.elections import ask_election
 from penstock.client.admin.groups import Groups
 from penstock.client.admin.options import AdminOptions, SettingsLike
+from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.admin.topic_changes import (
     ask_create_partitions,
     ask_create_topics,
@@ -235,7 +236,7 @@ class Admin:
     @limited
     def elect_leaders(
         self,
-        partitions: Sequence[TopicPartition] | None = None,
+        partitions: Sequence[Pair] | None = None,
         election: Election = Election.PREFERRED,
     ) -> dict[TopicPartition, KafkaError | None]:
         """For these partitions, or for all: then only those that needed one are told.
@@ -243,9 +244,10 @@ class Admin:
         ElectionNotNeeded stands for a partition that has the leader it should.
         """
         if partitions is not None:
+            named = partitions_of(partitions)
             return self._routes.of_controller(
-                list(partitions),
-                lambda connection: ask_election(connection, partitions, election, self._timeout_ms),
+                named,
+                lambda connection: ask_election(connection, named, election, self._timeout_ms),
             )
         # All means all of the cluster to the server: a namespace names its own.
         asked = self._all_partitions() if self._routes.namespace else None
@@ -382,25 +384,25 @@ class Admin:
 
     @limited
     def offsets(
-        self, places: Mapping[TopicPartition, int], *, committed_only: bool = False
+        self, places: ByPair[int], *, committed_only: bool = False
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
         """The offset at a place (`At`), or of the first record at or after a timestamp."""
+        wanted = by_partition(places)
         return self._routes.of_leaders(
-            list(places),
+            list(wanted),
             lambda connection, mine: ask_offsets(
-                connection, {each: places[each] for each in mine}, committed_only, self._timeout_ms
+                connection, {each: wanted[each] for each in mine}, committed_only, self._timeout_ms
             ),
         )
 
     @limited
-    def delete_records(
-        self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | KafkaError]:
+    def delete_records(self, before: ByPair[int]) -> dict[TopicPartition, int | KafkaError]:
         """Drop what comes before an offset (-1: everything); the new start of each partition."""
+        limits = by_partition(before)
         return self._routes.of_leaders(
-            list(before),
+            list(limits),
             lambda connection, mine: ask_delete_records(
-                connection, {each: before[each] for each in mine}, self._timeout_ms
+                connection, {each: limits[each] for each in mine}, self._timeout_ms
             ),
         )
 

@@ -1,6 +1,6 @@
 """Consumer groups, classic and new: who is in them, and what they have committed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from penstock.client.admin.coordinator_values import (
@@ -16,6 +16,7 @@ from penstock.client.admin.group_offsets import (
     ask_committed_of,
     ask_delete_offsets,
 )
+from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import MOVING, KeyType, Routes
 from penstock.client.namespace import Namespace
@@ -125,10 +126,11 @@ class Groups:
 
     @limited
     def commit(
-        self, name: str, offsets: Mapping[TopicPartition, int | CommittedOffset]
+        self, name: str, offsets: ByPair[int | CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commit from outside the group, which must have no members."""
-        return self._of_one(name, lambda connection: ask_commit(connection, name, offsets))
+        wanted = by_partition(offsets)
+        return self._of_one(name, lambda connection: ask_commit(connection, name, wanted))
 
     @limited
     def delete(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
@@ -137,12 +139,11 @@ class Groups:
 
     @limited
     def delete_offsets(
-        self, name: str, partitions: Sequence[TopicPartition]
+        self, name: str, partitions: Sequence[Pair]
     ) -> dict[TopicPartition, KafkaError | None]:
         """Forget committed offsets of topics that no member of the group reads."""
-        return self._of_one(
-            name, lambda connection: ask_delete_offsets(connection, name, partitions)
-        )
+        named = partitions_of(partitions)
+        return self._of_one(name, lambda connection: ask_delete_offsets(connection, name, named))
 
     @limited
     def remove_members(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import LogDir, Replica, ReplicaLog
+from penstock.client.admin.pairs import Pair, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import Routes
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
@@ -25,16 +26,17 @@ class LogDirs:
     def describe(
         self,
         brokers: Sequence[int] | None = None,
-        partitions: Sequence[TopicPartition] | None = None,
+        partitions: Sequence[Pair] | None = None,
     ) -> dict[int, dict[str, LogDir | KafkaError] | KafkaError]:
         """Per broker its directories by path, with all replicas or only those of `partitions`."""
+        named = None if partitions is None else partitions_of(partitions)
         nodes = self._routes.nodes
         nodes.refresh()
         asked = [each.node_id for each in nodes.brokers] if brokers is None else brokers
         found: dict[int, dict[str, LogDir | KafkaError] | KafkaError] = {}
         for broker in asked:
             try:
-                found[broker] = _ask_describe(nodes.node(broker), partitions)
+                found[broker] = _ask_describe(nodes.node(broker), named)
             except NotAuthenticated:
                 raise
             except CannotReach as problem:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import Reassignment
+from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import Routes
 from penstock.client.transport.connection import Connection
@@ -29,26 +30,28 @@ class Reassignments:
 
     @limited
     def list_all(
-        self, partitions: Sequence[TopicPartition] | None = None
+        self, partitions: Sequence[Pair] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """What is under way, of these partitions or of all."""
+        named = None if partitions is None else partitions_of(partitions)
         found = self._routes.of_controller_as_one(
-            lambda connection: _ask_list(connection, partitions, self._timeout_ms)
+            lambda connection: _ask_list(connection, named, self._timeout_ms)
         )
         return dict(sorted(found.items()))
 
     @limited
     def alter(
         self,
-        targets: Mapping[TopicPartition, Sequence[int] | None],
+        targets: ByPair[Sequence[int] | None],
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
         """Where each partition shall be, its preferred leader first; None cancels."""
+        wanted = by_partition(targets)
         return self._routes.of_controller(
-            list(targets),
+            list(wanted),
             lambda connection: _ask_alter(
-                connection, targets, allow_replication_factor_change, self._timeout_ms
+                connection, wanted, allow_replication_factor_change, self._timeout_ms
             ),
         )
 

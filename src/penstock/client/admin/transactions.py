@@ -10,6 +10,7 @@ from penstock.client.admin.coordinator_values import (
     TransactionFilter,
     TransactionListing,
 )
+from penstock.client.admin.pairs import Pair, partition_of, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import MOVING, KeyType, Routes
 from penstock.client.transport.connection import Connection
@@ -74,20 +75,22 @@ class Transactions:
 
     @limited
     def producers(
-        self, partitions: Sequence[TopicPartition], *, broker: int | None = None
+        self, partitions: Sequence[Pair], *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
         """Who writes to each partition, as its leader knows it, or the replica on one broker."""
+        named = partitions_of(partitions)
         if broker is None:
-            return self._routes.of_leaders(partitions, _ask_producers)
-        return _ask_producers(self._routes.nodes.node(broker), partitions)
+            return self._routes.of_leaders(named, _ask_producers)
+        return _ask_producers(self._routes.nodes.node(broker), named)
 
     @limited
     def abort(self, marker: AbortMarker) -> KafkaError | None:
         """Write an abort marker into one partition, past the coordinator."""
+        place = partition_of(marker.partition)
+        marker = marker._replace(partition=place)
         return self._routes.of_leaders(
-            [marker.partition],
-            lambda connection, _: {marker.partition: _ask_abort(connection, marker)},
-        )[marker.partition]
+            [place], lambda connection, _: {place: _ask_abort(connection, marker)}
+        )[place]
 
     @limited
     def fence(self, transactional_ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:

@@ -94,7 +94,11 @@ class Consumer(Generic[K, V]):
     # -- life
 
     async def __aenter__(self) -> Self:
-        await self._steps.open()
+        try:
+            await self._steps.open()
+        except BaseException:
+            await self.close()  # nobody else will
+            raise
         return self
 
     async def __aexit__(
@@ -237,14 +241,18 @@ class Consumer(Generic[K, V]):
         """Per partition the first offset that is not finished; where nothing is, nothing."""
         return self._core.outside(self._core.finished())
 
-    def leave_to_transactions(self) -> dict[TopicPartition, int]:
+    def leave_to_transactions(
+        self, taker: object, said: Mapping[TopicPartition, int] | None, of_records: bool, /
+    ) -> dict[TopicPartition, int]:
         """For Producer.send_offsets: from now on nothing is committed but by transactions and by
-        `commit`. Gives what is finished, and what the caller has in hand."""
-        return self._core.outside(self._core.leave_to_transactions(asyncio.current_task()))
+        `commit`. Gives what was said, or what is finished and what the caller has in hand."""
+        caller = asyncio.current_task()
+        offsets = self._core.leave_to_transactions(caller, taker, said, of_records)
+        return self._core.outside(offsets)
 
-    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
         """For Producer.send_offsets: what lies below these is done and does not come again."""
-        self._core.transaction_committed(offsets)
+        self._core.transaction_ended(taker, offsets)
 
     def group_metadata(self) -> object:
         """What a transaction needs to know of this member: librdkafka's own object."""

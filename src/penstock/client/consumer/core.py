@@ -5,15 +5,17 @@ one waits for it, both with a limit.
 """
 
 import logging
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Generic
+from weakref import ref
 
 from penstock.client.consumer.committing import without_group
 from penstock.client.consumer.engine import Engine, hand_on
 from penstock.client.consumer.faces import Face
-from penstock.client.consumer.ledger import Place, last_offsets
+from penstock.client.consumer.ledger import Place, Work, last_offsets
 from penstock.client.consumer.options import KNOWN, ConsumerOptions
 from penstock.client.consumer.places import (
     EARLIEST,
@@ -33,7 +35,13 @@ from penstock.client.consumer.plan import (
     make_plan,
 )
 from penstock.client.consumer.reading import Reader, Records
-from penstock.client.failures import ClientClosed, ClientError, DeserializationError
+from penstock.client.failures import (
+    ClientClosed,
+    ClientError,
+    DeserializationError,
+    PartitionsRevoked,
+    TimedOut,
+)
 from penstock.client.interceptors import ConsumerInterceptor, interceptors_of
 from penstock.client.namespace import CLUSTER_TOPICS
 from penstock.client.records import K, Record, V
@@ -44,6 +52,7 @@ from penstock.model import TopicPartition
 log = logging.getLogger("penstock.client.consumer")
 
 CLOSE_SECONDS = 30.0
+COMMIT_LOOK_S = 0.01
 
 # What may be committed by hand.
 Committable = Record[Any, Any] | Records[Any, Any] | Mapping[TopicPartition, int] | None
@@ -101,6 +110,8 @@ class Core(Generic[K, V]):
             interceptors,
         )
         self.closed = False
+        # Whose transaction has taken offsets of a partition, and has not ended.
+        self._takers: dict[Place, ref[object]] = {}
         self.name = str(read.rdkafka.get("bootstrap.servers", ""))
 
     def check(self) -> None:
@@ -291,20 +302,53 @@ class Core(Generic[K, V]):
         hand_on(order, future)
         return future
 
-    def leave_to_transactions(self, caller: object) -> dict[Place, int]:
-        """Nothing is committed by the clock any more; what a transaction of the caller may take."""
+    def leave_to_transactions(
+        self,
+        caller: object,
+        taker: object,
+        said: Mapping[TopicPartition, int] | None,
+        of_records: bool,
+    ) -> dict[Place, int]:
+        """Nothing is committed by the clock any more; what a transaction of the caller may take.
+        Raises if what he has worked on is no more his, or if it cannot be told what is."""
         if self.plan.group is None:
             raise without_group()
         self.engine.check()
+        offsets = None if said is None else {self.place(at): each for at, each in said.items()}
         with self.desk.lock:
             self.desk.settle()
-            self.desk.ledger.left_to_transactions = True
-            return self.desk.ledger.finished(caller)
+            ledger = self.desk.ledger
+            ledger.left_to_transactions = True
+            self._check_kept(ledger.parted(caller), offsets if offsets and of_records else ())
+            if offsets is None:
+                if ledger.is_with_others(caller):
+                    raise _not_known()
+                offsets = ledger.finished(caller)
+            for place in offsets:
+                other = self._takers.get(place, _nobody)()
+                if other is not None and other is not taker:
+                    raise _taken_already(self.plan.outside(place))
+            self._takers.update(dict.fromkeys(offsets, ref(taker)))
+            return offsets
 
-    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _check_kept(self, parted: Work[Any] | None, named: Collection[Place]) -> None:
+        """With the lock held. What another member may have read must not be written twice."""
+        if parted is not None and parted.failure is not None:
+            raise parted.failure
+        lost = [place for place in named if not self.desk.ledger.owns(place)]
+        if parted is not None:
+            lost += parted.firsts()
+        if lost:
+            place = self.plan.outside(lost[0])
+            raise PartitionsRevoked(f"{place} went to another member while it was worked on")
+
+    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int]) -> None:
         committed = {self.place(at): offset for at, offset in offsets.items()}
         with self.desk.lock:
             self.desk.settle()
+            self._takers = {
+                place: each for place, each in self._takers.items() if each() not in (None, taker)
+            }
             self.desk.ledger.note(committed)
             self.desk.ledger.finish_below(committed)
         self.desk.notify()
@@ -318,6 +362,13 @@ class Core(Generic[K, V]):
             raise ClientError(
                 "the consumer is not a member of its group yet", next_step="Read with it first"
             )
+        until = time.monotonic() + self.plan.api_timeout_s
+        committing = self.engine.committing
+        # A commit by the clock that is under way could arrive after the transaction's.
+        while self.desk.order(lambda: committing.expects_answers).result(self.plan.api_timeout_s):
+            if time.monotonic() > until:
+                raise TimedOut("the group has not answered the commit before this transaction")
+            time.sleep(COMMIT_LOOK_S)
         order = self.desk.order(self.engine.rdkafka.consumer_group_metadata)
         return order.result(self.plan.api_timeout_s)
 
@@ -326,6 +377,28 @@ class Core(Generic[K, V]):
 
     def _outside(self, offsets: Mapping[Place, int | None]) -> dict[TopicPartition, int | None]:
         return {self.plan.outside(place): offset for place, offset in offsets.items()}
+
+
+def _nobody() -> object:
+    return None
+
+
+def _not_known() -> ClientError:
+    return ClientError(
+        "records are in the hands of others than the caller, so it is not known what this "
+        "transaction is about",
+        next_step="Call it where the records are read, or name them: send_offsets(consumer, batch);"
+        " or consumer.finished_offsets()",
+    )
+
+
+def _taken_already(place: TopicPartition) -> ClientError:
+    return ClientError(
+        f"another transaction has taken offsets of {place} and has not ended: nobody knows which "
+        "of the two ends first",
+        next_step="Let the loops over one consumer share a producer: its transactions wait for each"
+        " other",
+    )
 
 
 def _topics(options: ConsumerOptions) -> list[str]:

@@ -78,6 +78,8 @@ class Engine:
         self.committing = Committing(plan, self.desk)
         self._face = face
         self._closing_until = 0.0
+        # Why brokers do not let it in, as far as nothing has come of them since.
+        self._refusal: Exception | None = None
         self._average_bytes = 1
         self._error_of: Callable[[Fetched], object] = methodcaller("error")
         # Who decides what is read: the application names partitions, or the group gives them.
@@ -112,6 +114,8 @@ class Engine:
         until = time.monotonic() + timeout_s
 
         def attempt(patience_s: float) -> None:
+            if self._refusal is not None and patience_s > FIRST_PATIENCE_S:
+                raise self._refusal  # asking again would not help
             left_s = until - time.monotonic()
             try:
                 answer = question(self.rdkafka, max(0.0, min(patience_s, left_s)))
@@ -121,6 +125,7 @@ class Engine:
                 again = self.desk.order_later(ASK_AGAIN_S, lambda: attempt(2 * patience_s))
                 hand_on(again, future)
             else:
+                self._refusal = None
                 with contextlib.suppress(InvalidStateError):  # who has asked, waits no longer
                     future.set_result(answer)
 
@@ -245,7 +250,8 @@ class Engine:
                 self.rdkafka.unsubscribe()
                 self._by_group = False
         except KafkaException as error:
-            raise from_rdkafka(error, about="the subscription was not taken") from error
+            said = f"to the pattern {subscription.pattern!r} " if subscription.pattern else ""
+            raise from_rdkafka(error, about=f"the subscription {said}was not taken") from error
 
     # -- fetching
 
@@ -319,6 +325,7 @@ class Engine:
         if any(map(self._error_of, messages)):
             messages = self._without_errors(messages, ends)
         if messages:
+            self._refusal = None
             sample = messages[:: max(1, len(messages) // SIZES_LOOKED_AT)]
             self._average_bytes = max(1, sum(map(len, sample)) // len(sample))
             self._bound()
@@ -362,7 +369,8 @@ class Engine:
     def _reported(self, error: "RdkafkaError") -> None:
         """librdkafka's callback for what is about connections; on the polling thread."""
         if is_refused(error):
-            self.desk.fail(from_rdkafka(error))
+            self._refusal = from_rdkafka(error)
+            self.desk.fail(self._refusal)
         else:  # librdkafka logs it as well
             log.debug("%s", error.str())
 

@@ -163,6 +163,8 @@ class Ledger(Generic[M]):
         self._lanes: dict[Place, _Lane] = {}
         self._chunks: deque[_Chunk[M]] = deque()
         self._works: dict[int, Work[M]] = {}
+        # Of work that is still done, what lost a partition meanwhile: its effects must not count.
+        self._parted: dict[int, Work[M]] = {}
         # Records that are finished one by one, by their identity.
         self._handles: dict[int, tuple[Work[M], int]] = {}
         self._tickets = 0
@@ -188,6 +190,9 @@ class Ledger(Generic[M]):
     def revoke(self, places: Iterable[Place]) -> None:
         """These are owned no longer: what is unread goes, what is in hand does not count."""
         for place in places:
+            for work in self._works.values():
+                if place in work.firsts() and self._is_current(work, place):
+                    self._parted[work.ticket] = work
             if self._lanes.pop(place, None) is not None:
                 self._forget(place)
 
@@ -251,11 +256,14 @@ class Ledger(Generic[M]):
 
     def finish(self, work: Work[M]) -> None:
         """Its body has ended."""
+        self._parted.pop(work.ticket, None)
         if self._works.pop(work.ticket, None) is not None:
             self._release_handles(work)
 
     def give_back(self, work: Work[M], begin: int = 0) -> None:
         """What is unfinished from a position on will be read again; what is before it stays."""
+        if begin == 0:
+            self._parted.pop(work.ticket, None)
         if self._works.get(work.ticket) is not work:
             return
         kept = [
@@ -313,6 +321,15 @@ class Ledger(Generic[M]):
     def in_hand(self) -> list[Work[M]]:
         """What bodies work on, the oldest first."""
         return list(self._works.values())
+
+    def parted(self, owner: object) -> Work[M] | None:
+        """What somebody still works on although a partition of it went elsewhere."""
+        return next((each for each in self._parted.values() if each.owner is owner), None)
+
+    def is_with_others(self, caller: object) -> bool:
+        """Whether something is in hand, and nothing of it in the caller's."""
+        works = [each for each in self._works.values() if not each.one_by_one]
+        return bool(works) and not any(each.owner is caller for each in works)
 
     def holds(self, work: Work[M]) -> bool:
         """Whether it is still in hand, with something of a present run."""

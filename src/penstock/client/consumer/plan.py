@@ -4,7 +4,9 @@ Topics and groups are here as the cluster knows them; who asks outside gets them
 of the namespace.
 """
 
+import re
 import uuid
+import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -115,6 +117,7 @@ class Plan:
 
     def _whole(self, pattern: str) -> str:
         """A pattern over whole names, as in Kafka; librdkafka itself would match beginnings."""
+        _check_pattern(pattern)
         full = self.namespace.add_pattern(pattern)
         return f"{full}$" if self.namespace else f"^({full})$"
 
@@ -127,6 +130,21 @@ class Plan:
                 "it hides the cluster's own topics; set it to false to read them by name later, or "
                 "name them when the consumer is made",
             )
+
+
+def _check_pattern(pattern: object) -> None:
+    """Told here, with its place: librdkafka only says that an argument is wrong. What it knows and
+    Python does not (POSIX has no lookaheads, say) is still left to it."""
+    if not isinstance(pattern, str):
+        raise TypeError(f"pattern is a regular expression as text, and {pattern!r} is none")
+    if not pattern:
+        raise ValueError("pattern '' matches no topic: say a regular expression over whole names")
+    try:
+        with warnings.catch_warnings():  # about classes such as [[:alpha:]], which are meant
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern {pattern!r} is no regular expression: {error}") from error
 
 
 def make_plan(

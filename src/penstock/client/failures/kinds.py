@@ -146,8 +146,12 @@ class DeserializationError(ClientError):
         self.partition = partition
         self.offset = offset
         self.is_key = is_key
+        # A registry that cannot be reached, say: nothing is wrong with the record.
+        self.retriable = getattr(cause, "retriable", False)
         self.next_step = (
-            "Read it with the deserializer that belongs to its sender, or pass over it: "
+            "Read on: the record comes again, and may be read then"
+            if self.retriable
+            else "Read it with the deserializer that belongs to its sender, or pass over it: "
             "consumer.skip(error)"
         )
         if isinstance(cause, BaseException):

@@ -93,7 +93,12 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Send a record: awaiting the Delivery gives where it was written, or raises why not."""
+        """Send a record: awaiting the Delivery gives where it was written, or raises why not.
+
+        It waits for room for at most max.block.ms (BufferExhausted), and from then on for at most
+        delivery.timeout.ms; `asyncio.timeout` around the await ends the waiting sooner, and leaves
+        the record under way.
+        """
         self._open()  # from now on hot_path.py's function is in the place of this method
         return self._core.send(topic, value, key, partition, headers, timestamp_ms)
 
@@ -107,7 +112,8 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Awaitable[None]:
-        """Send a record without a result: awaiting only waits for room.
+        """Send a record without a result: awaiting only waits for room, for at most max.block.ms
+        (BufferExhausted). It is delivered or has failed within delivery.timeout.ms from then on.
 
         What fails is raised together by the next flush(), by close(), or by the end of the
         transaction.
@@ -126,27 +132,39 @@ class Producer(Generic[SentKey, SentValue]):
         ],
         *,
         partition: int | None = None,
+        timeout_s: float | None = None,
     ) -> BatchDelivered:
         """Send many records: values, pairs of key and value, or OutRecords.
 
         Ends when all are delivered; raises BatchFailed, with the error of each record that was
-        not, when some are not.
+        not, when some are not. Each waits for room for at most max.block.ms, and is delivered or
+        has failed within delivery.timeout.ms. TimedOut if all of that takes longer than
+        `timeout_s`: then, and if the call is cancelled, what is under way stays so, and the next
+        flush(), or close(), raises what was not delivered.
         """
         core = self._usable()
         core.check_reports()
-        if core.encoder.chooses and core.encoder.counts.stale(core.namespace.add_topic(topic)):
-            await self.partitions_of(topic)
         loop = core.bind()
+        until = None if timeout_s is None else loop.time() + timeout_s
+        if core.encoder.chooses and core.encoder.counts.stale(core.namespace.add_topic(topic)):
+            limit_s = core.block_s if timeout_s is None else min(core.block_s, timeout_s)
+            await self.partitions_of(topic, timeout_s=limit_s)
         waiter = BatchWaiter(loop)
         core.ledger.waiting.add(waiter.future)
         sending = BatchSending(core, topic, records, partition, waiter)
         try:
-            await self._hand_over(sending, loop)
-        finally:
-            sending.all_handed()
+            async with asyncio.timeout_at(until) as limit:
+                await self._hand_over(sending, loop)
+                sending.all_handed()
+                core.hurry()
+                if not sending.report.complete:
+                    await waiter.future
+        except BaseException as error:
+            late = sending.leave(timeout_s)
             core.hurry()
-        if not sending.report.complete:
-            await waiter.future
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise late from None
+            raise
         return sending.result()
 
     async def _hand_over(self, sending: BatchSending, loop: asyncio.AbstractEventLoop) -> None:

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from penstock.client.calls import CallStuck
 from penstock.client.failures import ClientError, TimedOut
@@ -20,10 +20,11 @@ from penstock.client.producer.transactions import (
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
-    offsets_to_send,
 )
 
 log = logging.getLogger("penstock.client.producer")
+
+T = TypeVar("T")
 
 
 class Starter(Protocol):
@@ -53,16 +54,17 @@ class Transactions:
                 "offsets are sent inside a transaction",
                 next_step="Set transactional.id, and say `async with producer.transaction():`",
             )
-        taken = offsets_to_send(consumer, said)
-        if not taken.offsets:
+        if not self.calls.offsets_to_send(consumer, said).offsets:
             return
         limit = core.block_s if timeout_s is None else timeout_s
-        await self.call(lambda: self.calls.send_offsets(taken, limit), limit)
+        member = await self.call(consumer.group_metadata, limit)
+        taken = self.calls.offsets_to_send(consumer, said)
+        await self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
 
-    async def call(self, call: Callable[[], None], limit_s: float) -> None:
+    async def call(self, call: Callable[[], T], limit_s: float) -> T:
         """On the client's thread. A call that does not come back is the end of the producer."""
         try:
-            await self.core.thread.finish(call, limit_s + MARGIN_SECONDS)
+            return await self.core.thread.finish(call, limit_s + MARGIN_SECONDS)
         except CallStuck:
             raise self.core.given_up(limit_s) from None
 
@@ -174,7 +176,7 @@ class Transaction:
         try:
             await self._flush()
             failed = every.core.undelivered(unasked=True)
-            if failed is not None:  # what was not even handed to librdkafka, it does not miss
+            if failed is not None:  # librdkafka would not say which, or does not even know of it
                 raise failed
         except BaseException as error:
             await self._abort_after(error)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+from penstock.client.failures import TimedOut
 from penstock.client.producer.core import Core
 from penstock.client.producer.encoding import LIBRARY_CHOOSES, Encoded, Encoder
 from penstock.client.producer.ledger import BatchDelivered, BatchReport, Woken
@@ -163,6 +164,24 @@ class BatchSending:
     def all_handed(self) -> None:
         """No more steps: what was handed over will be reported, nothing else."""
         self.report.expected = self._handed
+
+    def leave(self, timeout_s: float | None = None) -> TimedOut:
+        """Nobody waits for it any more. What is under way stays so and what was not taken is given
+        up; the next flush(), or close(), tells which were not delivered."""
+        after = "" if timeout_s is None else f" within {timeout_s:g} s"
+        unsent = len(self._pieces) - self._position
+        self.give_up(TimedOut(f"there was no room for a record of a batch{after}"))
+        self.all_handed()
+        for index, error in sorted(self._refused.items()):
+            failed = FailedRecord(self._topic, *key_and_value(self._pieces[index]), error, index)
+            self._core.ledger.keep_post(failed)
+        self.report.leave()
+        count = len(self._pieces)
+        return TimedOut(
+            f"a batch of {count} records for {self._topic} was not delivered{after}"
+            + (f", and {unsent} of them were not sent" if unsent else ""),
+            next_step="What is under way stays so: flush() or close() tells which records failed",
+        )
 
     def result(self) -> BatchDelivered:
         """Raises BatchFailed unless all are delivered."""

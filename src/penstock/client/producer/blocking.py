@@ -8,6 +8,8 @@ send() and post() wait for room, at most max.block.ms. It may be used by several
 """
 
 import logging
+import math
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -29,6 +31,7 @@ from penstock.client.producer.core import (
 from penstock.client.producer.encoding import LIBRARY_CHOOSES
 from penstock.client.producer.ledger import BatchDelivered
 from penstock.client.producer.transactions import OffsetsLike, OffsetSource
+from penstock.client.producer.undelivered import RecordsUndelivered
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
 from penstock.client.serde import SerializerLike
 from penstock.client.settings import SettingValue
@@ -85,7 +88,11 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Send a record, waiting for room: `result()` says where it was written, or raises."""
+        """Send a record, waiting for room: `result()` says where it was written, or raises.
+
+        It waits for room for at most max.block.ms (BufferExhausted); from then on the record is
+        delivered or has failed within delivery.timeout.ms, and `result(timeout_s)` waits for less.
+        """
         core = self._core
         # The hot path: bytes go to librdkafka as they are.
         if (
@@ -132,7 +139,8 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Send a record without a result, waiting for room.
+        """Send a record without a result, waiting for room for at most max.block.ms
+        (BufferExhausted). It is delivered or has failed within delivery.timeout.ms from then on.
 
         What fails is raised together by the next flush(), by close(), or by the end of the
         transaction.
@@ -182,29 +190,41 @@ class Producer(Generic[SentKey, SentValue]):
         ],
         *,
         partition: int | None = None,
+        timeout_s: float | None = None,
     ) -> BatchDelivered:
         """Send many records: values, pairs of key and value, or OutRecords.
 
         Ends when all are delivered; raises BatchFailed, with the error of each record that was
-        not, when some are not.
+        not, when some are not. Each waits for room for at most max.block.ms, and is delivered or
+        has failed within delivery.timeout.ms. TimedOut if all of that takes longer than
+        `timeout_s`: then what is under way stays so, and the next flush(), or close(), raises what
+        was not delivered.
         """
         core = self._usable()
         core.check_reports()
-        core.learn_partitions(core.namespace.add_topic(topic))
+        limit_s = math.inf if timeout_s is None else timeout_s
+        until = time.monotonic() + limit_s
+        core.learn_partitions(core.namespace.add_topic(topic), limit_s)
         with core.sending:
             sending = BatchSending(core, topic, records, partition, core)
         try:
-            while not sending.over:
-                if not core.with_room(sending.step):
+            while not sending.over and (left := until - time.monotonic()) > 0:
+                if not core.with_room(sending.step, left) and left > core.block_s:
                     sending.give_up(
                         BufferExhausted("there was no room for a batch within max.block.ms")
                     )
                 core.serve()
-        finally:
-            sending.all_handed()
-        if not core.wait_until(lambda: sending.report.complete, core.settle_s):
-            raise TimedOut(f"the batch is still under way after {core.settle_s:g} s")
-        return sending.result()
+            if sending.over:
+                sending.all_handed()
+                left = min(core.settle_s, max(0.0, until - time.monotonic()))
+                if core.wait_until(lambda: sending.report.complete, left):
+                    return sending.result()
+        except RecordsUndelivered:
+            raise
+        except BaseException:
+            sending.leave()
+            raise
+        raise sending.leave(core.settle_s if timeout_s is None else timeout_s)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until everything sent so far is delivered or has failed.

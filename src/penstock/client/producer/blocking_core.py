@@ -5,6 +5,7 @@ nobody has for a while, so that reports, logs and tokens are served without the 
 holds no reference that would keep a dropped producer alive.
 """
 
+import math
 import threading
 import time
 import weakref
@@ -170,9 +171,9 @@ class BlockingCore(Core):
         chosen = self.encoder.choose(encoded.topic, encoded.key, encoded.value)
         return encoded._replace(partition=chosen)
 
-    def learn_partitions(self, full: str) -> None:
+    def learn_partitions(self, full: str, limit_s: float = math.inf) -> None:
         if self.encoder.chooses and self.encoder.counts.stale(full):
-            self.partitions_of(self.namespace.strip(full) or full, self.block_s)
+            self.partitions_of(self.namespace.strip(full) or full, min(self.block_s, limit_s))
 
     def _insist(self, encoded: Encoded, report: Report) -> None:
         """Until there is room; BufferExhausted after max.block.ms."""
@@ -193,9 +194,9 @@ class BlockingCore(Core):
         if self.credit < 0:
             self.breathe()
 
-    def with_room(self, taken: Callable[[], bool]) -> bool:
+    def with_room(self, taken: Callable[[], bool], limit_s: float = math.inf) -> bool:
         """Try until it succeeds, serving reports meanwhile, at most for max.block.ms."""
-        until = time.monotonic() + self.block_s
+        until = time.monotonic() + min(self.block_s, limit_s)
         while not taken():
             left = until - time.monotonic()
             if left <= 0:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from penstock.client.calls import CallStuck
 from penstock.client.failures import ClientError, TimedOut
@@ -16,10 +16,11 @@ from penstock.client.producer.transactions import (
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
-    offsets_to_send,
 )
 
 log = logging.getLogger("penstock.client.producer")
+
+T = TypeVar("T")
 
 
 class Flusher(Protocol):
@@ -49,15 +50,17 @@ class Transactions:
                 "offsets are sent inside a transaction",
                 next_step="Set transactional.id, and say `with producer.transaction():`",
             )
-        taken = offsets_to_send(consumer, said)
-        if taken.offsets:
-            limit = core.block_s if timeout_s is None else timeout_s
-            self.call(lambda: self.calls.send_offsets(taken, limit), limit)
+        if not self.calls.offsets_to_send(consumer, said).offsets:
+            return
+        limit = core.block_s if timeout_s is None else timeout_s
+        member = self.call(consumer.group_metadata, limit)
+        taken = self.calls.offsets_to_send(consumer, said)
+        self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
 
-    def call(self, call: Callable[[], None], limit_s: float) -> None:
+    def call(self, call: Callable[[], T], limit_s: float) -> T:
         """On the client's thread. A call that does not come back is the end of the producer."""
         try:
-            self.core.thread.wait(call, limit_s + MARGIN_SECONDS)
+            return self.core.thread.wait(call, limit_s + MARGIN_SECONDS)
         except CallStuck:
             raise self.core.given_up(limit_s) from None
 
@@ -148,6 +151,9 @@ class Transaction:
         every = self._all
         try:
             self._flush()
+            failed = every.core.undelivered(unasked=True)
+            if failed is not None:  # librdkafka would not say which
+                raise failed
         except BaseException as error:
             self._abort_after(error)
             raise

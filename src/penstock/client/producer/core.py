@@ -6,6 +6,7 @@ and the slow path finds out why.
 """
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,6 +40,8 @@ PURGE_SECONDS_MAX = 5.0
 DESTROY_SECONDS_MAX = 10.0
 # Beyond what the settings allow a record, or a call of librdkafka's is given: it takes a moment.
 MARGIN_SECONDS = 5.0
+# How long the cluster is asked for partitions at first; then for longer.
+ASK_SECONDS_FIRST = 1.0
 
 
 class Partition(NamedTuple):
@@ -115,7 +118,11 @@ class Core:
         if self._handle is None:
             self.check_life()
             self._handle = Handle(
-                self.settings, self.namespace, self.partitioner, self.fail_for_good
+                self.settings,
+                self.namespace,
+                self.partitioner,
+                self.fail_for_good,
+                self.ledger.let_in,
             )
             register(self)
             self.review()
@@ -204,6 +211,7 @@ class Core:
             next_step="Make a new one: under the same transactional.id it fences this one, and "
             "what was open is aborted",
         )
+        error.retriable, error.fatal = False, True
         self.fail_for_good(error)
         return error
 
@@ -261,12 +269,22 @@ class Core:
     def partitions_of(self, topic: str, timeout_s: float) -> list[Partition]:
         """Asks the cluster; blocks."""
         full = self.namespace.add_topic(topic)
-        try:
-            found = self.handle.rdkafka.list_topics(full, timeout=timeout_s).topics[full]
-        except Exception as error:
-            if not error.args or not hasattr(error.args[0], "code"):
-                raise
-            raise from_rdkafka(error.args[0], about=f"the partitions of {topic}") from error
+        until, patience_s = time.monotonic() + timeout_s, ASK_SECONDS_FIRST
+        while True:
+            left_s = max(0.0, until - time.monotonic())
+            try:
+                listed = self.handle.rdkafka.list_topics(full, timeout=min(patience_s, left_s))
+                break
+            except Exception as error:
+                if not error.args or not hasattr(error.args[0], "code"):
+                    raise
+                reason = self.ledger.refusal or error.args[0]
+                # Asked again, so that whoever is not let in hears of it soon.
+                if self.ledger.refusal is not None or left_s <= patience_s:
+                    raise from_rdkafka(reason, about=f"the partitions of {topic}") from error
+                patience_s *= 2
+                self.handle.poll()  # nothing is under way yet, so perhaps nobody else does
+        found = listed.topics[full]
         if found.error is not None:
             raise from_rdkafka(found.error, about=f"the partitions of {topic}")
         self.encoder.counts.learn(full, len(found.partitions))

@@ -1,5 +1,9 @@
 """librdkafka's producer, held so that it cannot be misused.
 
+A certificate or a password that is refused does not go away by itself: while that is so and the
+cluster cannot be asked anything, what is queued is given up and told why, and not first when
+delivery.timeout.ms is over.
+
 Only one thread polls at a time, and never from inside a callback: librdkafka's binding keeps one
 record of the calling thread and would lose it. After `destroy` nothing reaches librdkafka.
 """
@@ -12,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.echo import Echo
-from penstock.client.failures import from_rdkafka
+from penstock.client.failures import AuthenticationFailure, TlsFailure, from_rdkafka
 from penstock.client.forks import leave_alone
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner
@@ -29,19 +33,27 @@ REQUEST_BYTES_FLOOR, REQUEST_BYTES_CEILING = 1_000, 1_000_000_000
 # A wait for reports comes back this often: the binding splits longer ones and answers late.
 POLL_SLICE_S = 0.1
 PURGE_SECONDS_MAX = 5.0
+# How long the cluster is asked once a connection was refused, and how soon again.
+ASK_SECONDS = 1.0
+ASK_AGAIN_SECONDS = 0.5
+# Of what librdkafka reports about connections, these do not go away by themselves.
+_REFUSED = frozenset(each.code for each in (AuthenticationFailure, TlsFailure))
 
 
 class Troubles:
     """What librdkafka reports beside single records: logged, and kept for error texts."""
 
-    def __init__(self, echo: Echo) -> None:
+    def __init__(self, echo: Echo, on_refused: "Callable[[RdkafkaError], None]") -> None:
         self.latest = ""
         self._echo = echo
+        self._on_refused = on_refused
 
     def __call__(self, error: "RdkafkaError") -> None:
         self.latest = error.str()
         level = logging.ERROR if error.fatal() else logging.WARNING
         self._echo.log(level, "%s", self.latest)
+        if error.code() in _REFUSED:
+            self._on_refused(error)
 
 
 class Handle:
@@ -53,12 +65,16 @@ class Handle:
         namespace: Namespace,
         partitioner: object,
         on_fatal: Callable[[Exception], None],
+        on_refused: "Callable[[RdkafkaError | None], None]",
     ) -> None:
         from confluent_kafka import KafkaException, Producer
 
         echo = Echo(log)
-        self.troubles = Troubles(echo)
+        self.troubles = Troubles(echo, self._refused)
         self.polling = threading.Lock()
+        self._asking = threading.Lock()
+        self._asks = False
+        self._over = threading.Event()
         self.destroyed = False
         self.in_transaction = False  # as far as librdkafka knows
         wanted: dict[str, Any] = dict(settings.rdkafka)
@@ -73,6 +89,7 @@ class Handle:
         self.linger_ms = float(wanted.get("linger.ms", 5))
         self._failed: type[KafkaException] = KafkaException
         self._on_fatal = on_fatal
+        self._on_refused = on_refused
         try:
             made: RdkafkaProducer = Producer({"logger": echo, **wanted})
         except KafkaException as error:
@@ -122,6 +139,34 @@ class Handle:
         except Exception:
             log.exception("a function that librdkafka was given (error_cb, stats_cb, ...) failed")
 
+    # -- connections that are refused
+
+    def _refused(self, error: "RdkafkaError") -> None:
+        """librdkafka's report, in a poll; of one broker, so the cluster is asked before anything
+        is given up. It reports the same again only after a while: hence the thread."""
+        if not self._asks and not self.destroyed:
+            self._asks = True
+            threading.Thread(
+                target=self._ask, args=(error,), name="penstock-producer-refused", daemon=True
+            ).start()
+
+    def _ask(self, error: "RdkafkaError") -> None:
+        """Until somebody is let in, or it is over."""
+        while not self._over.is_set():
+            with self._asking:
+                if self.destroyed:
+                    return
+                try:
+                    self.rdkafka.list_topics(timeout=ASK_SECONDS)
+                except self._failed:
+                    self._on_refused(error)
+                    self.rdkafka.purge(in_queue=True, in_flight=False)
+                else:
+                    self._asks = False
+                    self._on_refused(None)
+                    return
+            self._over.wait(ASK_AGAIN_SECONDS)
+
     def call(self, call: Callable[..., Any], *arguments: object) -> Any:
         """A call of librdkafka that may serve reports while it blocks: others do not meanwhile."""
         with self.polling:
@@ -139,7 +184,8 @@ class Handle:
 
     def destroy(self) -> None:
         """Give up what is left, and free librdkafka. Blocks until its threads have ended."""
-        with self.polling:
+        self._over.set()
+        with self._asking, self.polling:
             if self.destroyed:
                 return
             self.rdkafka.purge(in_queue=True, in_flight=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from penstock.client.failures import from_rdkafka
+from penstock.client.failures import PurgedInQueue, from_rdkafka
 from penstock.client.interceptors import ProducerInterceptor, acknowledge
 from penstock.client.namespace import Namespace
 from penstock.client.producer.undelivered import FailedRecord, RecordsUndelivered
@@ -68,6 +68,7 @@ class Ledger:
         "posted",
         "posts_failed",
         "quiet",
+        "refusal",
         "unasked",
         "waiting",
         "watched",
@@ -98,6 +99,8 @@ class Ledger:
         self.posts_failed = 0
         # Futures of those who wait: so that the end of the producer is the end of their waiting.
         self.waiting: WeakSet[Any] = WeakSet()
+        # Why the cluster lets nobody in; None while it does, or nobody knows.
+        self.refusal: RdkafkaError | None = None
         # Deliveries that failed and were not awaited: the newest ones.
         self.unasked: dict[int, UnaskedFailure] = {}
 
@@ -153,6 +156,8 @@ class Ledger:
                 self.batches.remove(batch)
             except ValueError:
                 continue
+            if batch.left:
+                batch.tell()
             batch.page.settled += 1
             batch.waiter.wake()
 
@@ -179,10 +184,16 @@ class Ledger:
             stamp if kind and stamp >= 0 else None,
         )
 
+    def let_in(self, refusal: "RdkafkaError | None") -> None:
+        """Whether the cluster lets this producer in, and why not."""
+        self.refusal = refusal
+
     def failure(self, error: "RdkafkaError | Exception", message: "Message | None") -> Exception:
         if isinstance(error, Exception):
             return error
         topic = self.topic_of(message)
+        if self.refusal is not None and error.code() == PurgedInQueue.code:
+            error = self.refusal  # that is why it was given up
         return from_rdkafka(error, about=f"a record for {topic}" if topic else "a record")
 
     # -- failures that wait for somebody to ask
@@ -254,13 +265,15 @@ class BatchReport:
     and an attribute costs more than all the rest of it.
     """
 
-    __slots__ = ("_reported", "expected", "failed", "page", "report", "waiter")
+    __slots__ = ("_reported", "expected", "failed", "left", "page", "report", "waiter")
 
     def __init__(self, page: Page, expected: int, waiter: Woken) -> None:
         self.page = page
         self.expected = expected
         self.waiter = waiter
         self.failed: list[tuple[Any, Any]] = []
+        # Nobody waits for it any more: what fails is told as that of posts is.
+        self.left = False
         self.report, self._reported = _batch_report(self.failed, page.ledger)
         page.sent += 1
         page.ledger.batches.append(self)
@@ -268,6 +281,21 @@ class BatchReport:
     @property
     def complete(self) -> bool:
         return self._reported() >= self.expected
+
+    def leave(self) -> None:
+        """Wait no longer; flush() and close() tell what fails."""
+        self.left = True
+        if self not in self.page.ledger.batches:  # it was settled a moment ago
+            self.tell()
+
+    def tell(self) -> None:
+        """Of two threads that come here each failure is told by one."""
+        while self.failed:
+            try:
+                error, message = self.failed.pop()
+            except IndexError:
+                return
+            self.page.ledger.note_post(error, message)
 
 
 def _batch_report(

@@ -314,6 +314,8 @@ class Pump(Core):
         except Exception as error:
             # Those that wait for the answer run into max.block.ms; until then it is asked again.
             self.backlog.trouble = str(error)
+            if self.ledger.refusal is not None:  # asking again would not help
+                self.backlog.give_up(error)
             assert self.loop is not None, "who asks has a loop"
             self.loop.call_later(ASK_AGAIN_SECONDS, self._asking.discard, topic)
         else:

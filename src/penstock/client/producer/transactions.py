@@ -8,7 +8,7 @@ under way inside librdkafka; it is finished before the next transaction begins.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
+# librdkafka is asked so long at a time: whoever is not let in hears of it soon.
+INIT_SECONDS = 2.0
 # So long a commit waits for reports at a time, and looks whether something has failed.
 REPORTS_SECONDS = 1.0
 
@@ -32,15 +34,20 @@ _UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
 class OffsetSource(Protocol):
     """A consumer, as far as a transaction needs one."""
 
-    def leave_to_transactions(self) -> Mapping[TopicPartition, int]:
-        """From now on it commits nothing by itself. Gives what a transaction of the caller may
-        take: what is finished, and what he has in hand."""
+    def leave_to_transactions(
+        self, taker: object, said: Mapping[TopicPartition, int] | None, of_records: bool, /
+    ) -> Mapping[TopicPartition, int]:
+        """From now on it commits nothing by itself. Gives what was said, or else what a transaction
+        of the caller may take: what is finished, and what he has in hand. Raises if that, or what
+        was said `of_records`, went to another member; and if another taker has offsets of the same
+        partitions, for nobody knows which of two transactions ends first."""
         ...
 
     def group_metadata(self) -> object: ...
 
-    def transaction_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What lies below these is done, also if it is still in somebody's hands."""
+    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
+        """What lies below these is done, also if it is still in somebody's hands; of one that was
+        aborted nothing is."""
         ...
 
 
@@ -52,14 +59,19 @@ class RecordBatch(Protocol):
 
 
 # What may be committed instead of everything that is finished.
-OffsetsLike: TypeAlias = Record[Any, Any] | RecordBatch | Mapping[TopicPartition, int]
+OffsetsLike: TypeAlias = (
+    Record[Any, Any] | RecordBatch | Sequence[Record[Any, Any]] | Mapping[TopicPartition, int]
+)
 
 
 def offsets_of(said: OffsetsLike) -> dict[TopicPartition, int]:
     """The next offset to read per partition."""
     if isinstance(said, Mapping):
         return dict(said)
-    records = (said,) if isinstance(said, Record) else said.records
+    if isinstance(said, Record):
+        records: Iterable[Record[Any, Any]] = (said,)
+    else:
+        records = said if isinstance(said, Sequence) else said.records
     offsets: dict[TopicPartition, int] = {}
     for record in records:
         place = record.place
@@ -86,12 +98,6 @@ class Taken(NamedTuple):
         ]
 
 
-def offsets_to_send(consumer: OffsetSource, said: OffsetsLike | None) -> Taken:
-    """What was said, or else all that the caller may commit."""
-    finished = consumer.leave_to_transactions()
-    return Taken(consumer, finished if said is None else offsets_of(said))
-
-
 class TransactionCalls:
     """Of one producer. Every method blocks, for at most about the time it is given."""
 
@@ -102,13 +108,18 @@ class TransactionCalls:
         self._under_way: _UnderWay = "nothing"
         # Of the open transaction, or of the one whose commit is under way.
         self._taken: list[Taken] = []
+        self._asked: list[OffsetSource] = []
 
     def begin(self, timeout_s: float) -> None:
         """Open a transaction; the first time the cluster is told who we are."""
         rdkafka = self._core.start().rdkafka
         until = time.monotonic() + timeout_s
         if not self._ready:
-            self._insist(rdkafka.init_transactions, until, "transactions cannot be prepared")
+            self._insist(
+                lambda left_s: rdkafka.init_transactions(min(left_s, INIT_SECONDS)),
+                until,
+                "transactions cannot be prepared",
+            )
             self._ready = True
         if self._under_way == "commit":
             self._finish_commit(until - time.monotonic())
@@ -129,9 +140,7 @@ class TransactionCalls:
                 self._under_way = "nothing"
                 self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
             raise
-        taken, self._taken = self._taken, []
-        for consumer, offsets in taken:
-            consumer.transaction_committed(offsets)
+        self._tell_consumers(committed=True)
 
     def _finish_commit(self, timeout_s: float) -> None:
         """Of the transaction before, whose commit ran out of time. Whoever has read its records
@@ -165,7 +174,7 @@ class TransactionCalls:
         self._under_way = how
         self._open = False
         if how == "abort":
-            self._taken.clear()
+            self._tell_consumers(committed=False)
 
         def serving(timeout_s: float) -> None:
             self._core.handle.call(call, timeout_s)
@@ -174,13 +183,32 @@ class TransactionCalls:
         self._under_way = "nothing"
         self._core.handle.in_transaction = False
 
-    def send_offsets(self, taken: Taken, timeout_s: float) -> None:
-        rdkafka, until = self._core.handle.rdkafka, time.monotonic() + timeout_s
+    def offsets_to_send(self, consumer: OffsetSource, said: OffsetsLike | None) -> Taken:
+        """What was said, or else all that the caller may commit. To be called by him, and after the
+        group was asked who its members are: what is his then is his as that member."""
+        if consumer not in self._asked:
+            self._asked.append(consumer)
+        offsets = None if said is None else offsets_of(said)
+        # Offsets as such are the caller's own business; records are what somebody has read.
+        of_records = not isinstance(said, Mapping)
+        return Taken(consumer, consumer.leave_to_transactions(self, offsets, of_records))
+
+    def _tell_consumers(self, *, committed: bool) -> None:
+        asked, self._asked = self._asked, []
+        taken, self._taken = self._taken, []
+        for consumer in asked:
+            offsets: dict[TopicPartition, int] = {}
+            for each in taken:
+                if committed and each.consumer is consumer:
+                    offsets.update(each.offsets)
+            consumer.transaction_ended(self, offsets)
+
+    def send_offsets(self, taken: Taken, member: object, timeout_s: float) -> None:
+        rdkafka = self._core.handle.rdkafka
         offsets = taken.for_rdkafka(self._core.namespace)
-        member = taken.consumer.group_metadata()  # waits for the consumer's thread, for a moment
         self._insist(
             lambda left_s: rdkafka.send_offsets_to_transaction(offsets, member, left_s),
-            until,
+            time.monotonic() + timeout_s,
             "the offsets were not taken into the transaction",
         )
         self._taken.append(taken)
@@ -193,6 +221,11 @@ class TransactionCalls:
             failure, again = self._attempt(partial(call, left), about)
             if failure is None:
                 return
+            if again:
+                self._core.handle.poll()  # nothing is under way yet, so perhaps nobody else does
+            refusal = self._core.ledger.refusal
+            if again and refusal is not None:
+                raise from_rdkafka(refusal, about=about) from failure
             if not again or time.monotonic() + RETRY_PAUSE_S >= until:
                 raise failure
             pause.wait(RETRY_PAUSE_S)

@@ -151,7 +151,7 @@ def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: _deep(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if is_pydantic(type(value)):
-        return _deep(value.model_dump())
+        return _deep(value.model_dump(by_alias=True))
     if is_msgspec(type(value)):
         return {name: _deep(getattr(value, name)) for name in value.__struct_fields__}
     return value

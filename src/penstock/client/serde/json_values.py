@@ -69,7 +69,7 @@ def _pydantic(kind: Any) -> Plain[Any]:
     def encode(value: Any) -> bytes:
         if not isinstance(value, kind):
             raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
-        text: str = value.model_dump_json()
+        text: str = value.model_dump_json(by_alias=True)
         return text.encode()
 
     return Plain(f"json of {_name(kind)}", encode, kind.model_validate_json)

@@ -70,7 +70,7 @@ def to_jsonable(value: Any) -> Any:
         case Mapping():
             return dict(value)
     if is_pydantic(type(value)):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True)
     if is_msgspec(type(value)):
         return sys.modules["msgspec"].to_builtins(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,182 @@
+"""A topic whose partition is offline is deleted and made again, as the node itself advises. What
+was never made is not taken for lost, and what may be on a disk that is away not for never made."""
+
+import pytest
+from names_life import PARTITIONS, ROOTS, Names
+
+from penstock.broker.placements import COMING, WRITE_DELAY_MS
+from penstock.testing.sim.world import WorldDisk
+
+STEPS = range(0, 60, 3)
+FIRST_SEGMENT = "00000000000000000000.log"
+
+
+def damaged(seed: int) -> tuple[Names, str]:
+    """A life in which the directory of t-0 lost the end of its records; and which one that is."""
+    life = Names(seed)
+    life.create()
+    life.bench.settle(1_000)
+    life.write(0, 3)
+    partition = life.served(0)
+    assert partition is not None
+    root = partition.directory.disk.root
+    disks = life.bench.stop()
+    path = f"t-0/{FIRST_SEGMENT}"
+    disks[root].put(path, disks[root].files()[path][:-10])
+    life.start(disks)
+    assert life.bench.broker.hosting.refused_count == 1
+    return life, root
+
+
+def remains(life: Names) -> list[str]:
+    """Everything of the topic, but its two partitions."""
+    names = [name for root in ROOTS for name in life.bench.world.disks[root].list()]
+    return sorted(name for name in names if name.startswith("t-"))
+
+
+def is_made(life: Names) -> bool:
+    return all(map(life.served, range(PARTITIONS)))
+
+
+def make_again(life: Names) -> None:
+    life.delete()
+    life.bench.simulation.run_until(lambda: life.topic_id is None)
+    life.create()
+    life.bench.simulation.run_until(lambda: is_made(life))
+
+
+def test_a_refused_partition_goes_with_its_topic_and_is_made_again() -> None:
+    life, _ = damaged(1)
+    make_again(life)
+    for index in range(PARTITIONS):
+        life.write(index, 2)
+    life.settle()
+    assert remains(life) == ["t-0", "t-1"]
+    for _ in range(2):
+        life.stop()
+        life.settle()
+        assert is_made(life)
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("steps", STEPS)
+def test_the_node_dies_while_a_refused_topic_is_made_again(steps: int, power: bool) -> None:
+    life, _ = damaged(steps)
+    old_id = life.topic_id
+    life.delete()
+    life.create()
+    life.step(steps)
+    life.end(power=power)
+    life.bench.settle(3_000)
+    if life.topic_id == old_id:  # it died before that was decided
+        return
+    if life.topic_id is None:
+        assert remains(life) == []
+        life.create()
+        life.bench.simulation.run_until(lambda: is_made(life))
+    assert is_made(life)
+    assert remains(life) == ["t-0", "t-1"]
+
+
+def test_a_refused_topic_is_deleted_while_its_directory_is_away() -> None:
+    life, root = damaged(3)
+    life.stop(away=(root,))
+    make_again(life)
+    for index in range(PARTITIONS):
+        life.write(index, 2)
+    life.stop()
+    life.settle()
+    assert is_made(life)
+    assert remains(life) == ["t-0", "t-1"]
+
+
+def test_a_strangers_directory_keeps_a_partition_offline_only_as_long_as_it_is_there() -> None:
+    life = Names(4)
+    life.bench.settle(1_000)
+    strange = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
+    for root in ROOTS:
+        for index in range(PARTITIONS):
+            life.bench.world.disks[root].put(f"t-{index}/{FIRST_SEGMENT}", b"")
+            life.bench.world.disks[root].put(f"t-{index}/partition.metadata", strange)
+    life.create()
+    life.bench.settle(1_000)
+    assert life.bench.broker.hosting.refused_count == PARTITIONS
+    life.stop()
+    life.settle()
+    assert is_made(life)
+    assert len([name for name in remains(life) if name.endswith("-stray")]) == 2 * PARTITIONS
+
+
+# -- what was just made
+
+
+def dies_young(steps: int, *, power: bool) -> tuple[Names, str, dict[str, WorldDisk]]:
+    """A topic is made, written to at once, and the node dies; with the directory of t-0."""
+    life = Names(steps)
+    life.bench.settle(2_000)
+    life.create()
+    life.bench.simulation.run_until(lambda: is_made(life))
+    partition = life.served(0)
+    assert partition is not None
+    root = partition.directory.disk.root
+    life.write(0, 2)
+    life.step(steps)
+    life.bench.world.kill()
+    world = life.bench.world
+    return life, root, world.disks_after_power_loss() if power else world.disks_after_kill()
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("steps", STEPS)
+def test_what_was_just_made_is_not_made_again_on_an_empty_mount_point(
+    steps: int, power: bool
+) -> None:
+    life, root, disks = dies_young(steps, power=power)
+    away = disks[root]
+    life.start({**disks, root: WorldDisk(steps, root=root)})
+    life.bench.settle(1_000)
+    assert life.served(0) is None
+    assert life.bench.broker.hosting.refused_count >= 1
+    for _ in range(2):  # nor at any later start
+        hidden = life.bench.stop()
+        life.start({**hidden, root: WorldDisk(steps, root=root)})
+        life.bench.settle(1_000)
+        assert life.served(0) is None
+    life.start({**life.bench.stop(), root: away})
+    life.bench.settle(1_000)
+    assert life.served(0) is not None
+    life.write(0, 1)
+    life.away = (root,)  # t-1 may have been made on what is hidden now, after a loss of power
+    life.check()
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_death_in_the_middle_of_a_creation_keeps_nothing_offline(steps: int, power: bool) -> None:
+    life = Names(steps)
+    life.bench.settle(2_000)
+    life.create()
+    life.step(steps)
+    life.end(power=power)
+    life.settle()
+    assert life.topic_id is None or is_made(life)
+    life.bench.settle(2 * WRITE_DELAY_MS)
+    assert COMING not in life.bench.world.disks["meta"].files()
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("steps", STEPS)
+def test_what_was_perhaps_never_made_is_made_when_every_directory_was_looked_at(
+    steps: int, root: str
+) -> None:
+    life = Names(steps)
+    life.bench.settle(2_000)
+    life.create()
+    life.step(steps)
+    life.end(power=False, away=(root,))
+    life.bench.settle(1_000)
+    life.stop(away=(root,))
+    life.bench.settle(1_000)
+    life.stop()
+    life.settle()
+    assert life.topic_id is None or is_made(life)
