@@ -86,6 +86,14 @@ class Consumer(Generic[K, V]):
         value: DeserializerLike[V] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        """Settings are Kafka's own names; `key` and `value` say how to read bytes. Further options:
+
+        bootstrap: host:port of a broker, or several with commas; group: the consumer group
+        topics, pattern or assign: what to read, from the start; or say it later
+        manual_finish: True if finish(record) ends the work on a record, and not the loop's body
+        on_assigned, on_revoked, on_lost: functions, or coroutine functions that get the partitions
+        interceptors: ConsumerInterceptors; namespace: a prefix of all topics and groups
+        """
         self._face = LoopFace()
         self._core: Core[K, V] = Core(settings, key, value, options, self._face)
         self._steps: Steps[K, V] = Steps(self._core, self._face)

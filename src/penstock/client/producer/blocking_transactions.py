@@ -169,9 +169,12 @@ class Transaction:
             left = max(0.0, until - time.monotonic())
             try:
                 self._producer.flush(min(left, REPORTS_SECONDS))
-            except TimedOut:
+            except TimedOut as late:
                 if left <= REPORTS_SECONDS or self._all.core.has_failures:
-                    raise
+                    took_s = self._timeout_s - left + min(left, REPORTS_SECONDS)
+                    raise TimedOut(
+                        f"records of the transaction are still under way after {took_s:.3g} s"
+                    ) from late
             else:
                 return
 
