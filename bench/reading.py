@@ -94,6 +94,14 @@ async def read_batches(consumer: Any, count: Count) -> None:
             return
 
 
+async def read_values(consumer: Any, count: Count) -> None:
+    async for batch in consumer.batches(max=BATCH_READ_RECORDS, within=WAIT_S):
+        values = batch.values()
+        count.value_bytes += sum(map(len, values))
+        if not count.took(len(values)):
+            return
+
+
 async def read_each(consumer: Any, count: Count) -> None:
     async for record in consumer:
         count.value_bytes += len(record.value)
@@ -199,6 +207,7 @@ def with_kafka_python(load: Load) -> Done:
 KINDS: dict[str, Callable[[Load], Done]] = {
     "fill": fill,
     "batches": ours(read_batches),
+    "values": ours(read_values),
     "each": ours(read_each),
     "consume": bare(consume),
     "poll": bare(poll),

@@ -630,6 +630,13 @@ _READING_ROWS = tuple(
             "batches",
             "consume",
         ),
+        (
+            "client-consume-values",
+            "batches() and their values() beside bare consume()",
+            _at_least(0.9),
+            "values",
+            "consume",
+        ),
         ("client-consume-each", "async for beside bare poll()", None, "each", "poll"),
         (
             "client-consume-aiokafka",
