@@ -3,18 +3,19 @@ the partition for one that was never made; then it goes, also if its topic was d
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from moving_life import Life, names
 from test_moves_faults import check, served, start
 from troubled_disks import heal
 
-from penstock.broker import move
+from penstock.broker import arrivals, loading, move
 from penstock.broker.placements import PLACEMENTS, WRITE_DELAY_MS
 from penstock.errors import KafkaStorageError
 from penstock.log import moving
 from penstock.testing.sim.world import WorldDisk
-from penstock.world import DiskFailed, Done
+from penstock.world import DiskFailed, DiskFull, Done, TooManyFiles
 
 SETTINGS = {
     "metadata.log.dir": "meta",
@@ -126,6 +127,57 @@ def test_a_start_that_finds_a_move_finished_and_is_killed_loses_nothing() -> Non
         assert life.values() == life.acknowledged, wait_ms
         life.bench.settle(20_000)
         assert directories(life, source) == []
+
+
+@pytest.mark.parametrize("failing", ["open_log", "write_arrivals"])
+def test_a_target_that_fails_in_the_middle_of_a_start_does_not_make_the_partition_anew(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, source, target, _ = begun(records=0)  # nothing of it is known to be durable
+    meta = life.bench.world.disks["meta"]
+    break_writes(meta, PLACEMENTS)
+    life.ask(target)
+    arrived(life, target)
+    life.write(2)
+    heal(meta)
+    room = loading if failing == "open_log" else arrivals
+    really: Callable[..., Any] = getattr(room, failing)
+
+    def fail(disk: WorldDisk, *arguments: Any, **named: Any) -> Any:
+        if disk.root == target:
+            raise DiskFailed("injected while it was looked at")
+        return really(disk, *arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(room, failing, fail)
+        start(life, away=None, power=False)
+    assert not served(life)
+    start(life, away=None, power=False)
+    assert served(life) and life.place == target
+    assert life.values() == life.acknowledged
+    life.bench.settle(20_000)
+    assert directories(life, source) == []
+
+
+@pytest.mark.parametrize("refusal", [DiskFull, TooManyFiles])
+def test_a_copy_that_cannot_be_marked_for_want_of_room_is_the_only_one_offline(
+    refusal: type[DiskFailed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, _, target, _ = begun()
+    life.ask(target)
+    arrived(life, target)
+    life.write(2)
+
+    def fail(*_arguments: object) -> None:
+        raise refusal("injected")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(arrivals, "write_arrivals", fail)
+        start(life, away=None, power=False)
+    assert not served(life)
+    assert not any(each.failed for each in life.bench.broker.hosting.directories)
+    start(life, away=None, power=False)
+    assert served(life) and life.values() == life.acknowledged
 
 
 def test_the_original_stays_while_it_cannot_be_written_down_where_the_partition_is(

@@ -236,6 +236,24 @@ def test_work_whose_partition_went_is_known_until_its_body_ends() -> None:
     assert ledger.parted(owner) is None
 
 
+def test_an_offset_from_before_the_partition_came_back_is_stale() -> None:
+    ledger = owning(A)
+    assert ledger.is_stale(B, 1)
+    ledger.assign({A: 6})
+    assert ledger.is_stale(A, 1) and ledger.is_stale(A, 6) and not ledger.is_stale(A, 7)
+    ledger.move(A, 3)
+    assert not ledger.is_stale(A, 1)
+
+
+def test_offsets_that_others_hold_back_do_not_cover_what_the_caller_has() -> None:
+    ledger, first, second = owning(A), object(), object()
+    add(ledger, *messages(A, 0, 1))
+    ledger.take(1, first, 0.0)
+    ledger.take(1, second, 0.0)
+    assert ledger.covers(ledger.finished(first), first)
+    assert not ledger.covers(ledger.finished(second), second)
+
+
 def test_what_lies_below_a_commit_is_not_given_back() -> None:
     ledger = owning(A)
     add(ledger, *messages(A, 0, 1, 2, 3))

@@ -343,3 +343,31 @@ def test_a_blocking_transaction_says_what_failed_and_a_close_does_not_repeat_it(
 
         with pytest.raises(RecordsUndelivered, match="MessageTooLarge"):
             transact()
+
+
+def test_after_a_revocation_the_next_records_can_be_committed(
+    penstock_cluster: ClusterLike,
+) -> None:
+    """Records that are finished by hand: nobody hears of the end of a body."""
+    source, group = filled_topic(penstock_cluster, 2), fresh_group()
+
+    async def work() -> None:
+        async with (
+            writer(penstock_cluster, source) as producer,
+            Consumer[bytes, bytes](
+                {"auto.offset.reset": "earliest"},
+                bootstrap=penstock_cluster.bootstrap,
+                group=group,
+                topics=[source],
+                manual_finish=True,
+            ) as consumer,
+        ):
+            await consumer.take(1, 30)
+            await consumer.unsubscribe()
+            await consumer.subscribe([source])
+            (record,) = await consumer.take(1, 30)
+            async with producer.transaction():
+                await producer.send_offsets(consumer, record)
+
+    run(work())
+    assert committed(penstock_cluster, group, source) == 1

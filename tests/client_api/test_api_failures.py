@@ -22,6 +22,7 @@ from penstock.client.failures import (
     explained,
     from_rdkafka,
     is_fatal,
+    is_refusal,
     is_retriable,
     kinds,
     next_step,
@@ -260,3 +261,17 @@ def test_the_reference_command_of_errors_prints_the_page() -> None:
 def test_errors_do_not_load_librdkafka() -> None:
     code = "import sys, penstock.client.failures; assert 'confluent_kafka' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "lasts"),
+    [
+        (-169, "SASL authentication error: wrong password", True),
+        (-181, "SSL handshake failed: certificate verify failed: unable to get issuer", True),
+        (-181, "SSL handshake failed: ssl3_read_bytes: tlsv1 alert unknown ca", True),
+        (-181, "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker?", False),
+        (-195, "Connection refused", False),
+    ],
+)
+def test_a_handshake_that_only_broke_off_is_no_refusal(code: int, text: str, lasts: bool) -> None:
+    assert is_refusal(confluent_kafka.KafkaError(code, text)) is lasts

@@ -304,7 +304,8 @@ def test_closing_inside_a_transaction_aborts_it(penstock_cluster: ClusterLike) -
             with pytest.raises(ClientClosed):
                 producer.send(topic, b"closed")
 
-    run(send())
+    with pytest.raises(ClientClosed, match="its transaction aborted"):
+        run(send())
     assert values_of(penstock_cluster, topic, committed=True) == []
 
 

@@ -60,7 +60,7 @@ from penstock.model import (
     id_from_text,
     id_to_text,
 )
-from penstock.world import DiskFailed
+from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -116,12 +116,16 @@ def settle_moves(broker: "Broker", entries: Entries, ours: Ours, refuse: Refuse)
     """Before the partitions are loaded: takes out of `entries` what counts no more, and refuses
     what nobody can decide. Waits for the disks."""
     while True:
+        originals: list[Departed] = []
         try:
-            settling = _Settling(broker, entries, ours)
+            settling = _Settling(broker, entries, ours, originals)
             break
         except Failed as failed:  # what was thought of the others may have rested on this one
             failed.directory.take_offline(failed.failure)
             del entries[failed.directory]
+            for each in originals:
+                if each.directory in entries:
+                    entries[each.directory].append(each.entry)
     for found, reason, used_in in settling.refused:
         what = f"{found.entry.partition} stays offline: {reason}"
         log.error("%s", what)
@@ -139,13 +143,15 @@ def settle_moves(broker: "Broker", entries: Entries, ours: Ours, refuse: Refuse)
 class _Settling:
     """One pass over everything that has a mark; Failed if a disk fails meanwhile."""
 
-    def __init__(self, broker: "Broker", entries: Entries, ours: Ours) -> None:
+    def __init__(
+        self, broker: "Broker", entries: Entries, ours: Ours, originals: list[Departed]
+    ) -> None:
         self._broker = broker
         self._entries = entries
         self._seen = {id_to_text(each.directory_id): each for each in entries}
         self._ours = ours
         self.refused: list[tuple[_Found, str, bytes | None]] = []
-        self.originals: list[Departed] = []
+        self.originals = originals
         self.left: list[tuple[Place, str, bytes]] = []  # where originals are that are not seen
         self.starts: dict[tuple[Directory, str], int] = {}
         self.finished: dict[tuple[Directory, str], list[Arrival]] = {}
@@ -189,7 +195,15 @@ class _Settling:
         for original in [each for each in places if each.departure is not None]:
             copy = next((each for each in places if each.replaces(original)), None)
             if copy is not None:
-                places[places.index(copy)] = self._decide(copy, original)
+                try:
+                    places[places.index(copy)] = self._decide(copy, original)
+                except (DiskFull, TooManyFiles) as failure:
+                    reason = (
+                        f"{copy.path} has to be marked as what counts, and cannot be: {failure}. "
+                        "Make room there and start again"
+                    )
+                    self.refused.append((copy, reason, self._used_in(copy)))
+                    return
                 self._depart(original)
                 places.remove(original)
             elif self._is_used_elsewhere(original, places):
@@ -234,8 +248,12 @@ class _Settling:
         arrivals = [
             way._replace(decided=True) if way.token == left.token else way for way in copy.arrivals
         ]
-        with blaming(copy.directory):
+        try:
             write_arrivals(copy.directory.disk, copy.entry.name, arrivals)
+        except (DiskFull, TooManyFiles):
+            raise  # that is no reason to do without all that is in there
+        except DiskFailed as failure:
+            raise Failed(copy.directory, failure) from failure
         return copy._replace(arrivals=arrivals)
 
     def _depart(self, original: _Found) -> None:

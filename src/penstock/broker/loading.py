@@ -36,8 +36,8 @@ from penstock.log.directory import (
 )
 from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
-from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition
-from penstock.world import Disk, DiskFailed, FileLost, TooManyFiles
+from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition, id_from_text
+from penstock.world import Disk, DiskFailed, DiskFull, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -138,17 +138,28 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
             found = checkpoints[directory]
             yield from _load_directory(broker, directory, listed, found, settled.starts)
             directory.sync_recovered_now()
-    refuse_lost(broker, {each: found.recovery_points for each, found in checkpoints.items()})
+    refuse_lost(
+        broker,
+        {each: found.recovery_points for each, found in checkpoints.items()},
+        {each: found.start_offsets for each, found in checkpoints.items()},
+        {each.entry.name: id_from_text(each.departure.target_id) for each in settled.originals},
+    )
     broker.recovering.end()
     _keep_leaving(broker)
     hosting.note_refused_now()
     _note_used_elsewhere(broker)
     kept = put_originals_away(broker, settled.originals)
+    full: set[Directory] = set()
     for directory in {directory: None for directory, _ in settled.finished}:
         if not directory.failed:
             with _failing(directory):
-                hosting.checkpoints.start_offsets_now(directory)
-    drop_marks(settled.finished, kept)
+                try:
+                    hosting.checkpoints.start_offsets_now(directory)
+                except DiskFull as failure:
+                    directory.filled_up(failure)
+                    full.add(directory)  # its marks say where its logs start
+    finished = {each: marks for each, marks in settled.finished.items() if each[0] not in full}
+    drop_marks(finished, kept)
     for directory in hosting.directories:
         if not directory.failed:
             with _failing(directory):

@@ -33,10 +33,14 @@ class _Loss(NamedTuple):
 
 
 def refuse_lost(
-    broker: "Broker", recovery_points: Mapping[Directory, Mapping[TopicPartition, int]]
+    broker: "Broker",
+    recovery_points: Mapping[Directory, Mapping[TopicPartition, int]],
+    start_offsets: Mapping[Directory, Mapping[TopicPartition, int]],
+    departed: Mapping[str, bytes],
 ) -> None:
     """Sort the missing partitions into those that were never made and those that are lost.
-    `recovery_points` are those of the directories that could be looked at."""
+    Recovery points and start offsets are those of the directories that could be looked at,
+    `departed` says where those are that were found to have moved."""
     hosting = broker.hosting
     directories = {each.directory_id: each for each in hosting.directories}
     for directory_id, path in hosting.placements.paths.items():
@@ -48,7 +52,11 @@ def refuse_lost(
         partition = TopicPartition(topic.name, state.partition_id)
         place = (topic.topic_id, state.partition_id)
         placed = hosting.placements.before.get(place)
-        if placed is None or placed.state is State.SOUGHT:
+        moved_to = directories.get(departed.get(str(partition), ZERO_ID))
+        if moved_to is not None:
+            # Its copy counts and could not be opened, whatever the file of placements says.
+            loss: _Loss | None = _in_failed(moved_to, moved_to.directory_id, State.OFFLINE)
+        elif placed is None or placed.state is State.SOUGHT:
             perhaps_in = _perhaps_in(broker, place, placed)
             loss = _unplaced(broker, state, partition, perhaps_in, directories, recovery_points)
         elif placed.directory_id in directories:
@@ -60,7 +68,12 @@ def refuse_lost(
             continue
         lost.setdefault(loss.reason, []).append(str(partition))
         what = f"{partition} stays offline: {loss.reason}"
-        refused = Refused(what, loss.directory_id, partition, loss.recovery_point, state=loss.state)
+        where = directories.get(loss.directory_id)
+        # Kept for the day on which it is restored: what was deleted of it stays so.
+        start = 0 if where is None else start_offsets.get(where, {}).get(partition, 0)
+        refused = Refused(
+            what, loss.directory_id, partition, loss.recovery_point, start, state=loss.state
+        )
         hosting.refuse(topic, state.partition_id, refused)
     for reason, names in lost.items():
         _say(reason, names)

@@ -5,6 +5,7 @@ one waits for it, both with a limit.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
@@ -319,11 +320,13 @@ class Core(Generic[K, V]):
             self.desk.settle()
             ledger = self.desk.ledger
             ledger.left_to_transactions = True
-            self._check_kept(ledger.parted(caller), offsets if offsets and of_records else ())
+            self._check_kept(ledger.parted(caller), offsets if offsets and of_records else {})
             if offsets is None:
                 if ledger.is_with_others(caller):
                     raise _not_known()
                 offsets = ledger.finished(caller)
+                if not ledger.covers(offsets, caller):
+                    raise _held_back()
             for place in offsets:
                 other = self._takers.get(place, _nobody)()
                 if other is not None and other is not taker:
@@ -331,11 +334,12 @@ class Core(Generic[K, V]):
             self._takers.update(dict.fromkeys(offsets, ref(taker)))
             return offsets
 
-    def _check_kept(self, parted: Work[Any] | None, named: Collection[Place]) -> None:
+    def _check_kept(self, parted: Work[Any] | None, named: Mapping[Place, int]) -> None:
         """With the lock held. What another member may have read must not be written twice."""
         if parted is not None and parted.failure is not None:
             raise parted.failure
-        lost = [place for place in named if not self.desk.ledger.owns(place)]
+        ledger = self.desk.ledger
+        lost = [place for place, offset in named.items() if ledger.is_stale(place, offset)]
         if parted is not None:
             lost += parted.firsts()
         if lost:
@@ -362,15 +366,22 @@ class Core(Generic[K, V]):
             raise ClientError(
                 "the consumer is not a member of its group yet", next_step="Read with it first"
             )
-        until = time.monotonic() + self.plan.api_timeout_s
-        committing = self.engine.committing
-        # A commit by the clock that is under way could arrive after the transaction's.
-        while self.desk.order(lambda: committing.expects_answers).result(self.plan.api_timeout_s):
+        self._await_commits()
+        order = self.desk.order(self.engine.rdkafka.consumer_group_metadata)
+        return order.result(self.plan.api_timeout_s)
+
+    def _await_commits(self) -> None:
+        """A commit by the clock that is under way could arrive after the transaction's. Inside of a
+        callback there is no poll that would bring its answer."""
+        limit_s = self.plan.api_timeout_s
+        until = time.monotonic() + limit_s
+        committing, polling_thread = self.engine.committing, self.desk.polling_thread
+        while threading.get_ident() != polling_thread:
+            if not self.desk.order(lambda: committing.expects_answers).result(limit_s):
+                return
             if time.monotonic() > until:
                 raise TimedOut("the group has not answered the commit before this transaction")
             time.sleep(COMMIT_LOOK_S)
-        order = self.desk.order(self.engine.rdkafka.consumer_group_metadata)
-        return order.result(self.plan.api_timeout_s)
 
     def outside(self, offsets: Mapping[Place, int]) -> dict[TopicPartition, int]:
         return {self.plan.outside(place): offset for place, offset in offsets.items()}
@@ -392,12 +403,19 @@ def _not_known() -> ClientError:
     )
 
 
+def _held_back() -> ClientError:
+    return ClientError(
+        "what the caller has in hand comes after records that others still work on, so it cannot "
+        "be committed alone",
+        next_step="Read with one loop per consumer where transactions commit its offsets",
+    )
+
+
 def _taken_already(place: TopicPartition) -> ClientError:
     return ClientError(
         f"another transaction has taken offsets of {place} and has not ended: nobody knows which "
         "of the two ends first",
-        next_step="Let the loops over one consumer share a producer: its transactions wait for each"
-        " other",
+        next_step="Read with one loop per consumer where transactions commit its offsets",
     )
 
 

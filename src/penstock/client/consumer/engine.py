@@ -24,7 +24,7 @@ from penstock.client.consumer.partitions import Partitions
 from penstock.client.consumer.plan import Plan, Subscription
 from penstock.client.consumer.rebalancing import Rebalancing
 from penstock.client.consumer.resetting import Resetting
-from penstock.client.consumer.troubles import Verdict, fatal_cause, is_refused, judge
+from penstock.client.consumer.troubles import Verdict, fatal_cause, judge
 from penstock.client.echo import Echo
 from penstock.client.failures import (
     ClientError,
@@ -32,6 +32,7 @@ from penstock.client.failures import (
     UsedAfterFork,
     from_rdkafka,
     is_fatal,
+    is_refusal,
     is_retriable,
 )
 from penstock.client.forks import leave_alone, register
@@ -368,7 +369,7 @@ class Engine:
 
     def _reported(self, error: "RdkafkaError") -> None:
         """librdkafka's callback for what is about connections; on the polling thread."""
-        if is_refused(error):
+        if is_refusal(error):
             self._refusal = from_rdkafka(error)
             self.desk.fail(self._refusal)
         else:  # librdkafka logs it as well

@@ -191,7 +191,9 @@ class Ledger(Generic[M]):
         """These are owned no longer: what is unread goes, what is in hand does not count."""
         for place in places:
             for work in self._works.values():
-                if place in work.firsts() and self._is_current(work, place):
+                # What is finished one by one has no body whose end would be heard of.
+                held = not work.one_by_one and self._is_current(work, place)
+                if held and place in work.firsts():
                     self._parted[work.ticket] = work
             if self._lanes.pop(place, None) is not None:
                 self._forget(place)
@@ -325,6 +327,24 @@ class Ledger(Generic[M]):
     def parted(self, owner: object) -> Work[M] | None:
         """What somebody still works on although a partition of it went elsewhere."""
         return next((each for each in self._parted.values() if each.owner is owner), None)
+
+    def is_stale(self, place: Place, offset: int) -> bool:
+        """Whether a commit of this would take back what the group had when the partition came:
+        another member has read on meanwhile. Who moves a partition himself may go back."""
+        lane = self._lanes.get(place)
+        if lane is None:
+            return True
+        return lane.start is not None and not lane.moved and offset <= lane.start
+
+    def covers(self, offsets: Mapping[Place, int], caller: object) -> bool:
+        """Whether these hold all that the caller has in hand: what others have before it would
+        keep them back."""
+        return all(
+            offsets.get(place, 0) > last
+            for work in self._works.values()
+            if work.owner is caller and not work.one_by_one
+            for place, last in last_offsets(work.messages).items()
+        )
 
     def is_with_others(self, caller: object) -> bool:
         """Whether something is in hand, and nothing of it in the caller's."""

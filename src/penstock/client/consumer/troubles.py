@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from penstock.client.failures import (
     AllBrokersDown,
     AssignmentLost,
-    AuthenticationFailure,
     Destroyed,
     Fatal,
     HostNotResolved,
@@ -23,7 +22,6 @@ from penstock.client.failures import (
     PollIntervalExceeded,
     PreviousInProgress,
     TimedOutInQueue,
-    TlsFailure,
     TransportFailure,
     UnknownPartition,
     UnknownTopic,
@@ -76,8 +74,6 @@ _HEALED = frozenset(
         WaitingForCoordinator,
     )
 )
-# Of what librdkafka reports about connections, these do not go away by themselves.
-_REFUSED = frozenset(each.code for each in (AuthenticationFailure, TlsFailure))
 
 
 class Verdict(Enum):
@@ -103,11 +99,6 @@ def judge(error: "RdkafkaError", *, has_group: bool) -> Verdict:
     if not is_fatal(failure) and (code in _HEALED or is_retriable(failure)):
         return Verdict.LOGGED
     return Verdict.RAISED
-
-
-def is_refused(error: "RdkafkaError") -> bool:
-    """Of an error about connections: whether somebody has to do something."""
-    return error.code() in _REFUSED
 
 
 def fatal_cause(error: "RdkafkaError") -> "RdkafkaError":

@@ -8,7 +8,12 @@ LocalError, one class per code. Each text ends with the next step. `is_fatal`, `
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.client.failures.kinds import ClientError, sentences
-from penstock.client.failures.local import LOCAL_BY_CODE, LocalError
+from penstock.client.failures.local import (
+    LOCAL_BY_CODE,
+    AuthenticationFailure,
+    LocalError,
+    TlsFailure,
+)
 from penstock.client.failures.next_steps import NEXT_STEPS
 from penstock.errors import KafkaError, from_code
 
@@ -19,6 +24,8 @@ if TYPE_CHECKING:  # librdkafka is loaded by those who use it
 LOCAL_CODE_MAX = -100
 _NEW_CLIENT = "This client cannot be used any more: close it and make a new one"
 _ABORT = "Abort the transaction; the next one may succeed"
+# In the texts of TLS: one side has looked at the other and said no.
+_LASTING = ("certificate", "alert")
 
 Answered = TypeVar("Answered", bound=KafkaError)
 
@@ -81,6 +88,15 @@ def next_step(error: BaseException) -> str:
 def is_retriable(error: BaseException) -> bool:
     """Whether the same call may succeed later."""
     return bool(getattr(error, "retriable", False))
+
+
+def is_refusal(error: "RdkafkaError") -> bool:
+    """Whether a connection was refused for what does not go away by itself: a password, a
+    certificate. A TLS handshake that only broke off may be that of a server which restarts."""
+    if error.code() != TlsFailure.code:
+        return bool(error.code() == AuthenticationFailure.code)
+    text = error.str().lower()
+    return any(word in text for word in _LASTING)
 
 
 def is_fatal(error: BaseException) -> bool:

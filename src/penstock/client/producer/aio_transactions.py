@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from penstock.client.calls import CallStuck
-from penstock.client.failures import ClientError, TimedOut
+from penstock.client.failures import ClientClosed, ClientError, TimedOut
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.pump import Pump
 from penstock.client.producer.transactions import (
@@ -57,7 +57,7 @@ class Transactions:
         if not self.calls.offsets_to_send(consumer, said).offsets:
             return
         limit = core.block_s if timeout_s is None else timeout_s
-        member = await self.call(consumer.group_metadata, limit)
+        member = await asyncio.to_thread(consumer.group_metadata)  # it has a limit of its own
         taken = self.calls.offsets_to_send(consumer, said)
         await self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
 
@@ -66,6 +66,7 @@ class Transactions:
         try:
             return await self.core.thread.finish(call, limit_s + MARGIN_SECONDS)
         except CallStuck:
+            self.calls.lost()
             raise self.core.given_up(limit_s) from None
 
     async def give_up(self, timeout_s: float) -> None:
@@ -147,9 +148,12 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if self._ended or not self._all.core.in_transaction:
+            if self._ended:
                 return
-            if error is None:
+            if not self._all.core.in_transaction:
+                if error is None:
+                    raise ClientClosed("the producer was closed, and its transaction aborted")
+            elif error is None:
                 await self._commit()
             else:
                 await self._abort_after(error)

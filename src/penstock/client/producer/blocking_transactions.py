@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from penstock.client.calls import CallStuck
-from penstock.client.failures import ClientError, TimedOut
+from penstock.client.failures import ClientClosed, ClientError, TimedOut
 from penstock.client.producer.blocking_core import BlockingCore
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.transactions import (
@@ -53,7 +53,7 @@ class Transactions:
         if not self.calls.offsets_to_send(consumer, said).offsets:
             return
         limit = core.block_s if timeout_s is None else timeout_s
-        member = self.call(consumer.group_metadata, limit)
+        member = consumer.group_metadata()  # it has a limit of its own
         taken = self.calls.offsets_to_send(consumer, said)
         self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
 
@@ -62,6 +62,7 @@ class Transactions:
         try:
             return self.core.thread.wait(call, limit_s + MARGIN_SECONDS)
         except CallStuck:
+            self.calls.lost()
             raise self.core.given_up(limit_s) from None
 
     def give_up(self, timeout_s: float) -> None:
@@ -125,9 +126,12 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if self._ended or not self._all.core.in_transaction:
+            if self._ended:
                 return
-            if error is None:
+            if not self._all.core.in_transaction:
+                if error is None:
+                    raise ClientClosed("the producer was closed, and its transaction aborted")
+            elif error is None:
                 self._commit()
             else:
                 self._abort_after(error)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.echo import Echo
-from penstock.client.failures import AuthenticationFailure, TlsFailure, from_rdkafka
+from penstock.client.failures import from_rdkafka, is_refusal
 from penstock.client.forks import leave_alone
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner
@@ -36,8 +36,6 @@ PURGE_SECONDS_MAX = 5.0
 # How long the cluster is asked once a connection was refused, and how soon again.
 ASK_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 0.5
-# Of what librdkafka reports about connections, these do not go away by themselves.
-_REFUSED = frozenset(each.code for each in (AuthenticationFailure, TlsFailure))
 
 
 class Troubles:
@@ -52,7 +50,7 @@ class Troubles:
         self.latest = error.str()
         level = logging.ERROR if error.fatal() else logging.WARNING
         self._echo.log(level, "%s", self.latest)
-        if error.code() in _REFUSED:
+        if is_refusal(error):
             self._on_refused(error)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from penstock.client.failures import ClientError, from_rdkafka
+from penstock.client.failures import ClientError, from_rdkafka, is_fatal
 from penstock.client.namespace import Namespace
 from penstock.client.producer.core import Core
 from penstock.client.records import Record
@@ -139,8 +139,14 @@ class TransactionCalls:
             if getattr(error, "txn_requires_abort", False):
                 self._under_way = "nothing"
                 self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
+            elif is_fatal(error):
+                self.lost()
             raise
         self._tell_consumers(committed=True)
+
+    def lost(self) -> None:
+        """The producer is of no more use: another may take the offsets."""
+        self._tell_consumers(committed=False)
 
     def _finish_commit(self, timeout_s: float) -> None:
         """Of the transaction before, whose commit ran out of time. Whoever has read its records
