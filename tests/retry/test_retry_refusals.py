@@ -8,6 +8,7 @@ from retry_running import Bench, Happenings, ManualClock, bench, run, running, t
 
 from penstock import OutRecord, Producer
 from penstock.client.admin.aio import Admin
+from penstock.client.producer.transactions import TransactionCalls
 from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
 from penstock.errors import ProducerFenced
 from penstock.retry import Guard, read_trail
@@ -167,6 +168,36 @@ def test_a_producer_that_was_fenced_is_made_anew(monkeypatch: pytest.MonkeyPatch
         with cluster.intercept("TxnOffsetCommit", Fail(ProducerFenced), times=1):
             async with running(retrying):
                 await retrying.until(lambda: retrying.counts[place.topic].succeeded == 1)
+        assert retrying.restarts == 1
+
+    with Cluster() as cluster:
+        run(story(cluster))
+
+
+def test_a_producer_that_was_lost_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying_module, "REST_S_MIN", 0.001)
+    really = TransactionCalls.send_offsets
+    lost: list[TransactionCalls] = []
+
+    def send_offsets(calls: TransactionCalls, *arguments: Anything) -> None:
+        if not lost:
+            lost.append(calls)
+            raise calls._core.given_up(1.0)
+        really(calls, *arguments)
+
+    monkeypatch.setattr(TransactionCalls, "send_offsets", send_offsets)
+
+    async def story(cluster: Cluster) -> None:
+        place = bench(cluster)
+
+        async def handler(record: Anything) -> None:
+            del record
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handler, value=str)
+        await place.send(("k", "order"))
+        async with running(retrying):
+            await retrying.until(lambda: retrying.counts[place.topic].succeeded == 1)
         assert retrying.restarts == 1
 
     with Cluster() as cluster:

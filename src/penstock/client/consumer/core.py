@@ -371,13 +371,17 @@ class Core(Generic[K, V]):
         return order.result(self.plan.api_timeout_s)
 
     def _await_commits(self) -> None:
-        """A commit by the clock that is under way could arrive after the transaction's. Inside of a
-        callback there is no poll that would bring its answer."""
+        """A commit by the clock that is under way could arrive after the transaction's. While a
+        callback runs there is no poll that would bring its answer."""
         limit_s = self.plan.api_timeout_s
         until = time.monotonic() + limit_s
         committing, polling_thread = self.engine.committing, self.desk.polling_thread
+
+        def is_awaited() -> bool:
+            return committing.expects_answers and not committing.no_poll_comes
+
         while threading.get_ident() != polling_thread:
-            if not self.desk.order(lambda: committing.expects_answers).result(limit_s):
+            if not self.desk.order(is_awaited).result(limit_s):
                 return
             if time.monotonic() > until:
                 raise TimedOut("the group has not answered the commit before this transaction")
