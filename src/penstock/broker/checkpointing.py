@@ -84,9 +84,15 @@ class Checkpointing:
         except DiskFull as failure:
             directory.filled_up(failure)
 
-    def start_offsets_now(self, directory: "Directory") -> None:
+    def start_offsets_now(self, directory: "Directory") -> bool:
+        """Whether there was room for it."""
         starts = self._start_offsets(directory)
-        directory.disk.replace_now(START_OFFSETS, format_offsets(starts))
+        try:
+            directory.disk.replace_now(START_OFFSETS, format_offsets(starts))
+        except DiskFull as failure:
+            directory.filled_up(failure)
+            return False
+        return True
 
     def all_now(self, directory: "Directory") -> None:
         """For a clean stop."""

@@ -37,7 +37,7 @@ from penstock.log.directory import (
 from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
 from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition, id_from_text
-from penstock.world import Disk, DiskFailed, DiskFull, FileLost, TooManyFiles
+from penstock.world import Disk, DiskFailed, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -153,10 +153,7 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
     for directory in {directory: None for directory, _ in settled.finished}:
         if not directory.failed:
             with _failing(directory):
-                try:
-                    hosting.checkpoints.start_offsets_now(directory)
-                except DiskFull as failure:
-                    directory.filled_up(failure)
+                if not hosting.checkpoints.start_offsets_now(directory):
                     full.add(directory)  # its marks say where its logs start
     finished = {each: marks for each, marks in settled.finished.items() if each[0] not in full}
     drop_marks(finished, kept)

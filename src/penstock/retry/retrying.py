@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from penstock.client.admin.aio import Admin
-from penstock.client.failures import Fenced, TimedOut, is_retriable
+from penstock.client.failures import Fenced, ProducerLost, is_retriable
 from penstock.client.serde import DeserializerLike, SerializerLike, deserializer_of, serializer_of
 from penstock.client.settings import SettingValue
 from penstock.client.transport.connection import CannotReach
@@ -37,9 +37,8 @@ STOP_SECONDS = 30.0
 # After a failure that may pass, everything begins anew, after a while.
 REST_S_MIN = 0.5
 REST_S_MAX = 30.0
-# What ends a producer and not its work: the next life has a new one. TimedOut is one whose calls do
-# not come back.
-_PRODUCER_LOST = (Fenced, InvalidProducerEpoch, ProducerFenced, TimedOut)
+# What ends a producer and not its work: the next life has a new one.
+_PRODUCER_ENDED = (Fenced, InvalidProducerEpoch, ProducerFenced, ProducerLost)
 
 
 class Retrying:
@@ -163,7 +162,7 @@ class Retrying:
         transaction.timeout.ms."""
         return (
             is_retriable(error)
-            or isinstance(error, _PRODUCER_LOST)
+            or isinstance(error, _PRODUCER_ENDED)
             or (self._lived and isinstance(error, CannotReach))
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Generic
-from weakref import ref
+from weakref import WeakValueDictionary
 
 from penstock.client.consumer.committing import without_group
 from penstock.client.consumer.engine import Engine, hand_on
@@ -112,7 +112,7 @@ class Core(Generic[K, V]):
         )
         self.closed = False
         # Whose transaction has taken offsets of a partition, and has not ended.
-        self._takers: dict[Place, ref[object]] = {}
+        self._takers: WeakValueDictionary[Place, object] = WeakValueDictionary()
         self.name = str(read.rdkafka.get("bootstrap.servers", ""))
 
     def check(self) -> None:
@@ -328,10 +328,9 @@ class Core(Generic[K, V]):
                 if not ledger.covers(offsets, caller):
                     raise _held_back()
             for place in offsets:
-                other = self._takers.get(place, _nobody)()
-                if other is not None and other is not taker:
+                if self._takers.get(place, taker) is not taker:
                     raise _taken_already(self.plan.outside(place))
-            self._takers.update(dict.fromkeys(offsets, ref(taker)))
+            self._takers.update(dict.fromkeys(offsets, taker))
             return offsets
 
     def _check_kept(self, parted: Work[Any] | None, named: Mapping[Place, int]) -> None:
@@ -350,9 +349,8 @@ class Core(Generic[K, V]):
         committed = {self.place(at): offset for at, offset in offsets.items()}
         with self.desk.lock:
             self.desk.settle()
-            self._takers = {
-                place: each for place, each in self._takers.items() if each() not in (None, taker)
-            }
+            for place in [each for each, its in self._takers.items() if its is taker]:
+                del self._takers[place]
             self.desk.ledger.note(committed)
             self.desk.ledger.finish_below(committed)
         self.desk.notify()
@@ -392,10 +390,6 @@ class Core(Generic[K, V]):
 
     def _outside(self, offsets: Mapping[Place, int | None]) -> dict[TopicPartition, int | None]:
         return {self.plan.outside(place): offset for place, offset in offsets.items()}
-
-
-def _nobody() -> object:
-    return None
 
 
 def _not_known() -> ClientError:

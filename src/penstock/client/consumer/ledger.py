@@ -55,6 +55,12 @@ def first_offsets(messages: Sequence[Message]) -> dict[Place, int]:
     return last_offsets(messages[::-1])
 
 
+def _lies_below(work: "Work[Any]", offsets: Mapping[Place, int]) -> bool:
+    """Whether a commit of these holds all of it."""
+    lasts = last_offsets(work.messages)
+    return all(offsets.get(place, 0) > last for place, last in lasts.items())
+
+
 # Most work is finished together.
 _NONE: frozenset[int] = frozenset()
 
@@ -340,10 +346,9 @@ class Ledger(Generic[M]):
         """Whether these hold all that the caller has in hand: what others have before it would
         keep them back."""
         return all(
-            offsets.get(place, 0) > last
+            _lies_below(work, offsets)
             for work in self._works.values()
             if work.owner is caller and not work.one_by_one
-            for place, last in last_offsets(work.messages).items()
         )
 
     def is_with_others(self, caller: object) -> bool:
@@ -430,6 +435,9 @@ class Ledger(Generic[M]):
     def finish_below(self, offsets: Mapping[Place, int]) -> None:
         """What is in hand and lies before these is finished, whatever becomes of its body."""
         for work in list(self._works.values()):
+            if _lies_below(work, offsets):
+                self.finish(work)
+                continue
             for position, message in enumerate(work.messages):
                 at = offsets.get(place_of(message))
                 if at is not None and message.offset() < at and work.finish_at(position):

@@ -100,6 +100,17 @@ class TimedOut(ClientError, TimeoutError):
     next_step = "Give it more time, and see whether the brokers are reachable and busy"
 
 
+class ProducerLost(TimedOut):
+    """librdkafka has not come back from a call: this producer is of no more use."""
+
+    retriable = False
+    fatal = True
+    next_step = (
+        "Make a new one: under the same transactional.id it fences this one, and what was open is "
+        "aborted"
+    )
+
+
 class NoOffset(ClientError):
     """The group has no valid offset for the partition, and auto.offset.reset is none."""
 

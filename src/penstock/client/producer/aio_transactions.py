@@ -6,7 +6,6 @@ waited for, within its time, before the cancellation goes on.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -16,7 +15,7 @@ from penstock.client.failures import ClientClosed, ClientError, TimedOut
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.pump import Pump
 from penstock.client.producer.transactions import (
-    REPORTS_SECONDS,
+    CommitFlush,
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
@@ -190,21 +189,12 @@ class Transaction:
         every.core.serve()
 
     async def _flush(self) -> None:
-        """Once something has failed librdkafka sends nothing more, and there is nothing to wait
-        for but reports."""
-        until = time.monotonic() + self._timeout_s
+        limit = CommitFlush(self._all.core, self._timeout_s)
         while True:
-            left = max(0.0, until - time.monotonic())
             try:
-                await self._producer.flush(min(left, REPORTS_SECONDS))
+                return await self._producer.flush(limit.next_s())
             except TimedOut as late:
-                if left <= REPORTS_SECONDS or self._all.core.has_failures:
-                    took_s = self._timeout_s - left + min(left, REPORTS_SECONDS)
-                    raise TimedOut(
-                        f"records of the transaction are still under way after {took_s:.3g} s"
-                    ) from late
-            else:
-                return
+                limit.check(late)
 
     async def _abort_after(self, error: BaseException) -> None:
         try:

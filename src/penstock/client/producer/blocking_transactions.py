@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -12,7 +11,7 @@ from penstock.client.failures import ClientClosed, ClientError, TimedOut
 from penstock.client.producer.blocking_core import BlockingCore
 from penstock.client.producer.core import MARGIN_SECONDS
 from penstock.client.producer.transactions import (
-    REPORTS_SECONDS,
+    CommitFlush,
     OffsetsLike,
     OffsetSource,
     TransactionCalls,
@@ -166,21 +165,12 @@ class Transaction:
         every.core.serve()
 
     def _flush(self) -> None:
-        """Once something has failed librdkafka sends nothing more, and there is nothing to wait
-        for but reports."""
-        until = time.monotonic() + self._timeout_s
+        limit = CommitFlush(self._all.core, self._timeout_s)
         while True:
-            left = max(0.0, until - time.monotonic())
             try:
-                self._producer.flush(min(left, REPORTS_SECONDS))
+                return self._producer.flush(limit.next_s())
             except TimedOut as late:
-                if left <= REPORTS_SECONDS or self._all.core.has_failures:
-                    took_s = self._timeout_s - left + min(left, REPORTS_SECONDS)
-                    raise TimedOut(
-                        f"records of the transaction are still under way after {took_s:.3g} s"
-                    ) from late
-            else:
-                return
+                limit.check(late)
 
     def _abort_after(self, error: BaseException) -> None:
         try:

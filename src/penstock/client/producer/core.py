@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from penstock.client.failures import (
     ClientClosed,
     ClientError,
-    TimedOut,
+    ProducerLost,
     TransactionFailed,
     UsedAfterFork,
     WrongState,
@@ -206,12 +206,9 @@ class Core:
 
     def given_up(self, call_limit_s: float) -> Exception:
         """librdkafka has not come back from a call: this producer is of no more use."""
-        error = TimedOut(
-            f"librdkafka has not come back for {call_limit_s:g} s and more: the producer is lost",
-            next_step="Make a new one: under the same transactional.id it fences this one, and "
-            "what was open is aborted",
+        error = ProducerLost(
+            f"librdkafka has not come back for {call_limit_s:g} s and more: the producer is lost"
         )
-        error.retriable, error.fatal = False, True
         self.fail_for_good(error)
         return error
 

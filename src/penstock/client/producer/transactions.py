@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from penstock.client.failures import ClientError, from_rdkafka, is_fatal
+from penstock.client.failures import ClientError, TimedOut, from_rdkafka, is_fatal
 from penstock.client.namespace import Namespace
 from penstock.client.producer.core import Core
 from penstock.client.records import Record
@@ -96,6 +96,28 @@ class Taken(NamedTuple):
             RdkafkaPartition(namespace.add(place.topic), place.partition, offset)
             for place, offset in self.offsets.items()
         ]
+
+
+class CommitFlush:
+    """How long a commit waits for reports, a moment at a time: once something has failed librdkafka
+    sends nothing more, and there is nothing to wait for but reports."""
+
+    def __init__(self, core: Core, timeout_s: float) -> None:
+        self._core = core
+        self._timeout_s = timeout_s
+        self._until = time.monotonic() + timeout_s
+
+    def next_s(self) -> float:
+        return min(max(0.0, self._until - time.monotonic()), REPORTS_SECONDS)
+
+    def check(self, late: TimedOut) -> None:
+        """Another moment has passed; raises if it was the last one."""
+        left = self._until - time.monotonic()
+        if left <= 0 or self._core.has_failures:
+            raise TimedOut(
+                "records of the transaction are still under way after "
+                f"{self._timeout_s - max(0.0, left):.3g} s"
+            ) from late
 
 
 class TransactionCalls:
