@@ -177,6 +177,7 @@ def _clean_all() -> None:
     from penstock.log.compaction.clean import chosen_engine, clean
     from penstock.real.disk import RealDisk
     from penstock.real.loop import Loop
+    from penstock.real.vitals import resident_bytes
     from penstock.real.workers import ThreadWorkers
 
     answer: dict[str, object] = {}
@@ -184,7 +185,11 @@ def _clean_all() -> None:
         disk, engine = RealDisk(place, ThreadWorkers(Loop())), chosen_engine()
         before_mb = _peak_mb()
         cpu, began = time.process_time(), time.perf_counter()
-        report = clean(disk, order, list[object]().append, lambda: False, engine=engine)
+        report = clean(
+            *(disk, order, list[object]().append, lambda: False),
+            resident_bytes=resident_bytes,
+            engine=engine,
+        )
         answer = {
             "seconds": time.perf_counter() - began,
             "cpu_seconds": time.process_time() - cpu,

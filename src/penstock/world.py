@@ -374,7 +374,8 @@ class Apart(Protocol):
     ) -> Errand:
         """Call `module:name` there as function(disk, *arguments, say, stop, clock=, pause=): `disk`
         is the tree at `root`, what it says is heard here in order, `stop()` tells it to give up,
-        `clock()` counts seconds and `pause` waits for some. Everything that travels is pickled.
+        `clock()` counts seconds and `pause` waits for some. A process of the system is told
+        `resident_bytes=` as well: what it has in memory. Everything that travels is pickled.
         ProcessDied if the process ended first."""
         ...
 

@@ -33,7 +33,7 @@ as_int = cast("Callable[[object], int]", np.int64)
 as_index = cast("Callable[[int], int]", np.uintp)
 
 _log = logging.getLogger(__name__)
-_OWNER_ONLY = 0o700
+OWNER_ONLY = 0o700
 _WRITABLE_BY_OTHERS = 0o022
 _FINGERPRINT_DIGITS = 16
 _ROOM = Path(__file__).parent
@@ -65,7 +65,7 @@ def compiled(*arguments: object) -> Callable[[Kernel], Kernel]:
             numba.config.CACHE_DIR = directory
             try:
                 # numba would look for another place, which knows nothing of fingerprints.
-                Path(directory).mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+                Path(directory).mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
                 with tempfile.TemporaryFile(dir=directory):
                     pass
                 return cast("Kernel", numba.njit(signature, cache=True, **_OPTIONS)(function))
@@ -132,7 +132,7 @@ def _temporary() -> Path:
 def _is_ours(directory: Path) -> bool:
     """Cached code is run: a directory that others may write to would run theirs."""
     try:
-        directory.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        directory.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         status = directory.stat()
     except (OSError, RuntimeError):  # RuntimeError: nobody's home is known
         return False

@@ -24,6 +24,7 @@ from typing import Any
 
 from penstock.real.disk import RealDisk
 from penstock.real.loop import READABLE, Loop, LoopTimer
+from penstock.real.vitals import resident_bytes
 from penstock.real.workers import ThreadWorkers
 from penstock.world import ProcessDied
 
@@ -367,8 +368,12 @@ class _Desk:
                 self.send((_HEARD, value))
 
             stop = self._stop
-            # A pause ends early when the work is to end.
-            result = call(disk, *arguments, say, stop.is_set, clock=time.monotonic, pause=stop.wait)
+            result = call(
+                *(disk, *arguments, say, stop.is_set),
+                clock=time.monotonic,
+                pause=stop.wait,  # ends early when the work is to end
+                resident_bytes=resident_bytes,
+            )
         except Exception as failure:
             self.send((_DONE, None, _travelling(failure)))
         else:

@@ -39,14 +39,24 @@ def _open_files() -> int:
     return os.stat(_FILES).st_size or len(os.listdir(_FILES))
 
 
+def resident_bytes() -> int | None:
+    """What this process has in memory now; None where only the most it ever had is told."""
+    told = _memory_now()
+    return None if told is None else told[0]
+
+
 def _memory(usage: resource.struct_rusage) -> tuple[int, int]:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _memory_now() or (usage.ru_maxrss * unit, 0)
+
+
+def _memory_now() -> tuple[int, int] | None:
     try:
         with open("/proc/self/statm", "rb") as file:
             virtual, resident = file.read().split()[:2]
         return int(resident) * _PAGE_BYTES, int(virtual) * _PAGE_BYTES
     except (OSError, ValueError):
-        unit = 1 if sys.platform == "darwin" else 1024
-        return usage.ru_maxrss * unit, 0  # elsewhere only the most it ever had is told
+        return None
 
 
 def _started_ms() -> int:

@@ -10,6 +10,7 @@ Loads numpy, and numba where it is installed: for a process of its own.
 from collections.abc import Callable, Iterator
 
 from penstock.bulk.implementation import Implementation, chosen_implementation
+from penstock.bulk.unused_pages import release_unused_pages
 from penstock.log.compaction.chunks import (
     POSITION,
     SIZE,
@@ -22,6 +23,7 @@ from penstock.log.compaction.chunks import (
     position_of,
 )
 from penstock.log.compaction.grouping import group_segments
+from penstock.log.compaction.memory import map_bytes
 from penstock.log.compaction.offset_map import OffsetMap
 from penstock.log.compaction.order import (
     MAP_BYTES_PER_KEY,
@@ -51,10 +53,12 @@ SAY_EVERY_BYTES = 64 * 1024 * 1024
 MAP_SLOTS_PER_KEY = 1.25
 # Whoever waits for it to stop should not wait for a pause to end.
 PAUSE_SECONDS_MAX = 0.1
+KERNELS = "penstock.log.compaction.kernels"
 _LONG_MAX = 2**63 - 1
 
 Clock = Callable[[], float]
 Pause = Callable[[float], None]
+Resident = Callable[[], int | None]
 
 
 def _no_time() -> float:
@@ -73,24 +77,33 @@ def clean(
     *,
     clock: Clock = _no_time,
     pause: Pause = _no_pause,
+    resident_bytes: Resident | None = None,
     engine: Engine | None = None,
 ) -> Report:
     """Clean a log once. Says each Group when its files are complete and synced.
 
-    `clock` (seconds) and `pause` keep to the order's bytes per second. Raises DiskFailed,
-    CompactionRefused or CompactionStopped; groups that were said before are good, what else it
-    leaves are `.cleaned` files that the next cleaning removes.
+    `clock` (seconds) and `pause` keep to the order's bytes per second. A process that does nothing
+    else gives `resident_bytes`, what it has in memory now: then it keeps to memory.py as a whole.
+    Raises DiskFailed, CompactionRefused or CompactionStopped; groups that were said before are
+    good, what else it leaves are `.cleaned` files that the next cleaning removes.
     """
-    return _Cleaning(disk, order, say, stop, clock, pause, engine or chosen_engine()).run()
+    engine = engine or chosen_engine()
+    map_bytes_max = order.map_bytes_max
+    if resident_bytes is not None:
+        # Not before: now everything is loaded.
+        release_unused_pages()
+        map_bytes_max = map_bytes(map_bytes_max, resident_bytes())
+    return _Cleaning(disk, order, say, stop, clock, pause, engine, map_bytes_max).run()
 
 
 def chosen_engine() -> Engine:
     """The compiled way where numba is there."""
     if chosen_implementation() is Implementation.NUMBA:
-        from penstock.bulk.compiler_pages import release_compiler_pages
+        from penstock.bulk.compiling_apart import fill_cache
+
+        fill_cache(KERNELS)
         from penstock.log.compaction.compiled import CompiledEngine
 
-        release_compiler_pages()
         return CompiledEngine()
     from penstock.log.compaction.plain import PlainEngine
 
@@ -107,6 +120,7 @@ class _Cleaning:
         clock: Clock,
         pause: Pause,
         engine: Engine,
+        map_bytes_max: int,
     ) -> None:
         self._disk = disk
         self._order = order
@@ -115,6 +129,7 @@ class _Cleaning:
         self._clock = clock
         self._pause = pause
         self._engine = engine
+        self._map_bytes_max = map_bytes_max
         upper = order.upper_offset
         self._segments = [each for each in order.segments if each.end_offset <= upper]
         self._upper_offset = self._segments[-1].end_offset if self._segments else 0
@@ -143,7 +158,7 @@ class _Cleaning:
             records_read=self._counts.read,
             records_kept=self._counts.kept,
             keyless_dropped=self._counts.keyless,
-            map_used=keys.size * MAP_BYTES_PER_KEY / order.map_bytes_max,
+            map_used=keys.size * MAP_BYTES_PER_KEY / self._map_bytes_max,
             seconds=self._clock() - self._started,
         )
 
@@ -152,7 +167,7 @@ class _Cleaning:
         offsets."""
         offsets = max(0, self._upper_offset - self._start_offset) + 1
         slots = int(offsets * max(MAP_SLOTS_PER_KEY, 1 / self._order.map_load_max)) + 1
-        return min(self._order.map_bytes_max, slots * MAP_BYTES_PER_KEY)
+        return min(self._map_bytes_max, slots * MAP_BYTES_PER_KEY)
 
     # ---- the first pass
 

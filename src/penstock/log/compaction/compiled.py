@@ -4,9 +4,13 @@ unpacked and packed one at a time.
 Keys are hashed with SipHash-1-3, 128 bits, under the order's seed.
 """
 
+import mmap
 from collections.abc import Iterator
+from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from penstock.log.compaction.chunks import (
     ATTRIBUTES,
@@ -75,14 +79,14 @@ class CompiledEngine:
     """See chunks.Engine. Its buffers serve chunk after chunk: a table is good until the next."""
 
     def __init__(self) -> None:
-        self._table = np.zeros((TABLE_ROWS, TABLE_FIELDS), np.int64)
+        self._table = _fresh((TABLE_ROWS, TABLE_FIELDS), np.int64)
         self._state = np.zeros(STATE_FIELDS, np.int64)
         self._hashes = np.zeros((BLOCK, 2), np.uint64)
         self._notes = np.zeros((BLOCK, NOTE_FIELDS), np.int64)
-        self._choices = np.zeros((TABLE_ROWS, CHOICE_FIELDS), np.int64)
+        self._choices = _fresh((TABLE_ROWS, CHOICE_FIELDS), np.int64)
         self._keep = np.zeros(BLOCK, np.uint8)
-        self._out = np.zeros(_OUT_BYTES, np.uint8)
-        self._written = np.zeros((TABLE_ROWS, BATCH_FIELDS), np.int64)
+        self._out = _fresh((_OUT_BYTES,), np.uint8)
+        self._written = _fresh((TABLE_ROWS, BATCH_FIELDS), np.int64)
 
     def new_map(self, bytes_max: int, load_max: float, seed: int) -> OffsetMap:
         return OffsetMap(bytes_max, load_max, seed)
@@ -212,6 +216,13 @@ def _runs(
         first = row + 1
     if first < len(table):
         yield source, (first, len(table))
+
+
+def _fresh(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+    """Zeros from the system itself: a page is taken when it is written to and goes back with the
+    array. The allocator would clear what it has, all of it, and keep it (memory.py counts both)."""
+    pages = mmap.mmap(-1, prod(shape) * np.dtype(kind).itemsize)
+    return np.frombuffer(pages, kind).reshape(shape)
 
 
 def _seed_of(keys: OffsetMap) -> tuple[np.uint64, np.uint64]:

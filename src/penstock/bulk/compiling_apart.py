@@ -1,0 +1,97 @@
+"""Compiles the kernels of a module in another process, so that this one stays as small as it is.
+
+A compiler's memory is not given back: a process that has compiled is half as large again as one
+that has loaded the same code from the cache. Where the memory of a process is promised, the cache
+is filled before it loads anything. The other process ends with this one, whatever ends that.
+Where nothing can be kept, or the other process fails, the module compiles when it is imported.
+"""
+
+import importlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+from penstock.bulk.compiling import OWNER_ONLY, cache_directory, numba
+
+_log = logging.getLogger(__name__)
+# Some ten seconds, and ten times that on a machine that is busy.
+SECONDS_MAX = 120.0
+
+
+def fill_cache(module: str) -> bool:
+    """See to it that the module's kernels are in the cache before it is imported; whether anything
+    was compiled."""
+    spec = None if module in sys.modules else find_spec(module)
+    if spec is None or spec.origin is None:
+        return False
+    source = Path(spec.origin)
+    directory = cache_directory(source.parent)
+    if directory is None:
+        return False
+    mark = Path(directory) / f"{module}.compiled"
+    try:
+        wanted = _stamp(source)
+        if mark.exists() and mark.read_text() == wanted:
+            return False
+        # Before the work: what cannot be noted cannot be kept either.
+        mark.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        mark.write_text("")
+        if not _compile_apart(module):
+            return False
+        mark.write_text(wanted)
+    except OSError as error:
+        _log.warning("%s is compiled here, as the cache in %s failed: %s", module, directory, error)
+        return False
+    return True
+
+
+def _stamp(source: Path) -> str:
+    """What numba looks at before it takes code from its cache; the cache's directory knows the rest
+    of the sources."""
+    llvm = importlib.import_module("llvmlite.binding")
+    status = source.stat()
+    return "\n".join(
+        (
+            f"python {sys.version}",
+            f"numba {numba.__version__}",
+            f"source {source} {status.st_mtime_ns} {status.st_size}",
+            f"processor {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}",
+        )
+    )
+
+
+def _compile_apart(module: str) -> bool:
+    command = [sys.executable, "-m", __name__, module]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    try:
+        # Its input is a pipe that nobody writes to: it closes with this process.
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=surroundings) as process:
+            try:
+                code = process.wait(SECONDS_MAX)
+            except BaseException:
+                process.kill()
+                raise
+    except subprocess.TimeoutExpired:
+        _log.warning("%s is compiled here: another process took too long", module)
+        return False
+    if code:
+        _log.warning("%s is compiled here: another process failed to (%d)", module, code)
+    return code == 0
+
+
+def _end_with_parent() -> None:
+    os.read(0, 1)  # past Python's buffers: their lock would be held at the end
+    os._exit(1)
+
+
+def main() -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    importlib.import_module(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
