@@ -484,9 +484,11 @@ class Node:
             directory.storing for directory in broker.hosting.directories
         )
         busy = busy or bool(broker.recompression.waiting) or broker.moves.busy
+        busy = busy or broker.hosting.making
         if (unanswered or busy) and now < until:
             self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(broker, until))
             return
+        broker.hosting.stop_making()
         for listener in broker.listeners:
             for connection in listener.connections:
                 connection.peer.finish()
@@ -524,6 +526,7 @@ class Node:
     def _close_directory(self, broker: Broker, directory: Directory, done: Done) -> None:
         """Files first, then one sync for all of them, then the word that the stop was clean."""
         disk = directory.disk
+        partitions = list(directory.partitions)  # a disk that hangs may yet bring others here
 
         def closed(failure: DiskFailed | None) -> None:
             if failure is None:
@@ -535,13 +538,14 @@ class Node:
             try:
                 if failure is None:
                     broker.hosting.checkpoints.all_now(directory)
-                    write_clean_marker(directory, self._broker_epoch)
+                    still_here = [each for each in partitions if each in directory.partitions]
+                    write_clean_marker(disk, self._broker_epoch, still_here)
                 done(failure)
             except DiskFailed as refused:
                 done(refused)
 
         # Nobody asks these logs for anything any more.
-        disk.offload_all([partition.log.close for partition in directory.partitions], closed)
+        disk.offload_all([partition.log.close for partition in partitions], closed)
 
     def _stopped_badly(self, disk: Disk, failure: DiskFailed) -> None:
         """What a clean stop leaves beside the records cannot be written: a start makes it anew."""

@@ -2,7 +2,8 @@
 the partition for one that was never made; then it goes, also if its topic was deleted meanwhile."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from penstock.broker import arrivals, loading, move
 from penstock.broker.placements import PLACEMENTS, WRITE_DELAY_MS
 from penstock.errors import KafkaStorageError
 from penstock.log import moving
+from penstock.log.moving_marks import Arrival, read_arrivals, write_arrivals
 from penstock.testing.sim.world import WorldDisk
-from penstock.world import DiskFailed, DiskFull, Done, TooManyFiles
+from penstock.world import Disk, DiskFailed, DiskFull, Done, TooManyFiles
 
 SETTINGS = {
     "metadata.log.dir": "meta",
@@ -129,29 +131,64 @@ def test_a_start_that_finds_a_move_finished_and_is_killed_loses_nothing() -> Non
         assert directories(life, source) == []
 
 
-@pytest.mark.parametrize("failing", ["open_log", "write_arrivals"])
-def test_a_target_that_fails_in_the_middle_of_a_start_does_not_make_the_partition_anew(
-    failing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    life, source, target, _ = begun(records=0)  # nothing of it is known to be durable
-    meta = life.bench.world.disks["meta"]
-    break_writes(meta, PLACEMENTS)
-    life.ask(target)
-    arrived(life, target)
+def two_have_moved(*, apart: bool = False) -> tuple[Life, str, str, str]:
+    """t-0 and u-0 have moved, and the file of placements still says that they were made where they
+    are no more. What would be made anew would be made in the third directory, which is empty, or
+    has u-0 if they moved apart."""
+    life, source, target, other = begun(records=0)  # nothing of it is known to be durable
+    life.bench.create_topic("f", 2)
+    life.bench.create_topic("u")
+    hosting = life.bench.broker.hosting
+    life.bench.simulation.run_until(
+        lambda: "u" in hosting.by_name and len(hosting.by_name["f"]) == 2
+    )
+    places = {index: each.directory.disk.root for index, each in hosting.by_name["f"].items()}
+    assert hosting.by_name["u"][0].directory.disk.root == source
+    for index, root in places.items():
+        if root == other:
+            life.ask(source, "f", index)
+    life.bench.settle(10 * WRITE_DELAY_MS)
+    assert [len(each.partitions) for each in hosting.directories] == [3, 1, 0]
+    break_writes(life.bench.world.disks["meta"], PLACEMENTS)
+    targets = {"t": target, "u": other if apart else target}
+    for topic, root in targets.items():
+        life.ask(root, topic)
+    life.bench.simulation.run_until(
+        lambda: all(
+            hosting.by_name[topic][0].directory.disk.root == root for topic, root in targets.items()
+        )
+    )
     life.write(2)
-    heal(meta)
-    room = loading if failing == "open_log" else arrivals
-    really: Callable[..., Any] = getattr(room, failing)
+    life.quiet()
+    assert len(life.acknowledged) == 2
+    return life, source, target, other
 
-    def fail(disk: WorldDisk, *arguments: Any, **named: Any) -> Any:
-        if disk.root == target:
+
+@pytest.mark.parametrize(
+    ("room", "call", "name"),
+    [
+        (loading, "open_log", "f-0"),  # while the logs are opened
+        (arrivals, "write_arrivals", "t-0"),  # before anything was found out of the moves
+        (arrivals, "write_arrivals", "u-0"),  # between the first of them and the second
+    ],
+)
+def test_a_target_that_fails_in_the_middle_of_a_start_does_not_make_a_partition_anew(
+    room: ModuleType, call: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, source, target, other = two_have_moved()
+    really: Callable[..., Any] = getattr(room, call)
+
+    def fail(disk: WorldDisk, directory: str, *arguments: Any, **named: Any) -> Any:
+        if disk.root == target and directory == name:
             raise DiskFailed("injected while it was looked at")
-        return really(disk, *arguments, **named)
+        return really(disk, directory, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(room, failing, fail)
+        patched.setattr(room, call, fail)
         start(life, away=None, power=False)
+    life.bench.settle(1_000)
     assert not served(life)
+    assert directories(life, other) == []
     start(life, away=None, power=False)
     assert served(life) and life.place == target
     assert life.values() == life.acknowledged
@@ -159,14 +196,42 @@ def test_a_target_that_fails_in_the_middle_of_a_start_does_not_make_the_partitio
     assert directories(life, source) == []
 
 
+def test_another_target_that_fails_in_the_middle_of_a_start_leaves_no_original_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    life, source, target, other = two_have_moved(apart=True)
+    really = write_arrivals
+
+    def fail(disk: Disk, directory: str, marks: Sequence[Arrival]) -> None:
+        if disk.root == other:
+            raise DiskFailed("injected while it was looked at")
+        really(disk, directory, marks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(arrivals, "write_arrivals", fail)
+        start(life, away=None, power=False)
+    assert served(life) and life.place == target
+    life.bench.settle(20_000)
+    assert directories(life, source) == []
+    life.ask(source)
+    life.arrive(source)
+    assert life.values() == life.acknowledged
+
+
+@pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("refusal", [DiskFull, TooManyFiles])
 def test_a_copy_that_cannot_be_marked_for_want_of_room_is_the_only_one_offline(
-    refusal: type[DiskFailed], monkeypatch: pytest.MonkeyPatch
+    refusal: type[DiskFailed], decided: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And only if it is not marked already."""
     life, _, target, _ = begun()
     life.ask(target)
     arrived(life, target)
     life.write(2)
+    disk = life.bench.world.disks[target]
+    (mark,) = read_arrivals(disk, "t-0")
+    assert mark.decided
+    write_arrivals(disk, "t-0", [mark._replace(decided=decided)])
 
     def fail(*_arguments: object) -> None:
         raise refusal("injected")
@@ -174,7 +239,7 @@ def test_a_copy_that_cannot_be_marked_for_want_of_room_is_the_only_one_offline(
     with monkeypatch.context() as patched:
         patched.setattr(arrivals, "write_arrivals", fail)
         start(life, away=None, power=False)
-    assert not served(life)
+    assert served(life) == (decided and refusal is DiskFull)
     assert not any(each.failed for each in life.bench.broker.hosting.directories)
     start(life, away=None, power=False)
     assert served(life) and life.values() == life.acknowledged

@@ -2,10 +2,17 @@
 was never made is not taken for lost, and what may be on a disk that is away not for never made."""
 
 import pytest
-from names_life import PARTITIONS, ROOTS, Names
+from names_life import PARTITIONS, ROOTS, SETTINGS, Names
+from simulated_node import Bench
+from test_names_again import with_checkpoints
+from troubled_disks import heal, take_away
 
-from penstock.broker.placements import COMING, WRITE_DELAY_MS
+from penstock.broker.placements import COMING, PLACEMENTS, WRITE_DELAY_MS
+from penstock.log.checkpoints import START_OFFSETS, format_offsets, read_offsets
+from penstock.model import TopicPartition
 from penstock.testing.sim.world import WorldDisk
+from penstock.wire.batch import batch_headers
+from penstock.wire.messages import k20_delete_topics as k20
 
 STEPS = range(0, 60, 3)
 FIRST_SEGMENT = "00000000000000000000.log"
@@ -180,3 +187,93 @@ def test_what_was_perhaps_never_made_is_made_when_every_directory_was_looked_at(
     life.stop()
     life.settle()
     assert life.topic_id is None or is_made(life)
+
+
+def test_what_was_deleted_of_one_that_is_lost_stays_so_when_it_is_restored() -> None:
+    life = with_checkpoints(5)
+    partition = life.served(0)
+    assert partition is not None
+    root = partition.directory.disk.root
+    disks = life.bench.stop()
+    copy = {path: data for path, data in disks[root].files().items() if path.startswith("t-0/")}
+    disks[root].remove_now("t-0")
+    life.start(disks)
+    assert life.served(0) is None
+    life.bench.settle(1_000)
+    disks = life.bench.stop()
+    for path, data in copy.items():
+        disks[root].put(path, data)
+    life.start(disks)
+    partition = life.served(0)
+    assert partition is not None
+    assert partition.log.start_offset == 4
+
+
+# -- in several directories
+
+
+@pytest.mark.parametrize("kept", ROOTS)
+def test_one_that_is_in_two_directories_keeps_what_was_deleted_of_either(kept: str) -> None:
+    life = with_checkpoints(6)
+    partition = life.served(0)
+    assert partition is not None
+    root = partition.directory.disk.root
+    other = next(each for each in ROOTS if each != root)
+    disks = life.bench.stop()
+    files = {path: data for path, data in disks[root].files().items() if path.startswith("t-0/")}
+    for path, data in files.items():
+        disks[other].put(path, data)
+    path = f"t-0/{FIRST_SEGMENT}"
+    disks[other].put(path, files[path][: _start_of_last_batch(files[path])])  # an older copy
+    starts = read_offsets(disks[root], START_OFFSETS).offsets
+    there = read_offsets(disks[other], START_OFFSETS).offsets
+    disks[other].put(START_OFFSETS, format_offsets(there | {TopicPartition("t", 0): 4}))
+    assert starts[TopicPartition("t", 0)] == 4
+    disks["meta"].remove_now(PLACEMENTS)
+    life.start(disks)
+    assert life.served(0) is None
+    life.bench.settle(1_000)
+    disks = life.bench.stop()
+    disks[next(each for each in ROOTS if each != kept)].remove_now("t-0")
+    life.start(disks)
+    partition = life.served(0)
+    assert partition is not None
+    assert partition.directory.disk.root == kept
+    assert partition.log.start_offset == 4
+
+
+def _start_of_last_batch(data: bytes) -> int:
+    return [position for position, _ in batch_headers(memoryview(data))][-1]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_two_directories_hold_of_a_deleted_topic_goes_whenever_each_is_back(
+    named: bool,
+) -> None:
+    """Be it that their disks are not mounted, or that log.dirs does not name them for a while."""
+    roots = ("one", "two", "three")
+    bench = Bench(SETTINGS | {"log.dirs": ",".join(roots)})
+    bench.settle(2_000)
+    bench.create_topic("t", 3)
+
+    def start_without(*away: str) -> Bench:
+        bench.world.kill()
+        disks = bench.world.disks_after_kill()
+        for root in roots:
+            heal(disks[root])
+            if root in away:
+                take_away(disks[root])
+        wanted = [root for root in roots if named or root not in away]
+        return Bench(SETTINGS | {"log.dirs": ",".join(wanted)}, disks=disks)
+
+    bench = start_without("one", "two")
+    assert bench.broker.hosting.refused_count == 2
+    request = k20.DeleteTopicsRequest(topic_names=["t"], timeout_ms=5_000)
+    bench.turn(lambda: bench.broker.metadata.submit(request, 5, lambda _answer: None))
+    bench.settle(2_000)
+    bench = start_without("two")
+    bench.settle(2_000)
+    bench = start_without()
+    bench.settle(5_000)
+    left = [name for root in roots for name in bench.world.disks[root].list()]
+    assert [name for name in left if name.startswith("t-")] == []

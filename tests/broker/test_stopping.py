@@ -1,10 +1,17 @@
 """How a node stops: what it leaves for the next start, also when its disk does not let it."""
 
+import logging
+from collections.abc import Callable, Sequence
+
 import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
 
-from penstock.testing.sim.world import WorldDisk
-from penstock.world import DiskFailed
+from penstock.broker import making
+from penstock.broker.loading import SIZES
+from penstock.node import STOP_MS_MAX
+from penstock.testing.sim.world import DISK_MS_MAX, WorldDisk
+from penstock.wire.messages import k19_create_topics as k19
+from penstock.world import DiskFailed, Done
 
 
 def written() -> Bench:
@@ -72,3 +79,94 @@ def test_a_stop_that_cannot_sync_promises_nothing() -> None:
     bench.stop()
     assert bench.node.failure is not None
     assert "may not be durable" in bench.node.failure
+
+
+def ask_for_topic(bench: Bench, partitions: int, name: str = "t") -> None:
+    """As one that the node itself needs: nobody waits for an answer, and so for the partitions."""
+    topic = k19.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    request = k19.CreateTopicsRequest(topics=[topic])
+    bench.turn(lambda: bench.broker.metadata.submit(request, 7, lambda _answer: None))
+
+
+def closed(disks: dict[str, WorldDisk]) -> list[str]:
+    """The partitions that the word of a clean stop is about."""
+    _, _, *lines = disks["data"].files()[SIZES].decode().splitlines()
+    return [line.split()[0] for line in lines]
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 2))
+def test_partitions_that_are_made_while_a_node_stops_are_no_worry_to_the_next_start(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(seed=steps)
+    bench.settle(2_000)
+    ask_for_topic(bench, 100)
+    for _ in range(steps):
+        bench.simulation.step()
+    disks = bench.stop()
+    assert bench.node.failure is None
+    made = [name for name in disks["data"].list() if name.startswith("t-")]
+    assert sorted(closed(disks)) == made
+    with caplog.at_level(logging.WARNING):
+        bench = Bench(disks=disks)
+        bench.settle(1_000)
+    assert [each for each in caplog.messages if "t-" in each] == []
+    if "t" in bench.broker.image.topics:
+        assert len(bench.broker.hosting.by_name["t"]) == 100
+
+
+def test_a_topic_that_comes_while_the_logs_are_closed_is_made_by_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = written()
+    bench.settle(2_000)
+    disk, world = bench.world.disks["data"], bench.world
+    really = disk.sync_everything_now
+    closing: list[bool] = []
+
+    def sync_everything_now() -> None:
+        if not closing:
+            closing.append(True)
+            ask_for_topic(bench, 3, "u")
+            world.simulation.run_for(1_000)
+        really()
+
+    monkeypatch.setattr(disk, "sync_everything_now", sync_everything_now)
+    disks = bench.stop()
+    monkeypatch.undo()
+    assert "u" in bench.broker.image.topics
+    assert bench.node.failure is None
+    assert not disk.exists("u-0")
+    assert closed(disks) == ["t-0", "t-1"]
+    bench = Bench(disks=disks)
+    assert len(bench.broker.hosting.by_name["u"]) == 3
+
+
+def test_partitions_that_are_made_after_the_logs_were_closed_are_no_worry_either(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk hangs, and a stop waits for nobody that long."""
+    bench = Bench()
+    bench.settle(2_000)
+    disk, world = bench.world.disks["data"], bench.world
+    really = disk.offload_all
+
+    def offload_all(works: Sequence[Callable[[], None]], done: Done) -> None:
+        makes = any(isinstance(getattr(each, "__self__", None), making._Work) for each in works)
+        # The logs are closed when that is over, and the word that they are is not said yet.
+        wait_ms = STOP_MS_MAX + 2 * DISK_MS_MAX if makes else 0.0
+        world.simulation.schedule(wait_ms, world, lambda: really(works, done), "hangs")
+
+    monkeypatch.setattr(disk, "offload_all", offload_all)
+    ask_for_topic(bench, 3)
+    bench.simulation.run_until(lambda: "t" in bench.broker.image.topics)
+    bench.settle(20)
+    disks = bench.stop()
+    monkeypatch.undo()
+    assert bench.node.failure is None
+    assert disks["data"].exists("t-0")
+    assert closed(disks) == []
+    with caplog.at_level(logging.WARNING):
+        bench = Bench(disks=disks)
+    assert [each for each in caplog.messages if "t-" in each] == []
+    assert len(bench.broker.hosting.by_name["t"]) == 3

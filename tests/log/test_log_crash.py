@@ -169,7 +169,7 @@ class Run:
         synced = self.log.synced_offset
         if self.dice.random() < 0.3:
             if not self.log.busy and self.dice.random() < 0.5:
-                self.log.close()  # killed in the middle of a clean stop
+                self.half_close()
             self.disk.kill()
             synced = self.log.end_offset
         else:
@@ -189,12 +189,18 @@ class Run:
         assert self.log.end_offset == kept
         self.written = found
         check_derived(self.log, found)
-        before = self.disk.files()
-        again = self.recover()
-        assert self.disk.files() == before, "recovering twice changes nothing"
-        check_derived(again, found)
-        self.log = again
+        self.recover_again(found)
         self._relearn()
+
+    def half_close(self) -> None:
+        """Killed in the middle of a clean stop."""
+        self.log.close()
+
+    def recover_again(self, found: list[tuple[int, int, bytes]]) -> None:
+        before = self.disk.files()
+        self.log = self.recover()
+        assert self.disk.files() == before, "recovering twice changes nothing"
+        check_derived(self.log, found)
 
     def recover(self) -> Log:
         point = read_offsets(self.disk, RECOVERY_POINTS).offsets.get(PARTITION, 0)

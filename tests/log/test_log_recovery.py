@@ -441,6 +441,22 @@ def test_the_recovery_point_waits_for_the_indexes_of_closed_segments() -> None:
     assert log.recovery_point == 2
 
 
+def test_damage_in_what_was_durable_is_told_while_the_indexes_of_its_segment_wait() -> None:
+    log = new_log()
+    for _ in range(5):
+        append(log, batch(b"x" * 100))
+    sync(log)
+    log.roll(NOW_MS)
+    assert log.recovery_point == 4
+    disk = disk_of(log)
+    disk.kill()
+    disk.remove_now(path(0, INDEX))
+    disk.corrupt(path(0, LOG), 100, b"????")
+    again = reopen(disk, clean=False, recovery_point=4)
+    assert again.end_offset == 5
+    assert [each.offset for each in again.damaged] == [0]
+
+
 def test_a_sync_round_begun_before_a_truncation_counts_only_up_to_it() -> None:
     log = new_log()
     append(log, batch(b"a"), batch(b"b"), batch(b"c"))

@@ -1,5 +1,6 @@
 """The marks at both ends of a move: what is written is read, and nonsense makes nobody count."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from penstock.log.moving_marks import (
     write_departure,
 )
 from penstock.testing.sim.disk import SimDisk
+from penstock.world import DiskFailed
 
 WORDS = st.text("abcXYZ019_-", min_size=1, max_size=22)
 ARRIVALS = st.builds(Arrival, WORDS, WORDS, st.integers(0, 2**62), st.booleans())
@@ -60,3 +62,15 @@ def test_what_is_not_there_is_no_mark() -> None:
     clear_departure(disk, "t-0")
     drop_arrivals(disk, "t-0", [])
     assert (read_departure(disk, "t-0"), read_arrivals(disk, "t-0")) == (None, [])
+
+
+def test_an_original_does_not_count_before_its_mark_is_gone_for_certain() -> None:
+    disk = disk_with()
+    write_departure(disk, "t-0", Departure("target", "token"))
+
+    def rename_now(source: str, target: str) -> None:
+        raise DiskFailed(f"injected: {source} to {target}")
+
+    disk.rename_now = rename_now  # type: ignore[method-assign]
+    with pytest.raises(DiskFailed):
+        clear_departure(disk, "t-0")

@@ -25,6 +25,7 @@ there. If it can be seen there, it counts; if not, U is what is asked for, and r
 
 An original is put away only after the file of placements names the directory of its copy, and the
 copy could be opened: a start that is killed, and followed by one without T, would make it anew.
+What cannot be put away for want of room, or as T fails meanwhile, waits (originals.py).
 
 A copy that has not the partition's name yet (-future) never counts: the move begins anew.
 """
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
 from penstock.broker.doubles import Entries, Failed, Ours, Refuse, blaming, set_aside
+from penstock.broker.originals import Original
 from penstock.broker.placements import Place, State
 from penstock.controller.image import Topic
 from penstock.log.directory import (
@@ -43,6 +45,7 @@ from penstock.log.directory import (
     MOVING_TO_FILE,
     Kind,
     PartitionDirectory,
+    marked_name,
     read_metadata,
 )
 from penstock.log.moving_marks import (
@@ -81,11 +84,12 @@ class Settled(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """An original whose copy counts, or whatever that was moved on to."""
+    """What counts no more: an original whose copy counts, or whatever that was moved on to; or a
+    copy that was only offered."""
 
     directory: Directory
     entry: PartitionDirectory
-    departure: Departure
+    departure: Departure  # which directory has what counts instead, and the token of that move
 
 
 class _Found(NamedTuple):
@@ -198,16 +202,13 @@ class _Settling:
                 try:
                     places[places.index(copy)] = self._decide(copy, original)
                 except (DiskFull, TooManyFiles) as failure:
-                    reason = (
-                        f"{copy.path} has to be marked as what counts, and cannot be: {failure}. "
-                        "Make room there and start again"
-                    )
+                    reason = _hindered(copy, "that it counts", failure)
                     self.refused.append((copy, reason, self._used_in(copy)))
                     return
-                self._depart(original)
+                self._depart(original, original.departure)
                 places.remove(original)
             elif self._is_used_elsewhere(original, places):
-                self._depart(original)
+                self._depart(original, original.departure)
                 places.remove(original)
             else:
                 self._settle_alone(original)
@@ -248,24 +249,20 @@ class _Settling:
         arrivals = [
             way._replace(decided=True) if way.token == left.token else way for way in copy.arrivals
         ]
-        try:
-            write_arrivals(copy.directory.disk, copy.entry.name, arrivals)
-        except (DiskFull, TooManyFiles):
-            raise  # that is no reason to do without all that is in there
-        except DiskFailed as failure:
-            raise Failed(copy.directory, failure) from failure
+        disk = copy.directory.disk
+        with blaming(copy.directory):
+            try:
+                write_arrivals(disk, copy.entry.name, arrivals)
+            except DiskFull:
+                if arrivals != copy.arrivals:
+                    raise
+                disk.sync_everything_now()  # that takes no room
         return copy._replace(arrivals=arrivals)
 
-    def _depart(self, original: _Found) -> None:
-        assert original.departure is not None, "it was chosen for that"
-        departed = Departed(original.directory, original.entry, original.departure)
-        self.originals.append(departed)
-        self._entries[original.directory].remove(original.entry)
-
-    def _put_away(self, found: _Found) -> None:
-        log.info("%s does not count: %s is removed", found.entry.partition, found.path)
-        with blaming(found.directory):
-            self._broker.hosting.retire_now(found.directory, found.entry)
+    def _depart(self, found: _Found, departure: Departure | None) -> None:
+        """It is put away when what counts could be opened."""
+        assert departure is not None, "it was chosen for that"
+        self.originals.append(Departed(found.directory, found.entry, departure))
         self._entries[found.directory].remove(found.entry)
 
     def _settle_alone(self, original: _Found) -> None:
@@ -284,9 +281,12 @@ class _Settling:
         elif any(
             each.name.endswith(f".{token}{Kind.FUTURE.value}") for each in self._futures(target)
         ):
-            with blaming(original.directory):
-                clear_departure(original.directory.disk, original.entry.name)
-            return
+            try:
+                with blaming(original.directory):
+                    clear_departure(original.directory.disk, original.entry.name)
+                return
+            except (DiskFull, TooManyFiles) as failure:
+                reason = _hindered(original, "that it does not move any more", failure)
         else:
             reason = (
                 f"it was moving from {original.directory.disk.root} to {target.disk.root}, and is"
@@ -337,7 +337,7 @@ class _Settling:
                 f" hold newer records, to {copy.directory.disk.root}. Start the node with both"
             )
         elif is_seen:
-            self._put_away(copy)
+            self._depart(copy, Departure(way.source_id, way.token))
             return
         else:
             reason = (
@@ -359,6 +359,14 @@ class _Settling:
                 self.left.append((self._place(copy), copy.entry.partition.topic, source_id))
 
 
+def _hindered(found: _Found, what: str, failure: DiskFailed) -> str:
+    """Why one partition stays offline: no reason to do without all that is in its directory."""
+    return (
+        f"{what} has to be noted in {found.path}, and cannot be: {failure}. Make room there and "
+        "start again"
+    )
+
+
 def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[str]:
     """After the partitions are loaded, and only those whose copies could be. The tokens of moves
     whose originals stay. Waits for the disks."""
@@ -372,16 +380,26 @@ def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[s
         if used is not None and not used.directory.failed and not directory.failed:
             try:
                 hosting.retire_now(directory, entry)
-                log.info(
-                    "%s has moved: %s/%s is removed", entry.name, directory.disk.root, entry.name
-                )
+                where = f"{directory.disk.root}/{entry.name}"
+                log.info("%s is in %s: %s is removed", used, used.directory.disk.root, where)
                 continue
+            except (DiskFull, TooManyFiles) as failure:
+                directory.heard(failure)
             except DiskFailed as failure:
                 directory.take_offline(failure)
         kept.add(departure.token)
-        place = (broker.image.topics[name].topic_id, index)
-        hosting.originals.note(place, name, directory.directory_id)
+        if used is None or directory.failed:
+            place = (broker.image.topics[name].topic_id, index)
+            hosting.originals.note(place, name, directory.directory_id)
+        else:
+            unique = broker.world.entropy.uuid().hex()
+            retired = marked_name(entry.partition, Kind.DELETED, unique)
+            hosting.originals.wait(Original(used, directory, retired, _nobody))
     return kept
+
+
+def _nobody() -> None:
+    """The mark of the copy stays until the next start, which makes the same of it."""
 
 
 def drop_marks(
@@ -402,6 +420,8 @@ def begin_anew(broker: "Broker", wishes: Wishes) -> None:
         if not directory.failed:
             try:
                 _wish_again(broker, partition, directory, entries)
+            except (DiskFull, TooManyFiles) as failure:
+                directory.heard(failure)  # the next start looks at it again
             except DiskFailed as failure:
                 directory.take_offline(failure)
 

@@ -83,6 +83,8 @@ class Checkpointing:
                     directory.departures.written(name, directory.departures.count)
         except DiskFull as failure:
             directory.filled_up(failure)
+            # The file that was to make the end of the marker durable is perhaps not written.
+            directory.disk.sync_everything_now()
 
     def start_offsets_now(self, directory: "Directory") -> bool:
         """Whether there was room for it."""

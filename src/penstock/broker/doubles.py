@@ -15,7 +15,7 @@ from penstock.broker.placements import State
 from penstock.controller.image import Topic
 from penstock.log.directory import LOG, Kind, PartitionDirectory, marked_name, read_metadata
 from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, id_to_text
-from penstock.world import DiskFailed
+from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -40,8 +40,11 @@ class Failed(Exception):
 
 @contextmanager
 def blaming(directory: Directory) -> Iterator[None]:
+    """For want of room, or of files, no directory is to blame."""
     try:
         yield
+    except (DiskFull, TooManyFiles):
+        raise
     except DiskFailed as failure:
         raise Failed(directory, failure) from failure
 
@@ -132,8 +135,12 @@ def set_aside(
     broker: "Broker", directory: Directory, entry: PartitionDirectory, used: Directory
 ) -> None:
     aside = marked_name(entry.partition, Kind.STRAY, broker.world.entropy.uuid().hex())
-    with blaming(directory):
-        directory.disk.rename_now(entry.name, aside)
+    try:
+        with blaming(directory):
+            directory.disk.rename_now(entry.name, aside)
+    except (DiskFull, TooManyFiles) as failure:
+        directory.heard(failure)
+        aside = entry.name  # the next start comes to the same end
     log.warning(
         "%s is used in %s; %s/%s is kept as %s and not served",
         entry.name,

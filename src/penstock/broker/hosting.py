@@ -1,17 +1,18 @@
 """Which partitions live on this node, and where: follows the image, opens, makes, removes logs.
 
-making.py makes the files of new partitions off the loop.
+making.py makes the files of new partitions off the loop, leaving.py takes those of deleted topics
+away.
 """
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.checkpointing import Checkpointing
 from penstock.broker.deletions import Deletions
 from penstock.broker.directory import Directory
+from penstock.broker.leaving import Leaving
 from penstock.broker.making import Making, Wanted
 from penstock.broker.originals import Originals
 from penstock.broker.partition import Partition
@@ -34,12 +35,12 @@ from penstock.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from penstock.log.directory import Kind, PartitionDirectory, marked_name, read_metadata
+from penstock.log.directory import Kind, PartitionDirectory, marked_name
 from penstock.log.log import Log, LogExists
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import Leader
-from penstock.world import Disk, DiskFailed, File
+from penstock.world import Disk, File
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -84,14 +85,13 @@ class Hosting:
             still_wanted=self._still_wanted,
             made=self._made,
             refused=self._made_before,
-            unwanted=lambda wanted, directory: self.take_away(wanted.name, wanted, directory),
+            unwanted=lambda wanted, directory: self.leaving.take(wanted.name, wanted, directory),
             dropped=lambda wanted: self.placements.arrived((wanted.topic_id, wanted.index)),
             settled=self._settled,
         )
         self._refused: dict[tuple[bytes, int], Refused] = {}
-        # Partitions of deleted topics whose directories still have their names: should the node
-        # die now, the next start takes them away.
-        self._leaving: dict[Place, tuple[str, Placed]] = {}
+        self._refused_too: dict[Place, dict[bytes, Refused]] = {}  # the same in other directories
+        self.leaving = Leaving(broker, self._making)
         self._placed_at = -1  # the metadata offset at which the last partition came here
         self._when_settled: list[Callable[[], None]] = []
         self._loaded = False  # the directories have been looked through
@@ -236,6 +236,15 @@ class Hosting:
         else:
             self.placements.arrived((topic.topic_id, index))
 
+    def refuse_too(self, topic: Topic, index: int, refused: "Refused") -> None:
+        """One that is refused has files in this directory as well, and nobody knows which of them
+        will be used: the checkpoints of each stay, and none is held to the sizes of another."""
+        place = (topic.topic_id, index)
+        known = self._refused[place]
+        if known.directory_id != refused.directory_id:
+            self._refused[place] = known._replace(sizes=None)
+            self._refused_too.setdefault(place, {})[refused.directory_id] = refused
+
     def withdraw(self, partition: Partition, reason: str) -> None:
         """It was in use, and is offline until a start, as nothing may be added to its files."""
         place = (partition.topic_id, partition.index)
@@ -264,9 +273,11 @@ class Hosting:
     def refused_in(self, directory: Directory) -> Iterator["Refused"]:
         """Their checkpoints stay as they were: without a recovery point, damage in what was
         durable would look like a tail that was lost, and be cut away."""
-        for each in self._refused.values():
+        for place, each in self._refused.items():
             if each.directory_id == directory.directory_id:
                 yield each
+            elif (too := self._refused_too.get(place, {}).get(directory.directory_id)) is not None:
+                yield too
 
     def note_refused_now(self) -> None:
         """Before the marks of the clean stop go, which told that something is missing."""
@@ -311,7 +322,7 @@ class Hosting:
             made = Placed(directory.directory_id, State.MADE)
             durable = Placed(directory.directory_id, State.DURABLE)
             for each in directory.partitions:
-                where = durable if each.log.recovery_point > 0 else made
+                where = durable if each.log.synced_offset > 0 else made
                 placed.append(((each.topic_id, each.index), where))
         for place, refused in self._refused.items():
             where_it_was = refused.used_in or refused.directory_id
@@ -325,7 +336,7 @@ class Hosting:
         for topic_id, partitions in self.by_id.items():
             for each in islice(partitions.values(), 1):
                 names[topic_id] = each.topic
-        for place, (topic, where) in self._leaving.items():
+        for place, (topic, where) in self.leaving.places.items():
             placed.append((place, where))
             names[place[0]] = topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
@@ -396,6 +407,15 @@ class Hosting:
         self._when_settled.append(call)
         self._making.go_on()
 
+    def stop_making(self) -> None:
+        """The node stops: what is not begun is made by the next start."""
+        self._making.stop()
+
+    @property
+    def making(self) -> bool:
+        """Whether the files of a partition are being made."""
+        return self._making.working
+
     def _settled(self) -> None:
         if self._when_settled:
             settled, self._when_settled = self._when_settled, []
@@ -457,7 +477,12 @@ class Hosting:
 
     def still_leaving(self, place: Place, topic: str, placed: Placed) -> None:
         """A deleted partition in a directory that is away: it goes when that is back."""
-        self._leaving[place] = topic, placed
+        self.leaving.note(place, topic, placed)
+        self._placed_at = self._broker.image.offset
+
+    def still_left(self, place: Place, topic: str, directory_id: bytes) -> None:
+        """The same for what a move had left there."""
+        self.originals.note(place, topic, directory_id)
         self._placed_at = self._broker.image.offset
 
     def _forget_topic(self, name: str, topic_id: bytes) -> None:
@@ -480,70 +505,13 @@ class Hosting:
                 self.checkpoints.start_offsets(directory)
 
     def _remove_refused(self, places: Sequence[Place]) -> None:
-        """Nobody uses their files, and they may be in any directory, or in several: partitions are
-        refused for that as well. Those of a directory that is away go when it is back."""
         refused = {place: self._refused.pop(place) for place in places}
         for place, each in refused.items():
-            self._leaving[place] = each.partition.topic, Placed(each.directory_id, each.state)
-            self._making.hold(str(each.partition))
-        working = [each for each in self.directories if not each.failed]
-        left = len(working)
-
-        def taken() -> None:
-            nonlocal left
-            left -= 1
-            if left <= 0:
-                for place, each in refused.items():
-                    self._leave_what_is_away(place, each)
-                    self.placements.arrived(place)
-                    self._making.let_go(str(each.partition))
-
-        for directory in working:
-            for each in refused.values():
-                if each.directory_id == directory.directory_id:
+            found_in = {each.directory_id, *self._refused_too.pop(place, {})}
+            for directory in self.directories:
+                if directory.directory_id in found_in and not directory.failed:
                     directory.departures.add(each.partition)
-            self._take_files_away(directory, refused, taken)
-        if not working:
-            taken()
-
-    def _leave_what_is_away(self, place: Place, refused: Refused) -> None:
-        """A start that can look there knows then whose it is."""
-        seen = [each.directory_id for each in self.directories if not each.failed]
-        if refused.directory_id not in (*seen, ZERO_ID):
-            return
-        failed = [self.identity(each) for each in self.directories if each.failed]
-        away = next((each for each in failed if each != ZERO_ID), None)
-        if away is None:
-            self._leaving.pop(place, None)
-        else:
-            self._leaving[place] = refused.partition.topic, Placed(away, State.SOUGHT)
-
-    def _take_files_away(
-        self, directory: Directory, refused: Mapping[Place, Refused], done: Callable[[], None]
-    ) -> None:
-        disk = directory.disk
-        gone: list[str] = []
-
-        def take(topic_id: bytes, partition: TopicPartition, aside: str) -> None:
-            # Another topic may have the name, and its files are not ours to take.
-            name = str(partition)
-            if disk.is_directory(name) and read_metadata(disk, name) in (None, topic_id):
-                disk.rename_now(name, aside)
-                gone.append(aside)
-
-        def taken(failure: DiskFailed | None) -> None:
-            for name in gone:
-                self.remove_later(directory, name)
-            if failure is not None:
-                directory.fail(failure)
-            done()
-
-        takes = []
-        for (topic_id, _), each in refused.items():
-            unique = self._world.entropy.uuid().hex()
-            aside = marked_name(each.partition, Kind.DELETED, unique)
-            takes.append(partial(take, topic_id, each.partition, aside))
-        disk.offload_all(takes, taken)
+        self.leaving.take_refused(refused)
 
     def _remove(self, partition: Partition) -> None:
         directory = partition.directory
@@ -556,45 +524,16 @@ class Hosting:
         self._broker.unhosted(partition)
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
         place = (partition.topic_id, partition.index)
-        self._leaving[place] = partition.topic, Placed(directory.directory_id, State.MADE)
+        self.leaving.note(place, partition.topic, Placed(directory.directory_id, State.MADE))
         directory.departures.add(TopicPartition(partition.topic, partition.index))
         if arrives:
             self._making.hold(str(partition))  # until the move ends, and takes the files away
         else:
-            self.take_all_away(partition)
-
-    def take_all_away(self, partition: Partition) -> None:
-        """Where it is, and where a move has left something of it."""
-        name = str(partition)
-        self._making.hold(name)
-
-        def take_the_rest() -> None:
-            if partition.directory.failed:
-                self._making.let_go(name)
-            else:
-                self.take_away(name, partition, partition.directory)
-
-        self.originals.let_go(partition, take_the_rest)
-
-    def take_away(self, name: str, partition: Partition | Wanted, directory: Directory) -> None:
-        """Give the directory of a partition that is no more another name; it goes later."""
-        unique = self._world.entropy.uuid().hex()
-        new = marked_name(TopicPartition(partition.topic, partition.index), Kind.DELETED, unique)
-        self._making.hold(name)
-
-        def renamed(failure: DiskFailed | None) -> None:
-            if failure is not None:
-                directory.fail(failure)
-            else:
-                self._leaving.pop((partition.topic_id, partition.index), None)
-                self.placements.arrived((partition.topic_id, partition.index))
-                self.remove_later(directory, new)
-            self._making.let_go(name)
-
-        directory.disk.rename(name, new, renamed)
+            self.leaving.take_all(partition)
 
     def retire_now(self, directory: Directory, entry: PartitionDirectory) -> None:
-        """The same for what a start finds and nobody uses. Waits for the disk."""
+        """What a start finds and nobody uses gets another name, and goes later. Waits for the
+        disk."""
         unique = self._world.entropy.uuid().hex()
         gone = marked_name(entry.partition, Kind.DELETED, unique)
         directory.disk.rename_now(entry.name, gone)

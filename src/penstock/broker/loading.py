@@ -7,12 +7,13 @@ offline: made anew it would be empty, and its offsets would be given out twice.
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.arrivals import (
+    Departed,
     begin_anew,
     drop_marks,
     put_originals_away,
@@ -22,7 +23,9 @@ from penstock.broker.directory import Directory
 from penstock.broker.doubles import settle_doubles
 from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
-from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
+from penstock.broker.making import Wanted
+from penstock.broker.partition import Partition
+from penstock.broker.placements import Placed, Sizes, State, format_sizes, parse_sizes
 from penstock.controller.image import Topic
 from penstock.log.checkpoints import RECOVERY_POINTS, START_OFFSETS, read_offsets, read_whole
 from penstock.log.directory import (
@@ -37,7 +40,7 @@ from penstock.log.directory import (
 from penstock.log.log import Log
 from penstock.log.recovery import LogCorrupted, open_log
 from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition, id_from_text
-from penstock.world import Disk, DiskFailed, FileLost, TooManyFiles
+from penstock.world import Disk, DiskFailed, DiskFull, FileLost, TooManyFiles
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -86,11 +89,11 @@ def read_clean_marker(disk: Disk) -> int:
         return NO_BROKER_EPOCH
 
 
-def write_clean_marker(directory: Directory, broker_epoch: int) -> None:
-    """What a start may rely on, and last the word that it may."""
-    disk = directory.disk
+def write_clean_marker(disk: Disk, broker_epoch: int, closed: Iterable[Partition]) -> None:
+    """What a start may rely on, and last the word that it may; `closed` are the partitions of which
+    all is written."""
     lines = [_SIZES_VERSION, str(broker_epoch)]
-    lines += [f"{each} {format_sizes(each.log.sizes())}" for each in directory.partitions]
+    lines += [f"{each} {format_sizes(each.log.sizes())}" for each in closed]
     disk.replace_now(SIZES, "\n".join([*lines, ""]).encode())
     content = {"version": 0, "brokerEpoch": broker_epoch}
     disk.replace_now(CLEAN_MARKER, json.dumps(content, separators=(",", ":")).encode())
@@ -142,7 +145,7 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
         broker,
         {each: found.recovery_points for each, found in checkpoints.items()},
         {each: found.start_offsets for each, found in checkpoints.items()},
-        {each.entry.name: id_from_text(each.departure.target_id) for each in settled.originals},
+        _moved_to(settled.originals),
     )
     broker.recovering.end()
     _keep_leaving(broker)
@@ -211,6 +214,15 @@ def _load_directory(
         log.info("opened %d partitions in %s %s", opened, disk.root, how)
 
 
+def _moved_to(originals: Sequence[Departed]) -> Mapping[str, Sequence[bytes]]:
+    """Where those may be that were found to have moved, by their names."""
+    found: dict[str, list[bytes]] = {}
+    for _, entry, departure in originals:
+        with suppress(ValueError):  # a mark that makes no sense names no directory
+            found.setdefault(entry.name, []).append(id_from_text(departure.target_id))
+    return found
+
+
 def _partitions_in(entries: list[PartitionDirectory]) -> int:
     return sum(
         each.kind is Kind.LIVE and each.partition.topic != CLUSTER_METADATA_TOPIC
@@ -243,21 +255,13 @@ def _load(
     stored_id = _stored_id(broker, directory, entry)
     if not _belongs_here(broker, topic, entry, stored_id):
         if stored_id is not None and _was_deleted(broker, stored_id, index):
-            hosting.retire_now(directory, entry)
-            log.info("%s/%s: its topic was deleted before the stop", disk.root, entry.name)
-            return 0
-        unique = broker.world.entropy.uuid().hex()
-        stray = marked_name(entry.partition, Kind.STRAY, unique)
-        disk.rename_now(entry.name, stray)
-        log.warning(
-            "%s/%s belongs to no partition of this node; it is kept as %s and not served",
-            disk.root,
-            entry.name,
-            stray,
-        )
+            _retire(broker, directory, entry, stored_id)
+        else:
+            _keep_stray(broker, directory, entry)
         return 0
     assert topic is not None, "a partition that belongs here has a topic"
     if hosting.is_refused(topic.topic_id, index):
+        hosting.refuse_too(topic, index, found.refused("", directory, entry.partition))
         return 0
     before = hosting.placements.before.get((topic.topic_id, index))
     # One that was offline was not written to at the stop: the stop says nothing about it.
@@ -283,8 +287,9 @@ def _load(
             failed=directory.fail,
             scanned=broker.recovering.scanned,
             sync_follows=True,
+            may_wait=True,
         )
-    except (LogCorrupted, FileLost, TooManyFiles) as error:
+    except (LogCorrupted, FileLost, DiskFull, TooManyFiles) as error:
         what = _why_refused(directory, entry, error)
         log.error("%s", what)
         refused = found.refused(what, directory, entry.partition)._replace(sizes=sizes)
@@ -292,15 +297,48 @@ def _load(
         return 0
     if accepted:
         disk.remove_now(f"{entry.name}/{ACCEPT_LOSS}")
+    if opened.recovery.full is not None:
+        directory.filled_up(opened.recovery.full)
     _say(entry.partition, opened)
     hosting.adopt(hosting.make_partition(topic, index, directory, opened))
     return 1
+
+
+def _retire(
+    broker: "Broker", directory: Directory, entry: PartitionDirectory, topic_id: bytes
+) -> None:
+    hosting = broker.hosting
+    log.info("%s/%s: its topic was deleted before the stop", directory.disk.root, entry.name)
+    try:
+        hosting.retire_now(directory, entry)
+    except (DiskFull, TooManyFiles) as failure:
+        name, index = entry.partition
+        placed = Placed(directory.directory_id, State.MADE)
+        hosting.still_leaving((topic_id, index), name, placed)
+        hosting.leaving.take_later(entry.name, Wanted(name, topic_id, index), directory, failure)
+
+
+def _keep_stray(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> None:
+    stray = marked_name(entry.partition, Kind.STRAY, broker.world.entropy.uuid().hex())
+    try:
+        directory.disk.rename_now(entry.name, stray)
+    except (DiskFull, TooManyFiles) as failure:
+        directory.heard(failure)
+        stray = entry.name
+    log.warning(
+        "%s/%s belongs to no partition of this node; it is kept as %s and not served",
+        directory.disk.root,
+        entry.name,
+        stray,
+    )
 
 
 def _why_refused(directory: Directory, entry: PartitionDirectory, error: DiskFailed) -> str:
     what = f"{entry.partition} stays offline: {error}"
     if isinstance(error, TooManyFiles):
         return what + ". Nothing is lost: raise the limit (ulimit -n) and start again"
+    if isinstance(error, DiskFull):
+        return what + ". Nothing is lost: make room there and start again"
     return what + (
         "; or, to go on with what is left, make an empty file"
         f" {directory.disk.root}/{entry.name}/{ACCEPT_LOSS}; then start again"
@@ -409,7 +447,7 @@ def _keep_leaving(broker: "Broker") -> None:
         for directory_id in directory_ids:
             if directory_id not in seen:
                 name = hosting.placements.names.get(place[0], "")
-                hosting.originals.note(place, name, directory_id)
+                hosting.still_left(place, name, directory_id)
 
 
 def _belongs_here(

@@ -5,7 +5,7 @@ metadata; and, where there is no such file yet, from the recovery points of each
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.directory import Directory
@@ -36,11 +36,11 @@ def refuse_lost(
     broker: "Broker",
     recovery_points: Mapping[Directory, Mapping[TopicPartition, int]],
     start_offsets: Mapping[Directory, Mapping[TopicPartition, int]],
-    departed: Mapping[str, bytes],
+    departed: Mapping[str, Sequence[bytes]],
 ) -> None:
     """Sort the missing partitions into those that were never made and those that are lost.
     Recovery points and start offsets are those of the directories that could be looked at,
-    `departed` says where those are that were found to have moved."""
+    `departed` says where those may be that were found to have moved."""
     hosting = broker.hosting
     directories = {each.directory_id: each for each in hosting.directories}
     for directory_id, path in hosting.placements.paths.items():
@@ -52,7 +52,7 @@ def refuse_lost(
         partition = TopicPartition(topic.name, state.partition_id)
         place = (topic.topic_id, state.partition_id)
         placed = hosting.placements.before.get(place)
-        moved_to = directories.get(departed.get(str(partition), ZERO_ID))
+        moved_to = _failed_of(departed.get(str(partition), ()), directories)
         if moved_to is not None:
             # Its copy counts and could not be opened, whatever the file of placements says.
             loss: _Loss | None = _in_failed(moved_to, moved_to.directory_id, State.OFFLINE)
@@ -77,6 +77,14 @@ def refuse_lost(
         hosting.refuse(topic, state.partition_id, refused)
     for reason, names in lost.items():
         _say(reason, names)
+
+
+def _failed_of(
+    directory_ids: Sequence[bytes], directories: Mapping[bytes, Directory]
+) -> Directory | None:
+    """Of those that a partition may have moved to, the one that was seen with it and failed."""
+    found = (directories.get(each) for each in directory_ids)
+    return next((each for each in found if each is not None and each.failed), None)
 
 
 def _say(reason: str, names: list[str]) -> None:

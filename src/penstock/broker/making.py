@@ -93,10 +93,19 @@ class Making:
         self._under_way = 0
         self._names: set[str] = set()  # of directories that are being made or taken away
         self._due = False
+        self._stopped = False
 
     @property
     def busy(self) -> bool:
         return bool(self._new or self._waiting or self._under_way)
+
+    @property
+    def working(self) -> bool:
+        return self._under_way > 0
+
+    def stop(self) -> None:
+        """Begin nothing more: what is made after the logs were closed would not be one of them."""
+        self._stopped = True
 
     def want(self, wanted: Wanted) -> None:
         self._new.append(wanted)
@@ -116,7 +125,7 @@ class Making:
             return
         can_announce = self._new and not self._announcing
         can_make = self._waiting and self._under_way < AT_ONCE_MAX
-        if (can_announce or can_make) and not self._due:
+        if (can_announce or can_make) and not (self._due or self._stopped):
             self._due = True
             self._world.timers.soon(self._begin)
 
@@ -134,6 +143,8 @@ class Making:
 
     def _begin(self) -> None:
         self._due = False
+        if self._stopped:
+            return
         if self._new and not self._announcing:
             self._announce_new()
         works: dict[Directory, list[_Work]] = {}

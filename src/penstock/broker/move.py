@@ -442,7 +442,7 @@ class Move:
         if not partition.gone:
             self._resume_cleaning()
         elif self.finishing:
-            self._broker.hosting.take_all_away(partition)
+            self._broker.hosting.leaving.take_all(partition)
         self._release()
 
     def _resume_cleaning(self) -> None:

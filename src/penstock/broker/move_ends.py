@@ -40,7 +40,6 @@ class Way(NamedTuple):
         original = Original(
             partition,
             source,
-            target,
             self.crossing.retired,
             lambda: self._drop_mark(start_offset),
         )

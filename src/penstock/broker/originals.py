@@ -2,7 +2,9 @@
 
 The original of a move keeps its name, and the mark that says where its copy is, until the file of
 placements names that place durably: whichever directories the next start can read, the partition
-never looks as if it had not been made. Then the original gets another name, and goes.
+never looks as if it had not been made. Then the original gets another name, and goes. While the
+directory of the copy has failed it stays: only a start can tell what is left there. When the topic
+is deleted it goes all the same, or one that is made anew would find its name taken.
 
 Where it is, or may be, is in the file of placements too: should its disk be away for long, a start
 that can read it knows what it is, also if its topic was deleted meanwhile. The same holds for a
@@ -26,11 +28,10 @@ RETRY_MS = 10_000  # for what a full disk, or too many open files, did not let t
 
 
 class Original(NamedTuple):
-    """What a partition has left in `source`, for its copy in `target`."""
+    """What a partition has left in `source`."""
 
     partition: "Partition"
     source: "Directory"
-    target: "Directory"
     retired: str  # what it will be called
     when_gone: Callable[[], None]
 
@@ -83,7 +84,7 @@ class Originals:
     # -- putting away
 
     def wait(self, original: Original) -> None:
-        """The move has ended, and the copy counts."""
+        """The copy counts: the move has ended, or a start has found that it had."""
         partition = original.partition
         place = (partition.topic_id, partition.index)
         self.note(place, partition.topic, original.source.directory_id)
@@ -112,8 +113,11 @@ class Originals:
         waits = self._waiting.get(partition, {}).get(source) is original
         if not waits or original.retired in self._going or self._is_stopping():
             return
-        if source.failed or (original.target.failed and not partition.gone):
+        if source.failed:
             self._stays(original)
+            return
+        if partition.directory.failed and not partition.gone:
+            self._say_that_it_waits(original)
             return
         self._going.add(original.retired)
 
@@ -147,6 +151,15 @@ class Originals:
             original.source.disk.root,
         )
         self._waits_no_more(original)
+
+    def _say_that_it_waits(self, original: Original) -> None:
+        log.error(
+            "what %s has left in %s is not put away, as it was used in %s since, which failed: a"
+            " start that can read both does it, and so does the deletion of the topic",
+            original.partition,
+            original.source.disk.root,
+            original.partition.directory.disk.root,
+        )
 
     def _waits_no_more(self, original: Original) -> None:
         waiting = self._waiting[original.partition]

@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from penstock.log.log import Log
 
 
-def persist(log: "Log", closed: ClosedSegment, old: ActiveSegment, *, cut: bool) -> None:
-    """`cut` says that the file may have more room than it used."""
+def persist(
+    log: "Log",
+    closed: ClosedSegment,
+    old: ActiveSegment,
+    *,
+    cut: bool,
+    producers: bytes | None = None,
+) -> None:
+    """`cut` says that the file may have more room than it used; `producers` are those at its end,
+    if that is not the end of the log."""
     disk, chores, file = log.disk, _OfASegment(log, closed), old.file
     if cut:
         chores.add(lambda done: file.truncate(old.size, done))
@@ -36,8 +44,8 @@ def persist(log: "Log", closed: ClosedSegment, old: ActiveSegment, *, cut: bool)
     chores.replace(f"{log.directory}/{EPOCHS_FILE}", format_epochs(log.epochs.entries()))
     chores.replace(closed.path(INDEX), old.index.to_bytes())
     snapshot = segment_file(log.directory, closed.end_offset, SNAPSHOT)
-    producers = log.producers.to_snapshot()
-    chores.replace(snapshot, producers)
+    at_end = log.producers.to_snapshot() if producers is None else producers
+    chores.replace(snapshot, at_end)
     log.snapshots.append(closed.end_offset)
 
     def written() -> None:
@@ -49,7 +57,7 @@ def persist(log: "Log", closed: ClosedSegment, old: ActiveSegment, *, cut: bool)
             return
         closed.when_written()
         if chores.given_up and closed.end_offset in log.snapshots:
-            log.chores.replace(snapshot, producers)
+            log.chores.replace(snapshot, at_end)
 
     log.chores.then(written)
 

@@ -41,9 +41,9 @@ def read_damaged(disk: Disk, directory: str) -> list[Damaged]:
     return [each for each in noted if _is_damaged(disk, directory, each)]
 
 
-def write_damaged_now(disk: Disk, directory: str, damaged: Iterable[Damaged]) -> None:
+def format_damaged(damaged: Iterable[Damaged]) -> bytes:
     lines = [_VERSION, *(" ".join(map(str, each)) for each in damaged), ""]
-    disk.replace_now(f"{directory}/{DAMAGE_FILE}", "\n".join(lines).encode())
+    return "\n".join(lines).encode()
 
 
 def _is_damaged(disk: Disk, directory: str, noted: Damaged) -> bool:

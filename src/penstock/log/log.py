@@ -19,8 +19,9 @@ from penstock.log.appending import Stage, stage_produced, stage_stored
 from penstock.log.checkpoints import format_epochs
 from penstock.log.closing import persist
 from penstock.log.config import LogConfig
-from penstock.log.damage import Damaged
+from penstock.log.damage import Damaged, format_damaged
 from penstock.log.directory import (
+    DAMAGE_FILE,
     EPOCHS_FILE,
     INDEX,
     LOG,
@@ -41,7 +42,7 @@ from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
-from penstock.world import Buffer, Disk, DiskFailed, Done, File, FileLost
+from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File, FileLost
 
 # Turns up to this size are joined: one copy costs less than many parts.
 _JOIN_BYTES_MAX = 64 * 1024
@@ -61,6 +62,7 @@ class Recovery:
     # Records of a log that ends before it is said to start, and where they are kept.
     ended_at: int = 0
     set_aside: str = ""
+    full: DiskFull | None = None  # what was found could not all be written down
 
 
 class LogExists(DiskFailed):
@@ -116,6 +118,8 @@ class Log:
         self._unsynced: dict[File, None] = {}
         self._reserved: dict[File, None] = {}  # with room that was taken in advance
         self._round_ceiling = NEVER
+        # While something waits for room that the next start finds only from here on: opening.py.
+        self.recovery_point_max = NEVER
         self._truncating = False
         self.swapping = False  # compacted segments are being taken over: see swapping.py
         self.moving = False  # the last moment of a move to another disk: see moving.py
@@ -498,13 +502,18 @@ class Log:
     @property
     def recovery_point(self) -> int:
         """What the recovery-point checkpoint should say: everything before it is durable, and so
-        are the indexes and the snapshot of every segment that ends before it."""
-        offset = self.synced_offset
+        are the indexes and the snapshot of every segment that ends at or before it."""
+        offset = min(self.synced_offset, self.recovery_point_max)
         for segment in reversed(self.closed):
             if segment.memory is None:
                 break
-            offset = min(offset, segment.base_offset)
+            # A start scans the segment that it lies in, as a whole.
+            offset = min(offset, segment.end_offset - 1)
         return offset
+
+    def free_recovery_point(self) -> None:
+        """What waited for room is written."""
+        self.recovery_point_max = NEVER
 
     @property
     def unsynced(self) -> bool:
@@ -625,6 +634,8 @@ class Log:
         if self.end_offset not in self.snapshots and self.end_offset > 0:
             snapshot = segment_file(directory, self.end_offset, SNAPSHOT)
             disk.put_now(snapshot, self.producers.to_snapshot())
+        if self.damaged:
+            disk.put_now(f"{directory}/{DAMAGE_FILE}", format_damaged(self.damaged))
         window = self.producers.to_window(self.end_offset)
         if window is not None:
             disk.put_now(f"{directory}/{WINDOW_FILE}", window)

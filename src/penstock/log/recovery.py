@@ -4,19 +4,17 @@ After an unclean stop everything from the segment of the recovery point on is re
 at the first bad batch the log ends. A bad batch below the recovery point, or in a segment that was
 closed durably, was durable once: it is never cut away silently. Every step can be done twice:
 recovering again changes nothing. After a clean stop the files are only counted and measured.
-Waits for the disk; for start only.
+opening.py writes down what was found on the way. Waits for the disk; for start only.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from itertools import count
 
-from penstock.log.checkpoints import format_epochs, read_epochs, read_whole
+from penstock.log.checkpoints import read_epochs, read_whole
 from penstock.log.config import LogConfig
-from penstock.log.damage import Damaged, read_damaged, write_damaged_now
+from penstock.log.damage import Damaged
 from penstock.log.directory import (
-    DAMAGE_FILE,
     EPOCHS_FILE,
     INDEX,
     LOG,
@@ -36,6 +34,15 @@ from penstock.log.files import FileCache
 from penstock.log.half_swaps import clear_leftovers, has_leftovers
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from penstock.log.log import Log, Recovery
+from penstock.log.opening import (
+    Opening,
+    all_damaged,
+    noted_damage,
+    sync_now,
+    write_down,
+    write_indexes,
+    write_later,
+)
 from penstock.log.producers import CorruptSnapshot, Producers
 from penstock.log.scanning import scan_batches
 from penstock.log.segment import ActiveSegment, ClosedSegment
@@ -67,46 +74,6 @@ class LogCorrupted(DiskFailed):
     """Bytes that were durable are broken or missing, and what follows them cannot be found."""
 
 
-@dataclass(slots=True)
-class _Opening:
-    """The state of one opening."""
-
-    disk: Disk
-    directory: str
-    config: LogConfig
-    now_ms: int
-    recovery_point: int
-    salvage: bool
-    names: set[str]
-    bases: list[int]
-    epochs: LeaderEpochs
-    recovery: Recovery
-    measured: bool  # its files are as long as they were at the stop
-    sync_follows: bool
-    scanned: Callable[[int], None] | None  # hears of bytes that were read and checked
-
-    def path(self, base_offset: int, suffix: str) -> str:
-        return segment_file(self.directory, base_offset, suffix)
-
-    def has(self, base_offset: int, suffix: str) -> bool:
-        return f"{base_offset:020d}{suffix}" in self.names
-
-    def write_epochs(self) -> None:
-        """Not synced for a log of one segment, if it had no such file or the caller syncs all
-        before anything is appended: all its epochs were found in its batches, and would be again.
-        Thousands of small logs recover in seconds for that."""
-        path = f"{self.directory}/{EPOCHS_FILE}"
-        data = format_epochs(self.epochs.entries())
-        if len(self.bases) == 1 and (self.sync_follows or EPOCHS_FILE not in self.names):
-            self.disk.put_now(path, data)
-        else:
-            self.disk.replace_now(path, data)
-
-    def end_of(self, place: int) -> int:
-        """Where the segment at `place` must end at the latest."""
-        return self.bases[place + 1] if place + 1 < len(self.bases) else 2**63 - 1
-
-
 def open_log(
     disk: Disk,
     directory: str,
@@ -122,14 +89,18 @@ def open_log(
     failed: Callable[[DiskFailed], None] | None = None,
     scanned: Callable[[int], None] | None = None,
     sync_follows: bool = False,
+    may_wait: bool = False,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
     `recovery_point` and `start_offset` come from the directory's checkpoints, `sizes` are those of
     the segments when it was last closed, by base offset. `salvage` takes what is left, and lets
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
-    With `sync_follows` the caller syncs the disk as a whole before anything is appended.
+    With `sync_follows` the caller syncs the disk as a whole before anything is appended. With
+    `may_wait`, which needs that, it is opened also if there is no room for what recovery has found;
+    else, and where nothing could be read without it, that raises DiskFull.
     """
+    assert sync_follows or not may_wait, "what is there and not written anew may not be durable"
     recovery = Recovery()
     names, sizes = _without_leftovers(disk, directory, sizes, recovery)
     if not salvage:
@@ -137,8 +108,7 @@ def open_log(
     names = _settle(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
-    epochs = _read_epochs(disk, directory, recovery)
-    opening = _Opening(
+    opening = Opening(
         disk,
         directory,
         config,
@@ -147,11 +117,12 @@ def open_log(
         salvage,
         set(names),
         bases,
-        epochs,
+        _read_epochs(disk, directory, recovery),
         recovery,
         sizes is not None,
         sync_follows,
         scanned,
+        may_wait,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
     if clean and names and not salvage and max(end_offset, start_offset) < recovery_point:
@@ -162,21 +133,30 @@ def open_log(
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
     log = Log(disk, directory, config, active, files=files, failed=failed)
+    _furnish(log, opening, producers, start_offset, end_offset)
+    log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
+    log.metadata_unsynced = not clean and METADATA_FILE in opening.names
+    if opening.owes:
+        write_later(opening, log, recovery_point)
+    return log
+
+
+def _furnish(
+    log: Log, opening: Opening, producers: Producers, start_offset: int, end_offset: int
+) -> None:
+    """What was found becomes the log's."""
     log.adopt([_closed(opening, place) for place in range(len(opening.bases) - 1)])
     log.start_offset = max(start_offset, opening.bases[0])
     log.end_offset = log.appended_from = end_offset
-    log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
-    epochs.cut_end(end_offset)
-    epochs.cut_start(log.start_offset)
-    log.epochs = epochs
+    opening.epochs.cut_end(end_offset)
+    opening.epochs.cut_start(log.start_offset)
+    log.epochs = opening.epochs
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
-    log.damaged = _damaged(opening)
-    log.mark_unsynced(active.file)
-    log.metadata_unsynced = not clean and METADATA_FILE in opening.names
-    log.recovery = recovery
-    active.file.park()
-    return log
+    log.damaged = all_damaged(opening)
+    log.mark_unsynced(log.active.file)
+    log.recovery = opening.recovery
+    log.active.file.park()
 
 
 def _without_leftovers(
@@ -199,8 +179,11 @@ def _read_epochs(disk: Disk, directory: str, recovery: Recovery) -> LeaderEpochs
     return LeaderEpochs(read.entries)
 
 
-def _closed(opening: _Opening, place: int) -> ClosedSegment:
+def _closed(opening: Opening, place: int) -> ClosedSegment:
     base = opening.bases[place]
+    if base in opening.unwritten:
+        segment, _ = opening.unwritten[base]
+        return ClosedSegment.after_roll(opening.directory, segment, opening.end_of(place))
     return ClosedSegment(
         opening.directory,
         base,
@@ -242,19 +225,6 @@ def _check_files(
                 )
 
 
-def _damaged(opening: _Opening) -> list[Damaged]:
-    """Those that this recovery has found, and those that an earlier one has."""
-    noted = []
-    if DAMAGE_FILE in opening.names:
-        noted = read_damaged(opening.disk, opening.directory)
-    damaged = sorted({*noted, *opening.recovery.corrupt})
-    if damaged != noted:
-        write_damaged_now(opening.disk, opening.directory, damaged)
-    elif not damaged and DAMAGE_FILE in opening.names:
-        opening.disk.remove_now(f"{opening.directory}/{DAMAGE_FILE}")
-    return damaged
-
-
 def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
     """The names of the files that count; indexes without a log do not."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
@@ -270,7 +240,7 @@ def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 
 def _load(
-    opening: _Opening, clean: bool, start_offset: int
+    opening: Opening, clean: bool, start_offset: int
 ) -> tuple[ActiveSegment | None, Producers, int]:
     """The active segment, the producers and the end offset of what is on disk."""
     bases = opening.bases
@@ -296,12 +266,21 @@ def _load(
                 window = read_whole(opening.disk, f"{opening.directory}/{WINDOW_FILE}")
                 producers.load_window(window or b"", end_offset)
             return active, producers, end_offset
-        opening.recovery.complaints.append("the last segment's indexes do not fit its log")
+        if not _is_new(opening):
+            opening.recovery.complaints.append("the last segment's indexes do not fit its log")
     return _scan_from(opening, first, start_offset)
 
 
+def _is_new(opening: Opening) -> bool:
+    """It was made while its node stopped, and was not closed."""
+    base = opening.bases[-1]
+    has_indexes = opening.has(base, INDEX) or opening.has(base, TIME_INDEX)
+    is_alone = len(opening.bases) == 1 and not has_indexes
+    return is_alone and opening.disk.size(opening.path(base, LOG)) == 0
+
+
 def _begin_anew(
-    opening: _Opening, start_offset: int, end_offset: int
+    opening: Opening, start_offset: int, end_offset: int
 ) -> tuple[ActiveSegment, Producers, int]:
     """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
     if opening.bases and end_offset > opening.bases[0]:
@@ -315,7 +294,7 @@ def _begin_anew(
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
 
 
-def _set_aside(opening: _Opening, end_offset: int) -> None:
+def _set_aside(opening: Opening, end_offset: int) -> None:
     """Records below a start that they never reached. Power was lost after they were deleted, or the
     start is that of another log: who cannot tell does not remove them."""
     disk, recovery = opening.disk, opening.recovery
@@ -335,13 +314,13 @@ def _set_aside(opening: _Opening, end_offset: int) -> None:
     recovery.ended_at, recovery.set_aside = end_offset, f"{disk.root}/{aside}"
 
 
-def _remove_segment(opening: _Opening, base_offset: int) -> None:
+def _remove_segment(opening: Opening, base_offset: int) -> None:
     # Indexes first: a log without indexes is rebuilt, indexes without a log are dropped.
     for suffix in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
         opening.disk.remove_now(opening.path(base_offset, suffix))
 
 
-def _closed_durably_to(opening: _Opening) -> int:
+def _closed_durably_to(opening: Opening) -> int:
     """The end of the last closed segment whose files prove that it and all before it were synced.
 
     A roll syncs a segment, then writes its offset index, then the snapshot of its end. The index
@@ -355,7 +334,7 @@ def _closed_durably_to(opening: _Opening) -> int:
     return 0
 
 
-def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
+def _index_is_sane(opening: Opening, place: int, *, look_inside: bool) -> bool:
     """Whether a closed segment's indexes can be used. The offset index is the last of them."""
     base = opening.bases[place]
     if not (opening.has(base, INDEX) and opening.has(base, TIME_INDEX)):
@@ -369,7 +348,7 @@ def _index_is_sane(opening: _Opening, place: int, *, look_inside: bool) -> bool:
     return TimeIndex.from_bytes(times) is not None and _offset_index_is_sane(opening, place)
 
 
-def _index_ends_inside(opening: _Opening, base: int) -> bool:
+def _index_ends_inside(opening: Opening, base: int) -> bool:
     """A log that was cut ends before the last batch that its index knows."""
     index = opening.disk.open(opening.path(base, INDEX))
     if index.size < OFFSET_ENTRY.size:
@@ -378,7 +357,7 @@ def _index_ends_inside(opening: _Opening, base: int) -> bool:
     return bool(OFFSET_ENTRY.unpack(entry)[1] < opening.disk.size(opening.path(base, LOG)))
 
 
-def _offset_index_is_sane(opening: _Opening, place: int) -> bool:
+def _offset_index_is_sane(opening: Opening, place: int) -> bool:
     base = opening.bases[place]
     index = read_whole(opening.disk, opening.path(base, INDEX))
     if index is None or (index and not any(index[-8:])):
@@ -387,7 +366,7 @@ def _offset_index_is_sane(opening: _Opening, place: int) -> bool:
     return OffsetIndex.from_bytes(index, log_bytes) is not None
 
 
-def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
+def _load_active(opening: Opening) -> tuple[ActiveSegment, int] | None:
     """The last segment with the indexes of a clean stop, and its end offset; None if they do
     not lead to the end of the log."""
     base = opening.bases[-1]
@@ -423,7 +402,7 @@ def _load_active(opening: _Opening) -> tuple[ActiveSegment, int] | None:
 
 
 def _scan_from(
-    opening: _Opening, first: int, start_offset: int
+    opening: Opening, first: int, start_offset: int
 ) -> tuple[ActiveSegment, Producers, int]:
     """Read and check every segment from `first` on; end the log at the first bad batch."""
     bases = opening.bases
@@ -435,11 +414,8 @@ def _scan_from(
         lost = end_offset < bases[place + 1] and bases[place + 1] > opening.recovery_point
         if lost or active.file.size > active.size:
             break
-        _write_indexes(opening, active)
         place += 1
-        snapshot = opening.path(bases[place], SNAPSHOT)
-        opening.disk.replace_now(snapshot, producers.to_snapshot())
-        opening.names.add(snapshot.rpartition("/")[2])
+        write_down(opening, active, bases[place], producers.to_snapshot())
         active, end_offset = _scan(opening, place, producers)
     for base in reversed(bases[place + 1 :]):
         opening.recovery.truncated_bytes += opening.disk.open(opening.path(base, LOG)).size
@@ -449,16 +425,16 @@ def _scan_from(
     if active.file.size > active.size:
         opening.recovery.truncated_bytes += active.file.size - active.size
         active.file.truncate_now(active.size)
-        active.file.sync_now()  # or a later crash could bring old batches back behind new ones
+        sync_now(active.file)  # or a later crash could bring old batches back behind new ones
     elif end_offset in _snapshot_offsets(opening):
-        active.file.sync_now()  # closed at this end, it would count as synced at once
+        sync_now(active.file)  # closed at this end, it would count as synced at once
     opening.epochs.cut_end(end_offset)
     _learn_epochs(opening, bases[:first], start_offset)
     opening.write_epochs()
     return active, producers, end_offset
 
 
-def _learn_epochs(opening: _Opening, bases: list[int], start_offset: int) -> None:
+def _learn_epochs(opening: Opening, bases: list[int], start_offset: int) -> None:
     """Of segments that were not scanned. Their epochs are known, unless records were deleted up to
     a later one and the crash took that back: then the first batch of each segment tells them."""
     epochs = opening.epochs
@@ -473,7 +449,7 @@ def _learn_epochs(opening: _Opening, bases: list[int], start_offset: int) -> Non
             break
 
 
-def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSegment, int]:
+def _scan(opening: Opening, place: int, producers: Producers) -> tuple[ActiveSegment, int]:
     """One segment, rebuilt from its batches up to the first bad one, and where it ends."""
     base = opening.bases[place]
     recovery = opening.recovery
@@ -519,7 +495,7 @@ def _scan(opening: _Opening, place: int, producers: Producers) -> tuple[ActiveSe
     return segment, expected
 
 
-def _rebuild(opening: _Opening, place: int) -> None:
+def _rebuild(opening: Opening, place: int) -> None:
     """Write the indexes of a closed, durable segment anew."""
     base = opening.bases[place]
     producers = _producers_at(opening, base)
@@ -529,21 +505,9 @@ def _rebuild(opening: _Opening, place: int) -> None:
             where = f"{opening.disk.root}/{segment.file.path}"
             raise LogCorrupted(f"{where}: no batch at byte {segment.size}")
         segment.file.truncate_now(segment.size)
-    _write_indexes(opening, segment)
-
-
-def _write_indexes(opening: _Opening, segment: ActiveSegment) -> None:
-    segment.finish()
-    base, disk = segment.base_offset, opening.disk
-    if segment.aborted:
-        disk.replace_now(opening.path(base, TXN_INDEX), bytes(segment.aborted))
-        opening.names.add(f"{base:020d}{TXN_INDEX}")
-    elif opening.has(base, TXN_INDEX):
-        disk.remove_now(opening.path(base, TXN_INDEX))
-        opening.names.discard(f"{base:020d}{TXN_INDEX}")
-    segment.file.sync_now()
-    disk.replace_now(opening.path(base, TIME_INDEX), bytes(segment.times.data))
-    disk.replace_now(opening.path(base, INDEX), segment.index.to_bytes())
+    if opening.recovery.corrupt:  # with its indexes nobody looks into the segment again
+        opening.write_damaged(sorted({*noted_damage(opening), *opening.recovery.corrupt}))
+    write_indexes(opening, segment)
 
 
 def _replay(
@@ -560,7 +524,7 @@ def _replay(
         segment.aborted += pack_aborted(aborted)
 
 
-def _producers_at(opening: _Opening, offset: int) -> Producers:
+def _producers_at(opening: Opening, offset: int) -> Producers:
     """The producers as of `offset`: the newest good snapshot, and the batches after it."""
     producers = Producers()
     start = opening.bases[0]
@@ -590,12 +554,12 @@ def _producers_at(opening: _Opening, offset: int) -> Producers:
     return producers
 
 
-def _snapshot_offsets(opening: _Opening) -> list[int]:
+def _snapshot_offsets(opening: Opening) -> list[int]:
     parsed = (parse_segment_file(name) for name in opening.names)
     return [each[0] for each in parsed if each and each[1] == SNAPSHOT]
 
 
-def _tidy_snapshots(opening: _Opening, end_offset: int) -> list[int]:
+def _tidy_snapshots(opening: Opening, end_offset: int) -> list[int]:
     """Drop snapshots beyond the end, and those that no segment begins with but the newest."""
     offsets = sorted(_snapshot_offsets(opening))
     bases = set(opening.bases)
