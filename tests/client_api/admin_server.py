@@ -19,6 +19,7 @@ from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k18_api_versions as k18
 
 NODE = 1
+REQUEST_BYTES_MAX = 100 * 1024 * 1024
 CLOSE = object()  # the connection, instead of an answer
 
 Answer = Callable[[Any], object]
@@ -84,6 +85,8 @@ class AdminServer:
         with contextlib.suppress(OSError), peer, peer.makefile("rb") as stream:
             while head := stream.read(4):
                 (size,) = struct.unpack(">i", head)
+                if not 0 < size <= REQUEST_BYTES_MAX:
+                    return  # as brokers do: it is no request
                 frame = stream.read(size)
                 header = parse_request_header(frame)
                 key, version = header.api_key, header.api_version

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -270,6 +271,38 @@ def test_what_is_left_to_transactions_is_not_due() -> None:
     assert ledger.due() == {A: 1}
     ledger.left_to_transactions = True
     assert ledger.due() == {}
+
+
+def test_work_that_is_handed_out_is_noted_before_it_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = owning(A)
+    add(ledger, *messages(A, 0, 1, 2))
+    ledger.finish(take(ledger, 1))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "_pass_over", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.take(2, "somebody", 0.0)
+    monkeypatch.undo()
+    ledger.take_back("somebody")
+    assert ledger.finished() == {A: 1}
+    assert ledger.in_hand == []
+    again = take(ledger, 2)
+    assert [each.number for each in again.messages] == [1, 2]
+
+
+def test_only_what_no_loop_holds_is_taken_back_from_an_interrupted_reader() -> None:
+    ledger = owning(A)
+    add(ledger, *messages(A, 0, 1, 2))
+    works = [ledger.take(1, owner, 0.0) for owner in ("reader", "reader", "another")]
+    assert works[0] is not None
+    works[0].held = True
+    ledger.take_back("reader")
+    assert ledger.in_hand == [works[0], works[2]]
+    assert [each.number for each in take(ledger, 9).messages] == [1]
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 99)), max_size=40))

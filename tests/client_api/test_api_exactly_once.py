@@ -1,9 +1,10 @@
 """Consume, transform, produce: what a transaction has committed is done, and done once."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from consuming import committed, fill, filled_topic, fresh_group, numbers
+from consuming import at, committed, fill, filled_topic, fresh_group, numbers
 from producing import fresh_topic, run, values_of
 
 from penstock import Consumer, Producer
@@ -371,3 +372,55 @@ def test_after_a_revocation_the_next_records_can_be_committed(
 
     run(work())
     assert committed(penstock_cluster, group, source) == 1
+
+
+def test_offsets_by_name_do_not_take_back_what_another_member_has_committed(
+    penstock_cluster: ClusterLike,
+) -> None:
+    """A worker's offsets from before its partition went to another member, and came back."""
+    source, target, group = (
+        filled_topic(penstock_cluster, 3),
+        fresh_topic(penstock_cluster),
+        fresh_group(),
+    )
+    settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+
+    def member() -> blocking.Consumer[bytes, bytes]:
+        return blocking.Consumer(
+            {**settings, "revoke.timeout.ms": 100},
+            bootstrap=penstock_cluster.bootstrap,
+            group=group,
+            topics=[source],
+            manual_finish=True,
+        )
+
+    with (
+        member() as consumer,
+        blocking.Producer[bytes, bytes](
+            {"transactional.id": f"of-{source}"}, bootstrap=penstock_cluster.bootstrap
+        ) as producer,
+        ThreadPoolExecutor(1) as worker,
+    ):
+
+        def write(offset: int) -> None:
+            with producer.transaction():
+                producer.post(target, str(offset).encode())
+                producer.send_offsets(consumer, {at(source): offset})
+
+        assert len(consumer.take(1, within_s=30)) == 1
+        consumer.unsubscribe()
+        with pytest.raises(PartitionsRevoked):
+            worker.submit(write, 1).result()
+        with member() as other:
+            assert len(other.take(2, within_s=30)) == 2
+            other.commit({at(source): 2})
+        consumer.subscribe([source])
+        (record,) = consumer.take(1, within_s=30)
+        assert record.offset == 2
+        with pytest.raises(PartitionsRevoked):
+            worker.submit(write, 1).result()
+        assert committed(penstock_cluster, group, source) == 2
+        for again in (2, 3):
+            worker.submit(write, again).result()
+    assert values_of(penstock_cluster, target, committed=True) == [b"2", b"3"]
+    assert committed(penstock_cluster, group, source) == 3

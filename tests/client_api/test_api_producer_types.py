@@ -1,11 +1,11 @@
 """What a type checker sees of producers. mypy reads this file with the others; its asserts hold."""
 
 from dataclasses import dataclass
-from typing import assert_type
+from typing import Any, assert_type
 
 from producing import fresh_topic, run, values_of
 
-from penstock import Delivered, Delivery, Producer
+from penstock import Consumer, Delivered, Delivery, Producer
 from penstock import sync as blocking
 from penstock.client import serde
 from penstock.testing.outside import ClusterLike
@@ -72,3 +72,29 @@ def test_the_blocking_twin_has_the_same_types() -> None:
         return typed.send("topic", Order("ada", 1), 7).result()
 
     assert send is not None
+
+
+def test_of_a_serializer_that_is_named_anything_goes_to_the_checker() -> None:
+    at = "127.0.0.1:1"
+    assert_type(Producer(bootstrap=at, value="json"), Producer[bytes | str, Any])
+    assert_type(Producer(bootstrap=at, key="json"), Producer[Any, bytes | str])
+    assert_type(Producer(bootstrap=at, key=str, value="json"), Producer[str, Any])
+    assert_type(Producer(bootstrap=at, key="long", value=Order), Producer[Any, Order])
+    both = blocking.Producer(bootstrap=at, key="long", value="json", namespace="dev.")
+    assert_type(both, blocking.Producer[Any, Any])
+
+    def send(producer: Producer[bytes | str, Any]) -> None:
+        producer.send("topic", {"a": 1}, "key")
+
+    typed: Producer[str, dict[str, int]] = Producer(bootstrap=at, key=str, value="json")
+    assert_type(typed, Producer[str, dict[str, int]])
+    assert send is not None
+
+
+def test_of_a_deserializer_that_is_named_anything_comes_to_the_checker() -> None:
+    at = "127.0.0.1:1"
+    assert_type(Consumer(bootstrap=at, value="json"), Consumer[bytes, Any])
+    assert_type(Consumer(bootstrap=at, key="long"), Consumer[Any, bytes])
+    assert_type(Consumer(bootstrap=at, key="long", value=Order), Consumer[Any, Order])
+    assert_type(Consumer(bootstrap=at, key=str, value="json"), Consumer[str, Any])
+    assert_type(blocking.Consumer(bootstrap=at, value="json"), blocking.Consumer[bytes, Any])

@@ -19,7 +19,7 @@ from tls_stores import Stores
 from penstock import Consumer, Producer
 from penstock import sync as blocking
 from penstock.client.admin.aio import Admin
-from penstock.client.failures import AuthenticationFailure, ClientError, TlsFailure
+from penstock.client.failures import AuthenticationFailure, ClientError, TlsFailure, next_step
 from penstock.client.partitioners import RoundRobin
 from penstock.client.producer import BatchFailed, RecordsUndelivered
 from penstock.client.transport.connection import CannotReach
@@ -196,6 +196,7 @@ def test_admin_is_told_soon_and_with_a_way_out(refusals: Refusals, said: str) ->
             work()
         assert time.monotonic() - begun < SECONDS_MAX
         assert refusal.said in str(told.value)
+        assert next_step(told.value) and next_step(told.value) in str(told.value)
         assert "secret" not in str(told.value)
 
 

@@ -27,6 +27,7 @@ from penstock.client.serde import (
     json_schema,
     serializer_of,
 )
+from penstock.client.serde.framing import frame
 from penstock.client.serde.registry import JSON_SCHEMA
 from penstock.client.serde.subjects import by_record
 
@@ -177,6 +178,86 @@ def test_a_schema_that_is_none_is_refused() -> None:
         json_schema("{")
     with pytest.raises(SerdeRefused, match="an object"):
         json_schema("[]")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "nope"},
+        "nope",
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "Other"}]},
+        {"type": "enum", "name": "E", "symbols": ["a b"]},
+    ],
+)
+def test_an_avro_schema_that_is_not_legal_is_refused_where_it_is_given(schema: Any) -> None:
+    with pytest.raises(SerdeRefused, match="the Avro schema is not legal"):
+        avro(schema)
+
+
+# -- ints have 32 bits
+
+INTS = {
+    "type": "record",
+    "name": "Ints",
+    "fields": [
+        {"name": "one", "type": "int", "default": 0},
+        {"name": "listed", "type": {"type": "array", "items": "int"}, "default": []},
+        {"name": "mapped", "type": {"type": "map", "values": "int"}, "default": {}},
+        {"name": "maybe", "type": ["null", "int"], "default": None},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}, "default": 0},
+        {"name": "many", "type": "long", "default": 0},
+        {"name": "inside", "type": {"type": "array", "items": "Ints"}, "default": []},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"one": 2**31}, "one"),
+        ({"one": -(2**31) - 1}, "one"),
+        ({"one": 2**40}, "one"),
+        ({"listed": [1, 2**31]}, r"listed\[1\]"),
+        ({"mapped": {"a": 2**31}}, r"mapped\.a"),
+        ({"maybe": 2**31}, "maybe"),
+        ({"day": 2**31}, "day"),
+        ({"inside": [{"inside": [{"one": 2**31}]}]}, r"inside\[0\]\.inside\[0\]\.one"),
+    ],
+)
+def test_a_number_that_an_int_does_not_hold_is_refused_with_its_path(
+    value: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(ValueError, match=path):
+        avro(INTS).serialize("t", value, [])
+
+
+def test_numbers_that_fit_are_written() -> None:
+    serde = avro(INTS)
+    value = {
+        "one": 2**31 - 1,
+        "listed": [-(2**31)],
+        "mapped": {"a": 0},
+        "maybe": 2**31 - 1,
+        "day": datetime(2026, 1, 1, tzinfo=UTC).date(),
+        "many": 2**40,
+        "inside": [],
+    }
+    assert serde.deserialize("t", serde.serialize("t", value, []), ()) == value
+    with pytest.raises(ValueError, match="32 bits"):
+        avro("int").serialize("t", 2**31, [])
+
+
+def test_ints_of_schemas_that_are_named_are_looked_at_too(fake: FakeRegistry) -> None:
+    fake.add("point", {"type": "record", "name": "P", "fields": [{"name": "x", "type": "int"}]})
+    number = fake.add(
+        "t-value",
+        {"type": "record", "name": "L", "fields": [{"name": "from", "type": "P"}]},
+        references=[{"name": "P", "subject": "point", "version": 1}],
+    )
+    serde = avro(registry=fake.url)
+    assert serde.serialize("t", {"from": {"x": 1}}, []) == frame(number, b"\x02")
+    with pytest.raises(ValueError, match=r"from\.x: 2147483648 does not fit"):
+        serde.serialize("t", {"from": {"x": 2**31}}, [])
 
 
 # -- Avro with a registry
@@ -347,9 +428,17 @@ def test_a_schema_elsewhere_is_never_fetched(fake: FakeRegistry) -> None:
     assert fake.asked == []
 
 
-def test_a_schema_that_is_not_legal_is_refused() -> None:
+def test_a_json_schema_that_is_not_legal_is_refused_where_it_is_given() -> None:
+    with pytest.raises(SerdeRefused, match="the JSON schema is not legal"):
+        json_schema({"type": "nonsense"})
+
+
+def test_a_json_schema_of_the_registry_that_is_not_legal_is_refused_with_the_value(
+    fake: FakeRegistry,
+) -> None:
+    number = fake.add("t-value", {"type": "nonsense"}, JSON_SCHEMA)
     with pytest.raises(ValueError, match="the JSON schema is not legal"):
-        json_schema({"type": "nonsense"}).serialize("t", {}, [])
+        json_schema(registry=fake.url).deserialize("t", frame(number, b"1"), ())
 
 
 def test_validation_can_be_left_out() -> None:
@@ -398,7 +487,8 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
     names = ("fastavro", "jsonschema", "pydantic", "msgspec", "confluent_kafka", "http.client")
     program = (
         "import sys\nfrom penstock.client import serde\n"
-        "serde.avro('\"long\"'); serde.json_schema({}); serde.json_of(dict[str, int])\n"
+        "serde.avro(registry='http://127.0.0.1:1'); serde.json_schema({}, validate=False)\n"
+        "serde.json_of(dict[str, int])\n"
         f"print([name for name in {names!r} if name in sys.modules])"
     )
     done = subprocess.run(

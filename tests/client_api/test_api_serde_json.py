@@ -322,3 +322,75 @@ def test_a_union_takes_the_member_of_the_exact_type_first() -> None:
     assert type(read.value) is int
     with pytest.raises(Misfit, match="expected float or int or str"):
         json_of(Either).decode(b'{"value":null}')
+
+
+# -- secrets
+
+
+class Login(pydantic.BaseModel):
+    user: str
+    password: pydantic.SecretStr
+
+
+class Account(pydantic.BaseModel):
+    logins: list[Login]
+
+
+class Revealed(Login):
+    @pydantic.field_serializer("password", when_used="json")
+    def reveal(self, value: pydantic.SecretStr) -> str:
+        return value.get_secret_value()
+
+
+class Masked(pydantic.BaseModel):
+    card: str
+
+
+class Flagged(pydantic.BaseModel):
+    flag: pydantic.Secret[bool]
+    key: pydantic.SecretBytes = pydantic.SecretBytes(b"")
+
+
+@dataclass
+class Holder:
+    login: Login
+
+
+LOGIN = Login(user="ada", password=pydantic.SecretStr("opensesame"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "field"),
+    [
+        (Login, LOGIN, "password of Login"),
+        (Account, Account(logins=[LOGIN]), r"logins\[0\]\.password of Account"),
+        (Holder, Holder(LOGIN), "password of Login"),
+        (Flagged, Flagged(flag=pydantic.Secret(False)), "flag of Flagged"),
+        (
+            Flagged,
+            Flagged(flag=pydantic.Secret(True), key=pydantic.SecretBytes(b"x")),
+            "flag of Flagged",
+        ),
+    ],
+)
+def test_a_secret_that_would_be_written_as_stars_is_refused(
+    kind: Any, value: Any, field: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"{field} is a secret.*field_serializer"):
+        json_of(kind).encode(value)
+    with pytest.raises(ValueError, match=r"is a secret.*field_serializer"):
+        JSON.encode({"value": value})
+
+
+def test_a_secret_is_written_where_its_class_says_how() -> None:
+    value = Revealed(user="ada", password=pydantic.SecretStr("opensesame"))
+    serde = json_of(Revealed)
+    assert serde.encode(value) == b'{"user":"ada","password":"opensesame"}'
+    assert serde.decode(serde.encode(value) or b"") == value
+    assert json_of(Login).encode(value) == serde.encode(value), "by the value's own class"
+
+
+def test_an_empty_secret_loses_nothing_and_stars_of_ones_own_are_text() -> None:
+    empty = Login(user="ada", password=pydantic.SecretStr(""))
+    assert json_of(Login).encode(empty) == b'{"user":"ada","password":""}'
+    assert json_of(Masked).encode(Masked(card="*" * 10)) == b'{"card":"**********"}'

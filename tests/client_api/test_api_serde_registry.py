@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 
 import pytest
 from fake_registry import FakeRegistry, send
@@ -62,6 +63,21 @@ def test_the_newest_schema_is_asked_for_again_after_a_while(
     fake.add("orders-value", '"string"')
     assert registry.latest("orders-value").schema.text == '"string"'
     fake.add("orders-value", '"long"')
+    assert registry.latest("orders-value").schema.text == '"long"'
+
+
+def test_the_newest_schema_is_used_for_five_minutes(
+    fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr(registry_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    registry = SchemaRegistry(fake.url)
+    fake.add("orders-value", '"string"')
+    registry.latest("orders-value")
+    fake.add("orders-value", '"long"')
+    now_s += 299.0
+    assert registry.latest("orders-value").schema.text == '"string"'
+    now_s += 1.0
     assert registry.latest("orders-value").schema.text == '"long"'
 
 
@@ -131,6 +147,27 @@ def test_the_next_address_is_asked_if_one_is_silent(fake: FakeRegistry) -> None:
         port = unused.getsockname()[1]
         registry = SchemaRegistry(f"http://127.0.0.1:{port}, {fake.url}")
         assert registry.register("s", TEXT) == 1
+
+
+def test_the_next_address_is_not_asked_what_one_has_answered_with_no(fake: FakeRegistry) -> None:
+    other = FakeRegistry()
+    try:
+        other.add("s", TEXT.text)
+        with pytest.raises(RegistryError, match="404"):
+            SchemaRegistry(f"{fake.url},{other.url}").by_id(1)
+        assert other.asked == []
+    finally:
+        other.close()
+
+
+def test_the_next_address_is_asked_if_one_has_a_problem_of_its_own(fake: FakeRegistry) -> None:
+    other = FakeRegistry()
+    try:
+        fake.answer_with = lambda request: send(request, 503, b"{}")
+        number = other.add("s", TEXT.text)
+        assert SchemaRegistry(f"{fake.url},{other.url}").by_id(number) == TEXT
+    finally:
+        other.close()
 
 
 def test_nobody_at_the_address_is_retriable_and_says_where() -> None:

@@ -167,6 +167,15 @@ def test_an_assignor_of_the_brokers_needs_their_protocol() -> None:
         ({"auto.offset.reset": "by_duration:1h"}, "is no duration"),
         ({"auto.offset.reset": "by_duration:-PT1H"}, "is below 0"),
         ({"max.poll.interval.ms": 1000, "session.timeout.ms": 2000}, "handler.timeout.ms"),
+        ({"group.id": " "}, "group.id: is empty; leave it out"),
+        ({"group.instance.id": "a b"}, "group.instance.id: is 'a b'; it takes 1 to 249 letters"),
+        ({"group.instance.id": ".."}, "neither . nor .."),
+        ({"group.instance.id": ""}, "group.instance.id: is ''"),
+        ({"heartbeat.interval.ms": 45_000}, "has to be below session.timeout.ms (45000)"),
+        (
+            {"heartbeat.interval.ms": 6_000, "session.timeout.ms": 6_000},
+            "has to be below session.timeout.ms (6000)",
+        ),
         ({"share.acknowledgement.mode": "explicit"}, "share groups"),
         ({"isolation.level": "serializable"}, "it takes read_uncommitted, read_committed"),
         ({"enable.auto.offset.store": True}, "manual_finish=True"),
@@ -178,6 +187,12 @@ def test_what_cannot_be_is_said_with_its_key(given: dict[str, Any], reason: str)
     with pytest.raises(SettingRefused) as refused:
         settings(given)
     assert reason in str(refused.value)
+
+
+def test_a_heartbeat_that_was_not_said_is_within_the_session() -> None:
+    said = settings({"session.timeout.ms": 3_000})
+    assert said.rdkafka["heartbeat.interval.ms"] == 1_000
+    assert "heartbeat.interval.ms" not in settings({"session.timeout.ms": 6_000}).rdkafka
 
 
 def test_leaving_out_an_assignor_is_said() -> None:

@@ -219,6 +219,13 @@ def test_a_level_of_another_codec_has_no_effect() -> None:
         ({"compression.type": "brotli"}, "compression.type: is 'brotli'; it takes none, gzip"),
         ({"compression.type": "gzip", "compression.gzip.level": 0}, "or 1 to 9"),
         ({"delivery.timeout.ms": 5, "linger.ms": 10}, "delivery.timeout.ms: is 5"),
+        (
+            {"delivery.timeout.ms": 20_000, "request.timeout.ms": 20_000},
+            "is 20000, less than linger.ms + request.timeout.ms (5 + 20000); raise it",
+        ),
+        ({"bootstrap.servers": "a:b"}, "bootstrap.servers: has 'a:b'; an address looks like"),
+        ({"bootstrap.servers": "h:1,h:99999"}, "bootstrap.servers: has 'h:99999'"),
+        ({"bootstrap.servers": "[::1]:0"}, "bootstrap.servers: has '[::1]:0'"),
         ({"key.serializer": 7}, "key.serializer: takes an object, a class or a name"),
         ({"bootstrap.servers": [1]}, "bootstrap.servers: takes a list of texts"),
         ({"bootstrap.servers": 5}, "bootstrap.servers: takes a list"),
@@ -233,6 +240,18 @@ def test_what_is_wrong_is_said_with_its_key(given: dict[str, Any], reason: str) 
     with pytest.raises(SettingRefused) as refused:
         producer_settings(given, bootstrap=bootstrap)
     assert reason in str(refused.value)
+
+
+def test_the_time_of_a_delivery_covers_what_a_record_waits_for() -> None:
+    assert settings(request_timeout_ms=200_000, linger_ms=10).delivery_timeout_ms == 200_010
+    assert settings(delivery_timeout_ms=20_005, request_timeout_ms=20_000).delivery_timeout_ms
+    # Kafka's default of request.timeout.ms is nobody's word.
+    assert settings(delivery_timeout_ms=500).delivery_timeout_ms == 500
+
+
+@pytest.mark.parametrize("servers", ["PLAINTEXT://h:9092", "[::1]:9092,h", "::1", "[::1]"])
+def test_addresses_that_librdkafka_takes_are_left_to_it(servers: str) -> None:
+    assert producer_settings({"bootstrap.servers": servers}).rdkafka["bootstrap.servers"] == servers
 
 
 # -- where the cluster is

@@ -513,6 +513,13 @@ def test_admin_may_log_in_with_tokens() -> None:
     assert isinstance(said.security.mechanism, OAuthBearer)
 
 
+def test_an_admin_call_has_the_time_of_a_request_at_least() -> None:
+    given = {"default.api.timeout.ms": 1_000, "request.timeout.ms": 5_000}
+    with pytest.raises(SettingRefused, match=r"less than request\.timeout\.ms \(5000\); raise it"):
+        admin_settings(given, bootstrap=NOWHERE)
+    assert admin_settings({"default.api.timeout.ms": 1_000}, bootstrap=NOWHERE).api_timeout_ms
+
+
 def test_admin_without_security_has_none() -> None:
     assert admin_settings({}, bootstrap=NOWHERE).security is None
 

@@ -159,6 +159,29 @@ def test_two_replays_at_once_replay_each_letter_once(place: Bench) -> None:
     run(story())
 
 
+def test_a_replay_that_another_one_takes_over_from_says_so(
+    place: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with (
+            DeadLetters(bootstrap=place.cluster.bootstrap) as first,
+            DeadLetters(bootstrap=place.cluster.bootstrap) as second,
+        ):
+            written = first._write
+
+            async def overtaken(*arguments: Any) -> None:
+                await second.replay(place.names.dead)
+                await written(*arguments)
+
+            monkeypatch.setattr(first, "_write", overtaken)
+            with pytest.raises(NotReplayed, match=r"another replay .* has begun .* dlq list"):
+                await first.replay(place.names.dead)
+        again = [e for e in await place.read(place.names.retry(5_000)) if e.header(REPLAYED)]
+        assert len(again) == 3
+
+    run(story())
+
+
 def test_a_letter_that_others_have_put_there_is_left_out(place: Bench) -> None:
     async def story() -> None:
         async with Producer[Any, Any](bootstrap=place.cluster.bootstrap) as producer:
@@ -194,8 +217,33 @@ def test_a_purge_leaves_a_topic_alone_that_holds_no_dead_letters(
     place: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dlq(place, "purge", place.topic, "--yes") == 1
-    assert "is no dead-letter topic" in capsys.readouterr().err
+    assert "3 records that are no dead letters" in capsys.readouterr().err
     assert dlq(place, "purge", place.topic, "--dry-run") == 1
+    assert dlq(place, "purge", place.names.retry(5_000), "--yes") == 1, "what waits is not dead"
+
+
+def test_a_purge_goes_by_what_a_topic_holds_and_not_by_its_name(
+    place: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    walking = place.cluster.create_topic(f"{place.topic}.walking.dead", 1, {})
+    renamed = place.cluster.create_topic(f"{place.topic}.graveyard", 1, {})
+
+    async def copy() -> None:
+        async with Producer[Any, Any](bootstrap=place.cluster.bootstrap) as producer:
+            await producer.send(walking, "mine")
+            for each in await place.read(place.names.dead):
+                await producer.send(renamed, each.value, each.key, headers=each.headers)
+
+    run(copy())
+    assert dlq(place, "purge", walking, "--yes") == 1
+    assert "1 records that are no dead letters" in capsys.readouterr().err
+    assert dlq(place, "purge", renamed, "--yes") == 0
+    assert told(capsys) == [{"topic": renamed, "partition": 0, "letters": 3}]
+    assert dlq(place, "purge", walking, "--force") == 2, "it asks, however hard it is told"
+    capsys.readouterr()
+    assert dlq(place, "purge", walking, "--force", "--yes") == 0
+    assert told(capsys) == [{"topic": walking, "partition": 0, "letters": 1}]
+    assert run(place.read(walking)) == []
 
 
 def test_a_purge_asks_first_and_can_leave_what_was_not_replayed(

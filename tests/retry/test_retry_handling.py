@@ -1,6 +1,7 @@
 """However a handler ends, its record is decided and its lane goes on."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 from retry_running import ManualClock, run
 
+from penstock.client.failures import ClientError
 from penstock.client.records import Record
-from penstock.client.serde import deserializer_of, serializer_of
+from penstock.client.serde import NotToldYet, deserializer_of, serializer_of
 from penstock.retry import Guard
 from penstock.retry import crew as crew_module
 from penstock.retry.course import Course, Fate, Steps
@@ -251,5 +253,96 @@ def test_whatever_a_deserializer_or_a_guard_raises_is_their_records_end(
         assert cause.startswith(kind if where == "guard" else "DeserializationError"), cause
         assert not bench.crew.failure.done()
         await bench.crew.end()
+
+    run(story())
+
+
+class Asking:
+    """A serde that has to ask first, on a thread: once, or in vain."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        self.told = False
+
+    def ask(self) -> None:
+        self.asked.set()
+        assert self.go_on.wait(30), "nobody lets it go on"
+        if self.failure is not None:
+            raise self.failure
+        self.told = True
+
+    def _known(self) -> None:
+        if not self.told:
+            raise NotToldYet(self.ask, "a schema")
+
+    def deserialize(self, _topic: str, data: bytes, _headers: object, /) -> str:
+        self._known()
+        return data.decode()
+
+    def serialize(self, _topic: str, value: str, _headers: object, /) -> bytes:
+        self._known()
+        return value.encode()
+
+
+async def while_it_asks(serde: Asking) -> None:
+    """The loop goes on; then there is an answer."""
+    assert await asyncio.to_thread(serde.asked.wait, 30)
+    serde.go_on.set()
+
+
+def test_the_loop_goes_on_while_a_record_waits_for_its_schema() -> None:
+    async def handler(record: Any) -> object:
+        return record.value
+
+    async def story() -> None:
+        reads, writes = Asking(), Asking()
+        plain = serializer_of(None, is_key=True)
+        bench = Bench(handler, output=Output("out", plain, writes))
+        bench.route = replace(bench.route, value=reads)
+        job = bench.put("six")
+        await while_it_asks(reads)
+        await while_it_asks(writes)
+        assert await bench.decided(job) is Fate.SUCCEEDED
+        assert [each.value for each in job.entry.writes] == [b"six"]
+
+    run(story())
+
+
+@pytest.mark.parametrize(("retriable", "fate"), [(True, Fate.RETRIED), (False, Fate.DEAD)])
+def test_a_question_without_an_answer_is_the_records_failure(retriable: bool, fate: Fate) -> None:
+    async def handler(_record: Any) -> None:
+        raise AssertionError("it was not read")
+
+    async def story() -> None:
+        failure = ClientError("the registry says no")
+        failure.retriable = retriable
+        reads = Asking(failure)
+        bench = Bench(handler)
+        bench.route = replace(bench.route, value=reads)
+        job = bench.put("six")
+        await while_it_asks(reads)
+        assert await bench.decided(job) is fate
+        assert "the registry says no" in read_trail(job.entry.writes[0].headers).cause
+
+    run(story())
+
+
+def test_a_record_that_is_withdrawn_while_it_waits_for_its_schema_is_not_decided() -> None:
+    async def handler(_record: Any) -> None: ...
+
+    async def story() -> None:
+        reads = Asking()
+        bench = Bench(handler)
+        text = bench.route
+        bench.route = replace(text, value=reads)
+        job = bench.put("six")
+        assert await asyncio.to_thread(reads.asked.wait, 30)
+        bench.route = text
+        behind = bench.put("seven")
+        job.withdraw()
+        assert await bench.decided(behind) is Fate.SUCCEEDED
+        assert not job.entry.decided
+        reads.go_on.set()
 
     run(story())

@@ -1,7 +1,6 @@
 """What becomes of a transaction that fails: made again, or given up where nobody knows."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,6 +9,8 @@ from retry_running import run
 from penstock.client.failures import (
     BufferExhausted,
     ClientError,
+    Fenced,
+    OtherRecordInvalid,
     PurgedInFlight,
     PurgedInQueue,
     TimedOut,
@@ -22,6 +23,7 @@ from penstock.model import TopicPartition
 from penstock.retry import writer as writer_module
 from penstock.retry.course import Course, Steps, Unwritable, Write
 from penstock.retry.ladder import Ladder, Names
+from penstock.retry.refusals import refusal_in
 from penstock.retry.writer import OutcomeUnknown, Writer
 
 STEPS = Steps(Names("orders", "billing"), Ladder.of(("5s",)))
@@ -62,6 +64,23 @@ class FakeConsumer:
         self.committed.append(dict(offsets))
 
 
+class FakeTransaction:
+    """As the producer's: what was written is flushed first, then it is committed."""
+
+    def __init__(self, producer: "FakeProducer") -> None:
+        self._producer = producer
+        self.commit_begun = False
+
+    async def __aenter__(self) -> None:
+        self._producer.begin()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._producer.flush()
+            self.commit_begun = True
+            self._producer.commit()
+
+
 class FakeProducer:
     """Fails as it is told: while it writes, or at the commit."""
 
@@ -71,10 +90,13 @@ class FakeProducer:
         self.commits: list[tuple[list[str], dict[TopicPartition, int]]] = []
         self._offsets: dict[TopicPartition, int] = {}
 
-    @asynccontextmanager
-    async def transaction(self) -> Any:
+    def transaction(self) -> FakeTransaction:
+        return FakeTransaction(self)
+
+    def begin(self) -> None:
         self.posted = []
-        yield
+
+    def commit(self) -> None:
         if self.committing:
             raise self.committing.pop(0)
         self.commits.append((self.posted, self._offsets))
@@ -89,8 +111,7 @@ class FakeProducer:
         assert member.group_metadata()
         self._offsets = offsets
 
-    async def flush(self, timeout_s: float) -> None:
-        assert timeout_s < 60
+    def flush(self) -> None:
         if self.writing:
             raise self.writing.pop(0)
 
@@ -183,19 +204,18 @@ class Choosy(FakeProducer):
         self.refused = refused
         self.values: list[bytes] = []
         self.at: list[int] = []
+        self.sizes: list[int] = []  # of all attempts
 
-    @asynccontextmanager
-    async def transaction(self) -> Any:
+    def begin(self) -> None:
         self.values = []
-        async with super().transaction():
-            yield
+        super().begin()
 
     def post(self, topic: str, *said: Any, **more: Any) -> Any:
         self.values.append(said[0])
         return super().post(topic, *said, **more)
 
-    async def flush(self, timeout_s: float) -> None:
-        del timeout_s
+    def flush(self) -> None:
+        self.sizes.append(len(self.values))
         if any(each in self.values for each in self.refused):
             raise undelivered(PurgedInQueue(), MessageTooLarge("large"), PurgedInFlight())
         self.at.append(self._offsets[TopicPartition("orders", 0)])
@@ -215,6 +235,33 @@ def test_a_refused_result_is_found_and_fails_alone(refused: tuple[bytes, ...]) -
         assert all(at <= 10 for at in producer.at[:-1]), "nothing is passed over"
         counts = one.counts
         assert (counts.succeeded, counts.retried) == (10 - len(refused), len(refused))
+
+    run(story())
+
+
+def test_what_is_left_of_the_suspects_is_halved_on_and_not_begun_anew() -> None:
+    async def story() -> None:
+        producer, one = Choosy(b"7"), handled(10)
+        await write(producer, one, FakeConsumer())
+        # 0-9 are refused, 0-4 pass, 5-6 pass, 7 is found; its letter goes with 8 and 9.
+        assert producer.sizes == [10, 5, 2, 1, 3]
+
+    run(story())
+
+
+def test_a_refusal_is_told_by_the_record_that_it_is_about() -> None:
+    large = MessageTooLarge("large")
+    assert refusal_in(undelivered(OtherRecordInvalid(), large, OtherRecordInvalid())) is large
+    beside = OtherRecordInvalid()
+    assert refusal_in(undelivered(PurgedInQueue(), beside)) is beside
+    assert refusal_in(undelivered(PurgedInQueue())) is None
+
+
+def test_records_that_a_lost_producer_gave_up_say_what_has_ended_it() -> None:
+    async def story() -> None:
+        fenced = Fenced("by another")
+        with pytest.raises(Fenced):
+            await write(FakeProducer([undelivered(fenced, fenced)], []), course(), FakeConsumer())
 
     run(story())
 
@@ -252,32 +299,6 @@ def test_what_was_given_up_behind_a_refusal_is_written_again() -> None:
         producer, one = FakeProducer(failures, []), course()
         await write(producer, one, FakeConsumer())
         assert [posted for posted, _ in producer.commits] == [["orders.billing.retry.5s"]]
-
-    run(story())
-
-
-def test_a_failed_transaction_is_not_waited_for() -> None:
-    """Nothing of it is sent any more: only another call tells, and a flush would wait."""
-
-    class Stuck(FakeProducer):
-        flushes = told_of = 0
-
-        async def flush(self, timeout_s: float) -> None:
-            del timeout_s
-            self.flushes += 1
-            if self.flushes == 1:
-                raise TimedOut("still under way")
-
-        async def send_offsets(self, member: Any, offsets: dict[TopicPartition, int]) -> None:
-            await super().send_offsets(member, offsets)
-            if self.flushes > self.told_of:
-                self.told_of += 1
-                raise told(requires_abort=True)
-
-    async def story() -> None:
-        producer, one = Stuck([], []), course()
-        await write(producer, one, FakeConsumer())
-        assert (producer.flushes, len(producer.commits)) == (2, 1)
 
     run(story())
 

@@ -122,6 +122,42 @@ def test_a_signal_lets_what_was_begun_end_and_health_tells(
         assert worker.wait() == 0, worker.lines
 
 
+def test_a_terminal_that_goes_away_lets_what_was_begun_end(
+    penstock_cluster: ClusterLike, tmp_path: Path
+) -> None:
+    topic = penstock_cluster.create_topic(f"worker-{uuid4().hex[:8]}", 1, {})
+    write_app(tmp_path, SLOW, topic)
+    os.mkfifo(tmp_path / "go")
+    asyncio.run(send(penstock_cluster, topic, (None, "short")))
+    with worker_process(tmp_path, "shop", "--bootstrap", penstock_cluster.bootstrap) as worker:
+        worker.until("begun short")
+        worker.signal(signal.SIGHUP)
+        worker.until("a second signal ends at once")
+        worker.signal(signal.SIGHUP)  # shells send their own as well
+        (tmp_path / "go").write_text("")
+        worker.until("done short")
+        assert worker.wait() == 0, worker.lines
+
+
+def test_who_ignores_the_end_of_the_terminal_goes_on(
+    penstock_cluster: ClusterLike, tmp_path: Path
+) -> None:
+    topic = penstock_cluster.create_topic(f"worker-{uuid4().hex[:8]}", 1, {})
+    write_app(tmp_path, SLOW, topic)
+    asyncio.run(send(penstock_cluster, topic, (None, "long")))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; the child inherits it
+    try:
+        with worker_process(tmp_path, "shop", "--bootstrap", penstock_cluster.bootstrap) as worker:
+            worker.until("begun long")
+            worker.signal(signal.SIGHUP)
+            worker.signal(signal.SIGTERM)
+            assert "SIGTERM" in worker.until("a second signal ends at once")
+            worker.signal(signal.SIGTERM)
+            assert worker.wait() == 130, worker.lines
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_second_signal_ends_at_once(penstock_cluster: ClusterLike, tmp_path: Path) -> None:
     topic = penstock_cluster.create_topic(f"worker-{uuid4().hex[:8]}", 1, {})
     write_app(tmp_path, SLOW, topic)

@@ -108,6 +108,7 @@ def _reading(access: Access, wanted: Wanted) -> "Reading":
         "isolation.level": wanted.isolation.value,
     }
     if wanted.group is not None:
+        _check_member(wanted)
         own["group.id"] = access.namespace.add(wanted.group)
     given, settings = consumer_values(access, own)
     if wanted.group is None:
@@ -117,7 +118,6 @@ def _reading(access: Access, wanted: Wanted) -> "Reading":
             chosen = partitions_of(admin, wanted.topic, wanted.partitions)
             begins = find_place(admin, chosen, wanted.place)
         return Reading.of_partitions(given, access.namespace, begins, follow=wanted.follow)
-    _check_member(wanted)
     with connect(access) as admin:
         partitions_of(admin, wanted.topic, [])
     own |= {

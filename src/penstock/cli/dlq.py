@@ -247,20 +247,26 @@ def purge(
         bool,
         typer.Option("--replayed", help="Only those at the front that were replayed."),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also records that no retry has put there."),
+    ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters for good. A topic that holds other records, too, is left alone."""
     access, name = access_of(context), _name(topic, group)
 
     async def do(dead: "DeadLetters") -> "dict[TopicPartition, int]":
-        counts = await dead.purge(name, only_replayed=only_replayed, dry_run=True)
+        counts = await dead.purge(name, only_replayed=only_replayed, dry_run=True, force=force)
         if dry_run or not sum(counts.values()):
             return counts
         confirm(
-            f"Delete {counted(sum(counts.values()), 'letter')} of {name}, {access.where}?", yes=yes
+            f"Delete {counted(sum(counts.values()), 'record' if force else 'letter')} of {name}, "
+            f"{access.where}?",
+            yes=yes,
         )
-        return await dead.purge(name, only_replayed=only_replayed)
+        return await dead.purge(name, only_replayed=only_replayed, force=force)
 
     counts = _with_letters(access, do)
     rows: list[dict[str, Json]] = [

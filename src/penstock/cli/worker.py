@@ -47,7 +47,7 @@ def worker(
         LogLevel, typer.Option("--log-level", case_sensitive=False, help="What is logged.")
     ] = LogLevel.INFO,
 ) -> None:
-    """Handle records with the functions of a Worker, until SIGTERM or Ctrl-C.
+    """Handle records with the functions of a Worker, until SIGTERM, SIGHUP or Ctrl-C.
 
     What is said here, in the environment or in the profile goes before what the Worker says.
     """

@@ -15,18 +15,24 @@ from types import TracebackType
 from typing import Literal
 
 from penstock.client.admin.aio import Admin
-from penstock.client.failures import ClientError, requires_abort
+from penstock.client.failures import ClientError, Fenced, requires_abort
 from penstock.client.producer import Producer
 from penstock.client.records import Record
 from penstock.client.settings import SettingValue
 from penstock.client.settings.table import Client
 from penstock.client.values import At, TopicDescription
-from penstock.errors import KafkaError, UnknownTopicOrPartition
+from penstock.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    ProducerFenced,
+    UnknownTopicOrPartition,
+)
 from penstock.model import TopicPartition
 from penstock.retry.clock import Clock, WallClock
 from penstock.retry.course import Write
 from penstock.retry.ladder import Names
 from penstock.retry.letters import Choice, Letter, Offsets, mark_of, read_mark
+from penstock.retry.refusals import end_of_producer
 from penstock.retry.settings import TRAIL_BYTES_MAX, split
 from penstock.retry.topics import message_bytes_max
 from penstock.retry.whole_partitions import read_whole
@@ -40,6 +46,8 @@ NOT_REPLAYED = Choice()
 ALL_LETTERS = Choice(replayed=None)
 
 Target = Literal["retry", "source"]
+# Another producer with the same id has begun.
+_TAKEN_OVER = (Fenced, InvalidProducerEpoch, ProducerFenced)
 
 
 class NotReplayed(ClientError):
@@ -100,6 +108,7 @@ class DeadLetters:
         await self.close()
 
     async def close(self) -> None:
+        """End its connections."""
         await self._admin.close()
 
     # -- looking
@@ -147,7 +156,22 @@ class DeadLetters:
     async def replay(
         self, topic: str, choice: Choice = NOT_REPLAYED, *, to: Target = "retry"
     ) -> Replayed:
-        """Write letters again: to the first retry topic of their group, or to the source."""
+        """Write letters again: to the first retry topic of their group, or to the source.
+
+        NotReplayed if another replay of the topic begins meanwhile: that one goes on.
+        """
+        try:
+            return await self._replay(topic, choice, to)
+        except Exception as error:
+            if isinstance(end_of_producer(error) or error, _TAKEN_OVER):
+                raise NotReplayed(
+                    f"another replay of {topic} has begun and taken over, so this one has ended",
+                    next_step="Let it go on: `penstock dlq list` tells how many letters are left, "
+                    "and each is replayed once",
+                ) from error
+            raise
+
+    async def _replay(self, topic: str, choice: Choice, to: Target) -> Replayed:
         await self._places(topic)  # it has to be there before a producer begins to wait for it
         settings: dict[str, SettingValue] = {
             **self._parts[Client.PRODUCER],
@@ -191,9 +215,9 @@ class DeadLetters:
         for letter in letters:
             offsets.setdefault(letter.record.partition, []).append(letter.record.offset)
         marks = [mark_of(topic, partition, each) for partition, each in offsets.items()]
-        all_written = False
+        transaction = producer.transaction()
         try:
-            async with producer.transaction():
+            async with transaction:
                 for each in (*writes, *marks):
                     await producer.post(
                         each.topic,
@@ -202,10 +226,8 @@ class DeadLetters:
                         partition=each.partition,
                         headers=each.headers,
                     )
-                await producer.flush()
-                all_written = True
         except Exception as error:
-            if all_written and not requires_abort(error):
+            if transaction.commit_begun and not requires_abort(error):
                 raise OutcomeUnknown(
                     str(error),
                     next_step="Replay again: what was replayed is marked, and left out then",
@@ -230,26 +252,37 @@ class DeadLetters:
     # -- purging
 
     async def purge(
-        self, topic: str, *, only_replayed: bool = False, dry_run: bool = False
+        self,
+        topic: str,
+        *,
+        only_replayed: bool = False,
+        dry_run: bool = False,
+        force: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Delete letters, or only those at the front that were replayed; how many in each. Only of
-        a dead-letter topic: the records of another are nobody's letters."""
-        if not topic.endswith(SUFFIX):
-            raise NotReplayed(
-                f"{topic} is no dead-letter topic, so nothing of it is deleted",
-                next_step="Name one that `penstock dlq list` shows, or its source and --group; "
-                "`kafka-delete-records` deletes records of any topic",
-            )
+        """Delete letters, or only those at the front that were replayed; how many in each.
+
+        NotReplayed, and nothing is deleted, if the topic holds records that are no dead letters,
+        whatever it is called: they are somebody else's. `force` deletes these, too.
+        """
         places = await self._places(topic)
         ends = await self._ends(places)
         counts = dict.fromkeys(places, 0)
         waiting: dict[TopicPartition, int] = {}
+        others = 0
         async with aclosing(self.letters(topic, ALL_LETTERS)) as letters:
             async for letter in letters:
                 place = letter.record.place
+                others += not letter.is_dead
                 if only_replayed and not letter.replayed:
                     waiting.setdefault(place, letter.record.offset)
                 counts[place] += place not in waiting and letter.record.offset < ends[place]
+        if others and not force:
+            raise NotReplayed(
+                f"{topic} holds {others} records that are no dead letters, so nothing of it is "
+                "deleted",
+                next_step="Name a topic that `penstock dlq list` shows, or a source and --group; "
+                "--force deletes those records, too",
+            )
         ends = {place: min(end, waiting.get(place, end)) for place, end in ends.items()}
         if dry_run:
             return counts

@@ -9,12 +9,15 @@ has meant the process.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
-from penstock.client.failures import HandlerTimedOut, is_retriable
+from penstock.client.asking import when_told
+from penstock.client.failures import DeserializationError, HandlerTimedOut, is_retriable
+from penstock.client.records import Record
 from penstock.retry.clock import Clock
 from penstock.retry.course import Course, Entry, Verdict
 from penstock.retry.lanes import Job
-from penstock.retry.route import NoRetry
+from penstock.retry.route import NoRetry, Route
 from penstock.retry.trail import cause_of
 
 log = logging.getLogger("penstock.retry")
@@ -24,11 +27,15 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
     """The record is decided afterwards, unless the job was withdrawn or everything is over."""
     route, course, entry = job.route, job.course, job.entry
     try:
-        record = route.opened(entry)
+        record = await _opened(route, entry)
         identity = route.identity(record)
     except KeyboardInterrupt:
         raise
-    except BaseException as refusal:  # nothing was awaited: nobody else has cancelled this
+    except BaseException as refusal:
+        if isinstance(refusal, asyncio.CancelledError):
+            if job.withdrawn or is_over():
+                raise
+            _stay()  # a guard has cancelled itself
         if is_retriable(refusal):  # a registry that is away, say: the record may be fine
             if course.begin(entry, clock.now_ms()) is Verdict.TRY:
                 _failed(course, entry, refusal, clock.now_ms())
@@ -41,7 +48,7 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
     try:
         async with asyncio.timeout(timeout_s) as limit:
             result = await route.handler(record)
-        writes = route.outputs(result, entry)
+        writes = await when_told(lambda: route.outputs(result, entry))
     except KeyboardInterrupt:
         raise
     except TimeoutError as error:
@@ -56,6 +63,16 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
         _failed(course, entry, error, clock.now_ms())
     else:
         course.succeeded(entry, clock.now_ms(), writes)
+
+
+async def _opened(route: Route, entry: Entry) -> Record[Any, Any]:
+    """What its deserializer has to ask first (a schema) is asked on a thread."""
+    try:
+        return await when_told(lambda: route.opened(entry))
+    except DeserializationError:
+        raise
+    except Exception as error:  # nobody has answered
+        raise route.unreadable(error, entry) from error
 
 
 def _stay() -> None:

@@ -113,6 +113,11 @@ class Letter:
             return cls(record, None, replayed)
 
     @property
+    def is_dead(self) -> bool:
+        """Whether a retry has given it up: what waits on a step says when it is due."""
+        return self.trail is not None and self.trail.due_ms is None
+
+    @property
     def own_headers(self) -> Headers:
         return own_headers(self.record.headers)
 

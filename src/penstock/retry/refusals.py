@@ -68,3 +68,10 @@ def narrowed(
         if part:
             taken.append((course, part))
     return taken
+
+
+def end_of_producer(error: BaseException) -> Exception | None:
+    """Why the producer is of no more use, if that is why records were not delivered."""
+    if not isinstance(error, RecordsUndelivered):
+        return None
+    return next((each.error for each in error.failures if is_fatal(each.error)), None)

@@ -17,7 +17,13 @@ from typing import Any
 
 from penstock.client.admin.aio import Admin
 from penstock.client.failures import Fenced, ProducerLost, is_retriable
-from penstock.client.serde import DeserializerLike, SerializerLike, deserializer_of, serializer_of
+from penstock.client.serde import (
+    DeserializerLike,
+    SerializerLike,
+    deserializer_of,
+    serializer_of,
+    unwaiting,
+)
 from penstock.client.settings import SettingValue
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import InvalidProducerEpoch, ProducerFenced
@@ -104,8 +110,8 @@ class Retrying:
         route = Route(
             topic,
             handler,
-            deserializer_of(key, is_key=True),
-            deserializer_of(value, is_key=False),
+            unwaiting(deserializer_of(key, is_key=True)),
+            unwaiting(deserializer_of(value, is_key=False)),
             steps,
             ordered,
             concurrency,
@@ -114,8 +120,8 @@ class Retrying:
             if output is None
             else Output(
                 output,
-                serializer_of(output_key, is_key=True),
-                serializer_of(output_value, is_key=False),
+                unwaiting(serializer_of(output_key, is_key=True)),
+                unwaiting(serializer_of(output_value, is_key=False)),
                 self._settings.result_bytes_max,
             ),
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from penstock.client.failures import DeserializationError, SerializationError
 from penstock.client.records import Headers, OutRecord, Record, headers_to_send
-from penstock.client.serde import Deserializer, Serializer
+from penstock.client.serde import Deserializer, NotToldYet, Serializer
 from penstock.errors import MessageTooLarge
 from penstock.retry.course import Entry, Write
 from penstock.retry.ladder import Ladder, wait_ms_of
@@ -121,6 +121,8 @@ class Output:
             if data is None or isinstance(data, bytes):
                 return data
             raise TypeError(f"its serializer gives bytes, not {type(data).__name__}")
+        except NotToldYet:
+            raise
         except Exception as error:
             raise SerializationError(error, topic=self.topic, is_key=is_key) from error
 
@@ -172,7 +174,7 @@ class Route:
 
     def opened(self, entry: Entry) -> Record[Any, Any]:
         """The record as it stood in the source, with its key and value read. Its headers tell of
-        earlier attempts. DeserializationError if it cannot be read."""
+        earlier attempts. DeserializationError if it cannot be read, NotToldYet if it cannot yet."""
         raw, trail = entry.record, entry.trail
         return Record(
             trail.topic,
@@ -189,19 +191,24 @@ class Route:
     ) -> Any:
         if data is None:
             return None
-        trail = entry.trail
         try:
-            return deserializer.deserialize(trail.topic, data, entry.record.headers)
-        except KeyboardInterrupt:
+            return deserializer.deserialize(entry.trail.topic, data, entry.record.headers)
+        except (KeyboardInterrupt, NotToldYet):
             raise
         except BaseException as error:  # also what is meant to end more than this record
-            raise DeserializationError(
-                error,
-                topic=trail.topic,
-                partition=trail.partition,
-                offset=trail.offset,
-                is_key=is_key,
-            ) from error
+            raise self.unreadable(error, entry, is_key=is_key) from error
+
+    def unreadable(
+        self, error: BaseException, entry: Entry, *, is_key: bool = False
+    ) -> DeserializationError:
+        trail = entry.trail
+        return DeserializationError(
+            error,
+            topic=trail.topic,
+            partition=trail.partition,
+            offset=trail.offset,
+            is_key=is_key,
+        )
 
     def identity(self, record: Record[Any, Any]) -> bytes | None:
         return None if self.guard is None else self.guard.identity(record)

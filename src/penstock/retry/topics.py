@@ -80,7 +80,7 @@ async def _source(admin: Admin, names: Names) -> TopicDescription:
     found = (await admin.describe_topics([names.topic]))[names.topic]
     if isinstance(found, KafkaError):
         raise TopicsUnfit(
-            f"the topic {names.topic} cannot be read: {found}",
+            f"the topic {names.topic} cannot be read: {found.message}",
             next_step=f"Create it first: penstock topic create {names.topic}",
         ) from found
     return found
@@ -101,7 +101,7 @@ async def check_output(admin: Admin, source: str, output: str) -> None:
         ):
             return
     raise TopicsUnfit(
-        f"the topic {output} cannot be written: {missing}",
+        f"the topic {output} cannot be written: {missing.message}",
         next_step=f"Create it first: penstock topic create {output}",
     ) from missing
 
@@ -118,7 +118,7 @@ async def _bytes_max(admin: Admin, topics: Sequence[str]) -> dict[str, int]:
     for topic, resource in resources.items():
         found, said = told[resource], None
         if isinstance(found, KafkaError):
-            log.warning("%s of %s is not known: %s", _BYTES_KEY, topic, found)
+            log.warning("%s of %s is not known: %s", _BYTES_KEY, topic, found.message)
         else:
             said = next((each.value for each in found if each.name == _BYTES_KEY), None)
         limits[topic] = REQUEST_BYTES_DEFAULT if said is None else int(said)
@@ -166,7 +166,7 @@ async def _create(admin: Admin, topics: Sequence[NewTopic]) -> None:
         if isinstance(result, KafkaError) and not isinstance(result, TopicAlreadyExists):
             topic = next(each for each in topics if each.name == name)
             raise TopicsUnfit(
-                f"the topic {name} could not be made: {result}",
+                f"the topic {name} could not be made: {result.message}",
                 next_step=f"Let the client create topics, or make it: {topic.partitions} "
                 f"partitions, replication factor {topic.replication_factor}, {topic.configs}",
             ) from result
@@ -194,7 +194,8 @@ async def _widen(admin: Admin, topics: Sequence[str], source_bytes_max: int) -> 
     changes = {Resource(ResourceType.TOPIC, name): [change] for name in narrow}
     for resource, error in (await admin.alter_configs(changes) if changes else {}).items():
         if error is not None:
-            log.warning("%s of %s stays below %d: %s", _BYTES_KEY, resource.name, needed, error)
+            told = (_BYTES_KEY, resource.name, needed, error.message)
+            log.warning("%s of %s stays below %d: %s", *told)
 
 
 async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) -> None:
@@ -212,7 +213,7 @@ async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) ->
         if error is not None:
             raise TopicsUnfit(
                 f"{name} has fewer partitions than its source has ({count}), and got no more: "
-                f"{error}",
+                f"{error.message}",
                 next_step=f"Give it {count}: penstock topic alter {name} --partitions {count}",
             ) from error
         log.info("%s has %d partitions now, as its source has", name, count)

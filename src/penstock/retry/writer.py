@@ -20,7 +20,6 @@ from penstock.client.failures import (
     ClientError,
     PurgedInFlight,
     PurgedInQueue,
-    TimedOut,
     is_fatal,
     is_retriable,
     requires_abort,
@@ -38,7 +37,7 @@ from penstock.errors import (
 )
 from penstock.model import TopicPartition
 from penstock.retry.course import Course, Entry, Portion
-from penstock.retry.refusals import is_unfit, narrowed, refusal_in
+from penstock.retry.refusals import end_of_producer, is_unfit, narrowed, refusal_in
 
 log = logging.getLogger("penstock.retry")
 
@@ -46,9 +45,6 @@ log = logging.getLogger("penstock.retry")
 PATIENCE_S = 60.0
 PAUSE_S_MIN = 0.02
 PAUSE_S_MAX = 2.0
-# So long a flush goes on before somebody looks whether it is still of use.
-LOOK_S_MIN = 0.1
-LOOK_S_MAX = 2.0
 # So long the marker behind the last record is waited for at the end, and so often looked for. A
 # partition that goes on after a pause tells of its end up to two waits of fetch.max.wait.ms later.
 MARKERS_S_MAX = 3.0
@@ -273,34 +269,20 @@ class Writer:
 
     async def _transact(self, portions: list[Portion], offsets: dict[TopicPartition, int]) -> None:
         """OutcomeUnknown, or another exception if it is certain that nothing was committed."""
-        producer, all_written = self._producer, False
+        transaction = self._producer.transaction()
         try:
-            async with producer.transaction():
+            async with transaction:
                 for portion in portions:
                     for entry in portion.entries:
                         await self._post(entry)
-                await producer.send_offsets(self.membership, offsets)
-                await self._flush(offsets)
-                all_written = True
-        except Exception as error:
-            if all_written and not requires_abort(error):
-                raise OutcomeUnknown(str(error)) from error
-            raise
-
-    async def _flush(self, offsets: dict[TopicPartition, int]) -> None:
-        """Once a transaction has failed nothing more of it is sent, and a flush would wait for what
-        is left until its time is up. Offsets sent again change nothing, and say so at once."""
-        until, look_s = monotonic() + PATIENCE_S, LOOK_S_MIN
-        while True:
-            try:
-                await self._producer.flush(look_s)
-            except TimedOut:
-                if monotonic() > until:
-                    raise
                 await self._producer.send_offsets(self.membership, offsets)
-                look_s = min(2 * look_s, LOOK_S_MAX)
-            else:
-                return
+        except Exception as error:
+            if transaction.commit_begun and not requires_abort(error):
+                raise OutcomeUnknown(str(error)) from error
+            ended = end_of_producer(error)
+            if ended is not None:
+                raise ended from error
+            raise
 
     async def _post(self, entry: Entry) -> None:
         for each in entry.writes:

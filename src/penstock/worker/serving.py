@@ -1,7 +1,8 @@
 """A worker as a process: signals, the HTTP server, the end.
 
-The first SIGTERM or SIGINT lets what was begun end, commits it and leaves the group; the second
-ends at once, and what was begun is read again by others.
+The first SIGTERM, SIGINT or SIGHUP lets what was begun end, commits it and leaves the group; a
+second SIGTERM or SIGINT ends at once, and what was begun is read again by others. A terminal that
+goes away sends SIGHUP, often twice; who was started with it ignored (nohup) goes on ignoring it.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from penstock.worker.metrics import ROWS
 
 log = logging.getLogger("penstock.worker")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 INTERRUPTED = 130
 ABANDONED = 1
 
@@ -61,6 +62,8 @@ async def serve(
     stop = asyncio.Event()
 
     def signalled(number: int) -> None:
+        if stop.is_set() and number == signal.SIGHUP:
+            return
         if stop.is_set():
             end_at_once("a second signal: ended at once", INTERRUPTED)
         name = signal.Signals(number).name
@@ -71,6 +74,8 @@ async def serve(
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         for each in SIGNALS:
+            if each is signal.SIGHUP and signal.getsignal(each) is signal.SIG_IGN:
+                continue
             loop.add_signal_handler(each, signalled, each)
             stack.callback(loop.remove_signal_handler, each)
         if address is not None:

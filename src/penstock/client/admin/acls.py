@@ -53,6 +53,7 @@ class Acls:
 
     @limited
     def create(self, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
+        """Make them; for each None, also if it was there already, or why it was not made."""
         namespace = self._routes.namespace
         return self._routes.of_controller(
             list(acls),

@@ -127,6 +127,7 @@ class Admin:
     async def describe_topics(
         self, names: Sequence[str]
     ) -> dict[str, TopicDescription | KafkaError]:
+        """Partitions, leaders and replicas of topics; or the error of one that cannot be told."""
         return await self._calls.do(self._admin.describe_topics, names)
 
     async def describe_topic_partitions(
@@ -140,9 +141,11 @@ class Admin:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
+        """Make topics; what came of each. `validate_only` only sees whether they could be made."""
         return await self._calls.do(self._admin.create_topics, topics, validate_only=validate_only)
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with all that is in them; for each None, or why it is still there."""
         return await self._calls.do(self._admin.delete_topics, names)
 
     async def create_partitions(

@@ -34,6 +34,7 @@ class Acls:
         return await self._calls.do(self._acls.describe, wanted)
 
     async def create(self, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
+        """Make them; for each None, also if it was there already, or why it was not made."""
         return await self._calls.do(self._acls.create, acls)
 
     async def delete(

@@ -73,6 +73,7 @@ class MetadataQuorum:
         self._quorum = blocking
 
     async def describe(self) -> QuorumDescription:
+        """Who leads, who votes and who watches, and how far each has come."""
         return await self._calls.do(self._quorum.describe)
 
     async def add_voter(

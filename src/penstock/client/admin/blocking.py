@@ -129,6 +129,7 @@ class Admin:
         self.close()
 
     def close(self) -> None:
+        """End all connections; every call from now on raises ClientClosed."""
         self.limit.close()
         self._nodes.close()
 
@@ -146,6 +147,7 @@ class Admin:
 
     @property
     def routes(self) -> Routes:
+        """Which broker is asked what; for what stands beside it, as `nodes`."""
         return self._routes
 
     # -- parts
@@ -272,6 +274,7 @@ class Admin:
 
     @limited
     def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
+        """Partitions, leaders and replicas of topics; or the error of one that cannot be told."""
         return ask_topics(self._nodes, names)
 
     @limited
@@ -288,6 +291,7 @@ class Admin:
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
+        """Make topics; what came of each. `validate_only` only sees whether they could be made."""
         return self._routes.of_controller(
             [topic.name for topic in topics],
             lambda connection: ask_create_topics(
@@ -297,6 +301,7 @@ class Admin:
 
     @limited
     def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with all that is in them; for each None, or why it is still there."""
         return self._routes.of_controller(
             names, lambda connection: ask_delete_topics(connection, names, self._timeout_ms)
         )

@@ -26,6 +26,7 @@ class MetadataQuorum:
 
     @limited
     def describe(self) -> QuorumDescription:
+        """Who leads, who votes and who watches, and how far each has come."""
         return self._routes.of_controller_as_one(_ask_describe)
 
     @limited

@@ -9,7 +9,7 @@ partitions.py   what librdkafka reads for us: positions, pauses, moves
 rebalancing.py  partitions come and go; committing.py: finished offsets on their way to the group
 resetting.py    partitions without an offset; troubles.py: which reports somebody has to hear of
 places.py       offsets that only a broker can tell
-reading.py      from librdkafka's messages to records
+reading.py      from librdkafka's messages to records; asking.py: those that need a schema first
 aio_loops.py    steps of loops in asyncio; blocking_loops.py: in threads
 faces.py        how the engine reaches their bodies
 """

@@ -30,7 +30,7 @@ from penstock.client.consumer.plan import PlaceLike, Position, Subscription
 from penstock.client.failures import DeserializationError, TimedOut
 from penstock.client.namespace import Namespace
 from penstock.client.records import K, Record, V
-from penstock.client.serde import DeserializerLike
+from penstock.client.serde import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
 
@@ -55,7 +55,16 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        value: DeserializerLike[V],
+        value: DeserializerOf[V],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[bytes, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        value: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
@@ -64,7 +73,16 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerLike[K],
+        key: DeserializerOf[K],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, bytes]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
@@ -73,8 +91,38 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerLike[K] | None = None,
-        value: DeserializerLike[V] | None = None,
+        key: DeserializerOf[K] | None = None,
+        value: DeserializerOf[V] | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[K, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: DeserializerOf[K],
+        value: str,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, V]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: DeserializerOf[V],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     def __init__(
@@ -95,7 +143,7 @@ class Consumer(Generic[K, V]):
         interceptors: ConsumerInterceptors; namespace: a prefix of all topics and groups
         """
         self._face = LoopFace()
-        self._core: Core[K, V] = Core(settings, key, value, options, self._face)
+        self._core: Core[K, V] = Core(settings, key, value, options, self._face, in_loop=True)
         self._steps: Steps[K, V] = Steps(self._core, self._face)
         self.namespace: Namespace = self._core.plan.namespace
 
@@ -293,12 +341,14 @@ class Consumer(Generic[K, V]):
         await self._steps.wait(self._core.pause(places), self._steps.limit(timeout_s), "the pause")
 
     async def resume(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
+        """Read these again (all, if none is named), from where they stand."""
         await self._steps.open()
         await self._steps.wait(
             self._core.resume(places), self._steps.limit(timeout_s), "the resume"
         )
 
     async def paused(self, *, timeout_s: float | None = None) -> list[TopicPartition]:
+        """The partitions that pause() has stopped."""
         await self._steps.open()
         return await self._steps.wait(
             self._core.paused(), self._steps.limit(timeout_s), "the question"

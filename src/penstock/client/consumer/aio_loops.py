@@ -7,10 +7,13 @@ back. CPython drops a loop as soon as it is left, by whichever way.
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from penstock.client.consumer.aio_face import LoopFace
+from penstock.client.consumer.asking import once_told
 from penstock.client.consumer.core import Core
 from penstock.client.consumer.desk import Fetched, Waiter
 from penstock.client.consumer.ledger import NO_TICKET, Work
@@ -18,6 +21,7 @@ from penstock.client.consumer.plan import Subscription
 from penstock.client.consumer.reading import Records
 from penstock.client.failures import ClientClosed, TimedOut
 from penstock.client.records import K, Record, V
+from penstock.client.serde import NotToldYet
 from penstock.model import TopicPartition
 
 T = TypeVar("T")
@@ -86,8 +90,9 @@ class Steps(Generic[K, V]):
             if ended is not None:
                 self.desk.finish(ended)
                 ended = None
-            await self.await_unread(1, None)
-            await self.await_unread(count, within_s)
+            if not self.core.engine.fetch_here(count):
+                await self.await_unread(1, None)
+                await self.await_unread(count, within_s)
         while (work := self.desk.step(ended, count, task)) is None:
             ended = None  # somebody else was quicker
             await self.await_unread(1, None)
@@ -100,7 +105,8 @@ class Steps(Generic[K, V]):
         self._want(count)
         if ended is not None:
             self.desk.finish(ended)
-        await self.await_unread(count, within_s)
+        if not self.core.engine.fetch_here(count):
+            await self.await_unread(count, within_s)
         return self.desk.step(None, count, asyncio.current_task())
 
     async def await_unread(self, count: int, timeout_s: float | None) -> None:
@@ -121,6 +127,16 @@ class Steps(Generic[K, V]):
 
     def _want(self, count: int) -> None:
         self.desk.wanted_max = max(self.desk.wanted_max, 2 * count)
+
+    async def batch(self, work: Work[Fetched]) -> "Batch[K, V]":
+        try:
+            return Batch(self, work)
+        except NotToldYet as missing:
+            return await self.told(missing, work, partial(Batch, self, work))
+
+    async def told(self, missing: NotToldYet, work: Work[Fetched], make: Callable[[], T]) -> T:
+        """A deserializer has to ask first: on a thread, so that the loop goes on."""
+        return await once_told(missing, self.core.reader, self.desk, work, make)
 
     async def tell(self, work: Work[Fetched]) -> None:
         """The work was taken from this body, which has ended late: it learns why."""
@@ -205,7 +221,7 @@ class Hand(Generic[K, V]):
         """For poll() and take()."""
         ended = await self.let_go()
         work = await self._steps.take(ended, count, within_s)
-        batch = Batch(self._steps, work or Work(NO_TICKET, [], None, 0.0))
+        batch = await self._steps.batch(work or Work(NO_TICKET, [], None, 0.0))
         if work is not None:
             self.hold(work)
         return batch
@@ -234,12 +250,16 @@ class RecordLoop(Generic[K, V]):
             try:
                 while (work := steps.desk.step(ended, 1, task)) is None:
                     ended = None
-                    await steps.await_unread(1, None)
+                    if not steps.core.engine.fetch_here(1):
+                        await steps.await_unread(1, None)
             except ClientClosed:
                 if begun:
                     raise StopAsyncIteration from None
                 raise
-            record = steps.core.reader.first(work)
+            try:
+                record = steps.core.reader.first(work)
+            except NotToldYet as missing:
+                record = await steps.told(missing, work, partial(steps.core.reader.first, work))
             if record is not None:
                 hand.hold(work)
                 return record
@@ -272,7 +292,7 @@ class BatchLoop(Generic[K, V]):
                 if begun:
                     raise StopAsyncIteration from None
                 raise
-            batch = Batch(steps, work)
+            batch = await steps.batch(work)
             if len(batch):
                 hand.hold(work)
                 return batch

@@ -35,7 +35,7 @@ from penstock.client.consumer.plan import PlaceLike, Position, Subscription
 from penstock.client.failures import DeserializationError, TimedOut
 from penstock.client.namespace import Namespace
 from penstock.client.records import K, Record, V
-from penstock.client.serde import DeserializerLike
+from penstock.client.serde import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
 
@@ -60,7 +60,16 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        value: DeserializerLike[V],
+        value: DeserializerOf[V],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[bytes, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        value: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
@@ -69,7 +78,16 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerLike[K],
+        key: DeserializerOf[K],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, bytes]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
@@ -78,8 +96,38 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerLike[K] | None = None,
-        value: DeserializerLike[V] | None = None,
+        key: DeserializerOf[K] | None = None,
+        value: DeserializerOf[V] | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[K, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: DeserializerOf[K],
+        value: str,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, V]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: DeserializerOf[V],
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Consumer[Any, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     def __init__(
@@ -277,10 +325,12 @@ class Consumer(Generic[K, V]):
         self._steps.wait(self._core.pause(places), self._steps.limit(timeout_s), "the pause")
 
     def resume(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
+        """Read these again (all, if none is named), from where they stand."""
         self._steps.open()
         self._steps.wait(self._core.resume(places), self._steps.limit(timeout_s), "the resume")
 
     def paused(self, *, timeout_s: float | None = None) -> list[TopicPartition]:
+        """The partitions that pause() has stopped."""
         self._steps.open()
         return self._steps.wait(self._core.paused(), self._steps.limit(timeout_s), "the question")
 

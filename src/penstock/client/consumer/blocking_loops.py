@@ -117,7 +117,8 @@ class Steps(Generic[K, V]):
         thread = threading.current_thread()
         while (work := self.desk.step(ended, 1, thread)) is None:
             ended = None
-            self._await_unread(1, None)
+            if not self.core.engine.fetch_here(1):
+                self._await_unread(1, None)
         return work
 
     def gather(self, ended: Work[Fetched] | None, count: int, within_s: float) -> Work[Fetched]:
@@ -127,8 +128,9 @@ class Steps(Generic[K, V]):
             if ended is not None:
                 self.desk.finish(ended)
                 ended = None
-            self._await_unread(1, None)
-            self._await_unread(count, within_s)
+            if not self.core.engine.fetch_here(count):
+                self._await_unread(1, None)
+                self._await_unread(count, within_s)
         thread = threading.current_thread()
         while (work := self.desk.step(ended, count, thread)) is None:
             ended = None  # somebody else was quicker
@@ -142,8 +144,13 @@ class Steps(Generic[K, V]):
         self._want(count)
         if ended is not None:
             self.desk.finish(ended)
-        self._await_unread(count, within_s)
+        if not self.core.engine.fetch_here(count):
+            self._await_unread(count, within_s)
         return self.desk.step(None, count, threading.current_thread())
+
+    def take_back(self) -> None:
+        """An exception between two bodies, a signal's perhaps: what nobody holds is read again."""
+        self.desk.take_back(threading.current_thread())
 
     def _await_unread(self, count: int, timeout_s: float | None) -> None:
         """Wait until so many are unread, or a time is over. Raises what there is to tell."""
@@ -185,6 +192,8 @@ class Hand(Generic[K, V]):
         """Before each step: the work that ends with it."""
         steps = self._steps
         work, self._work = self._work, None
+        if work is not None:
+            work.held = False
         if not self.begun or steps.core.engine.forked_off:
             steps.open()
             self.begun = True
@@ -196,6 +205,7 @@ class Hand(Generic[K, V]):
         return work
 
     def hold(self, work: Work[Fetched]) -> None:
+        work.held = True
         if not self._steps.core.plan.manual_finish:
             self._work = work
 
@@ -207,11 +217,15 @@ class Hand(Generic[K, V]):
 
     def take(self, count: int, within_s: float) -> "Batch[K, V]":
         """For poll() and take()."""
-        ended = self.let_go()
-        work = self._steps.take(ended, count, within_s)
-        batch = Batch(self._steps, work or Work(NO_TICKET, [], None, 0.0))
-        if work is not None:
-            self.hold(work)
+        try:
+            ended = self.let_go()
+            work = self._steps.take(ended, count, within_s)
+            batch = Batch(self._steps, work or Work(NO_TICKET, [], None, 0.0))
+            if work is not None:
+                self.hold(work)
+        except BaseException:
+            self._steps.take_back()
+            raise
         return batch
 
 
@@ -231,19 +245,22 @@ class RecordLoop(Generic[K, V]):
     def __next__(self) -> Record[K, V]:
         steps, hand = self._steps, self._hand
         begun = hand.begun
-        ended = hand.let_go()
-        while True:
-            try:
+        try:
+            ended = hand.let_go()
+            while True:
                 work = steps.next(ended)
-            except ClientClosed:
-                if begun:
-                    raise StopIteration from None
-                raise
-            record = steps.core.reader.first(work)
-            if record is not None:
-                hand.hold(work)
-                return record
-            ended = work  # an interceptor has kept it to itself
+                record = steps.core.reader.first(work)
+                if record is not None:
+                    hand.hold(work)
+                    return record
+                ended = work  # an interceptor has kept it to itself
+        except ClientClosed:
+            if begun:
+                raise StopIteration from None
+            raise
+        except BaseException:
+            steps.take_back()
+            raise
 
 
 class BatchLoop(Generic[K, V]):
@@ -264,19 +281,22 @@ class BatchLoop(Generic[K, V]):
     def __next__(self) -> "Batch[K, V]":
         steps, hand = self._steps, self._hand
         begun = hand.begun
-        ended = hand.let_go()
-        while True:
-            try:
+        try:
+            ended = hand.let_go()
+            while True:
                 work = steps.gather(ended, self._max, self._within)
-            except ClientClosed:
-                if begun:
-                    raise StopIteration from None
-                raise
-            batch = Batch(steps, work)
-            if len(batch):
-                hand.hold(work)
-                return batch
-            ended = work
+                batch = Batch(steps, work)
+                if len(batch):
+                    hand.hold(work)
+                    return batch
+                ended = work
+        except ClientClosed:
+            if begun:
+                raise StopIteration from None
+            raise
+        except BaseException:
+            steps.take_back()
+            raise
 
 
 class Batch(Records[K, V]):

@@ -51,7 +51,7 @@ class Pending:
 
 
 class Committing:
-    """Of one consumer; used by its polling thread alone."""
+    """Of one consumer; used by whoever has its wheel."""
 
     def __init__(self, plan: Plan, desk: Desk) -> None:
         self._plan = plan
@@ -170,7 +170,7 @@ class Committing:
     # -- answers
 
     def answered(self, error: "RdkafkaError | None", places: "list[RdkafkaPlace]") -> None:
-        """librdkafka's callback, on the polling thread, inside a poll."""
+        """librdkafka's callback, inside a poll."""
         offsets = {(each.topic, each.partition): each.offset for each in places}
         pending = next(
             (each for each in self._pending if each.sent_at and each.offsets == offsets), None

@@ -46,7 +46,7 @@ from penstock.client.failures import (
 from penstock.client.interceptors import ConsumerInterceptor, interceptors_of
 from penstock.client.namespace import CLUSTER_TOPICS
 from penstock.client.records import K, Record, V
-from penstock.client.serde import DeserializerLike, deserializer_of
+from penstock.client.serde import Deserializer, DeserializerLike, deserializer_of, unwaiting
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
 
@@ -69,6 +69,8 @@ class Core(Generic[K, V]):
         value: DeserializerLike[V] | None,
         options: ConsumerOptions,
         face: Face,
+        *,
+        in_loop: bool = False,
     ) -> None:
         unknown = sorted(set(options) - KNOWN)
         if unknown:
@@ -97,19 +99,17 @@ class Core(Generic[K, V]):
         self.engine = Engine(self.plan, face)
         self.desk = self.engine.desk
         self.desk.wants_news = bool(interceptors)
-        self.reader: Reader[K, V] = Reader(
-            self.plan,
-            self.desk,
-            deserializer_of(
-                read.key_deserializer if key is None else key, is_key=True, properties=read.serde
-            ),
-            deserializer_of(
-                read.value_deserializer if value is None else value,
-                is_key=False,
-                properties=read.serde,
-            ),
-            interceptors,
+        read_key: Deserializer[K] = deserializer_of(
+            read.key_deserializer if key is None else key, is_key=True, properties=read.serde
         )
+        read_value: Deserializer[V] = deserializer_of(
+            read.value_deserializer if value is None else value,
+            is_key=False,
+            properties=read.serde,
+        )
+        if in_loop:
+            read_key, read_value = unwaiting(read_key), unwaiting(read_value)
+        self.reader: Reader[K, V] = Reader(self.plan, self.desk, read_key, read_value, interceptors)
         self.closed = False
         # Whose transaction has taken offsets of a partition, and has not ended.
         self._takers: WeakValueDictionary[Place, object] = WeakValueDictionary()
@@ -320,7 +320,7 @@ class Core(Generic[K, V]):
             self.desk.settle()
             ledger = self.desk.ledger
             ledger.left_to_transactions = True
-            self._check_kept(ledger.parted(caller), offsets if offsets and of_records else {})
+            self._check_kept(ledger.parted(caller), offsets or {}, of_records)
             if offsets is None:
                 if ledger.is_with_others(caller):
                     raise _not_known()
@@ -333,12 +333,16 @@ class Core(Generic[K, V]):
             self._takers.update(dict.fromkeys(offsets, taker))
             return offsets
 
-    def _check_kept(self, parted: Work[Any] | None, named: Mapping[Place, int]) -> None:
-        """With the lock held. What another member may have read must not be written twice."""
+    def _check_kept(
+        self, parted: Work[Any] | None, named: Mapping[Place, int], of_records: bool
+    ) -> None:
+        """With the lock held. What another member may have read must not be written twice. Offsets
+        as such may say again what the group has: then nothing is taken back."""
         if parted is not None and parted.failure is not None:
             raise parted.failure
         ledger = self.desk.ledger
-        lost = [place for place, offset in named.items() if ledger.is_stale(place, offset)]
+        more = 0 if of_records else 1
+        lost = [place for place, offset in named.items() if ledger.is_stale(place, offset + more)]
         if parted is not None:
             lost += parted.firsts()
         if lost:

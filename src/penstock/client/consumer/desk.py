@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.client.consumer.ledger import Ledger, Place, Work
+from penstock.client.consumer.wheel import Wheel
 from penstock.client.failures import ClientClosed
 
 T = TypeVar("T")
@@ -38,10 +39,12 @@ class Waiter:
 class Desk:
     """Of one consumer. `unread_max` bounds what is fetched and not read."""
 
-    def __init__(self, unread_max: int) -> None:
+    def __init__(self, unread_max: int, *, readers_fetch: bool = False) -> None:
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.ledger: Ledger[Fetched] = Ledger()
+        self.wheel = Wheel()
+        self._readers_fetch = readers_fetch
         # What the application asked for, and what its bytes allow of that.
         self.wanted_max = unread_max
         self.unread_max = unread_max
@@ -49,8 +52,9 @@ class Desk:
         self.wants_room = False
         # Nothing is handed out, whatever is there.
         self.frozen = False
-        # The polling thread waits for a change.
+        # The polling thread waits for a change; or it stands by, and only who needs it wakes it.
         self._waits = False
+        self._stands_by = False
         self.stopping = False
         self.ended = False
         self.fatal: Exception | None = None
@@ -64,6 +68,7 @@ class Desk:
         self.ordered_at = -math.inf
         self._failures: deque[Exception] = deque()
         self._waiters: list[Waiter] = []
+        self._to_wake: list[Waiter] = []
         self._orders: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._later: list[tuple[float, Callable[[], Any], Future[Any]]] = []
 
@@ -82,7 +87,10 @@ class Desk:
             self._tell()
             if self.frozen:
                 return None
-            work = self.ledger.take(count, owner, time.monotonic())
+            now = time.monotonic()
+            if self._readers_fetch and not self.ledger.is_worked_on:
+                self.wheel.reader_came_at = now
+            work = self.ledger.take(count, owner, now)
             if self.wants_room and self.ledger.unread <= self.unread_max // 2:
                 self._rouse()
             return work
@@ -95,7 +103,7 @@ class Desk:
             enough = self._is_enough(waiter)
             if not enough:
                 self._waiters.append(waiter)
-                self._rouse()
+                self._call()
             return enough
 
     def leave(self, waiter: Waiter) -> None:
@@ -122,6 +130,12 @@ class Desk:
             self.ledger.give_back(work, begin)
             self._rouse()
 
+    def take_back(self, owner: object) -> None:
+        """He was interrupted, by a signal most likely: what no loop of his holds is read again."""
+        with self.lock:
+            self.ledger.take_back(owner)
+            self._rouse()
+
     def order(self, call: Callable[[], T]) -> "Future[T]":
         """Have the polling thread do something; its own orders are done at once."""
         future: Future[T] = Future()
@@ -134,7 +148,7 @@ class Desk:
             else:
                 self.ordered_at = time.monotonic()
                 self._orders.append((call, future))
-                self._rouse()
+                self._call()
         return future
 
     def order_later(self, delay_s: float, call: Callable[[], T]) -> "Future[T]":
@@ -151,17 +165,25 @@ class Desk:
         """Begin the end: no more steps. Orders are still done, for callbacks that need them."""
         with self.lock:
             self.stopping = True
-            self._rouse()
+            self._call()
             woken = self._all_waiters()
         _wake(woken)
 
     # -- the polling thread's side
 
     def lay_down(self, messages: list[Fetched], ends: Mapping[Place, int]) -> None:
+        """Whoever waits for them is woken by `wake`."""
         with self.lock:
             self.ledger.add(messages, ends)
-            woken = self._satisfied() if self._waiters else ()
-        _wake(woken)
+            if self._waiters:
+                self._to_wake += self._satisfied()
+
+    def wake(self) -> None:
+        """Wake those whose records have come. Without the wheel: they want it next."""
+        if self._to_wake:
+            with self.lock:
+                woken, self._to_wake = self._to_wake, []
+            _wake(woken)
 
     def thaw(self) -> None:
         """Records are handed out again."""
@@ -208,6 +230,29 @@ class Desk:
         """Whether somebody waits for records."""
         return bool(self._waiters)
 
+    @property
+    def is_engaged(self) -> bool:
+        """Whether a fetch is not for readers, or there is more to do: the polling thread sees to
+        it."""
+        return bool(
+            not self._readers_fetch
+            or self._orders
+            or self.ledger.is_worked_on
+            or self.abandoned
+            or self._failures
+            or self.fatal is not None
+            or self.frozen
+            or self.stopping
+        )
+
+    def stand_by(self, seconds: float) -> None:
+        """The polling thread keeps still, unless somebody needs it."""
+        with self.lock:
+            if not (self._orders or self._waiters or self.stopping):
+                self._stands_by = True
+                self.changed.wait(seconds)
+                self._stands_by = False
+
     def pause(self, seconds: float) -> None:
         """The polling thread waits until somebody wants something of it."""
         with self.lock:
@@ -241,6 +286,11 @@ class Desk:
         self._waits = False
 
     # -- inside, with the lock held
+
+    def _call(self) -> None:
+        """The polling thread is needed, whatever it waits for."""
+        if self._waits or self._stands_by:
+            self.changed.notify_all()
 
     def _rouse(self) -> None:
         if self._waits:  # to notify nobody takes its time, too
@@ -279,7 +329,7 @@ class Desk:
         return woken
 
 
-def _wake(waiters: "list[Waiter] | tuple[()]") -> None:
+def _wake(waiters: list[Waiter]) -> None:
     for waiter in waiters:
         waiter.wake()
 

@@ -3,8 +3,9 @@
 A turn of the thread: do what was ordered, commit if it is time, look after bodies that take too
 long, fetch what there is room for and lay it on the desk; with nothing to fetch, rest. When the
 application does not read, partitions stand still and polling goes on, so that the group keeps the
-member. librdkafka's binding lets one thread in at a time, for as long as a poll takes: so nobody
-but this thread ever calls it, and it never stays inside for long.
+member. librdkafka's binding lets one thread in at a time, for as long as a poll takes: so only
+whoever has the wheel calls it, this thread or a reader for the time of one fetch (wheel.py), and it
+never stays inside for long.
 """
 
 import contextlib
@@ -25,11 +26,14 @@ from penstock.client.consumer.plan import Plan, Subscription
 from penstock.client.consumer.rebalancing import Rebalancing
 from penstock.client.consumer.resetting import Resetting
 from penstock.client.consumer.troubles import Verdict, fatal_cause, judge
+from penstock.client.consumer.wheel import READER_PATIENCE_S
+from penstock.client.doubts import Doubts
 from penstock.client.echo import Echo
 from penstock.client.failures import (
     ClientError,
     HandlerTimedOut,
     UsedAfterFork,
+    WrongProtocol,
     from_rdkafka,
     is_fatal,
     is_refusal,
@@ -71,7 +75,7 @@ class Engine:
 
     def __init__(self, plan: Plan, face: Face) -> None:
         self.plan = plan
-        self.desk = Desk(2 * plan.poll_records_max)
+        self.desk = Desk(2 * plan.poll_records_max, readers_fetch=plan.readers_fetch)
         self.opened: Future[None] = Future()
         self.ended: Future[None] = Future()
         self.started = False
@@ -81,6 +85,7 @@ class Engine:
         self._closing_until = 0.0
         # Why brokers do not let it in, as far as nothing has come of them since.
         self._refusal: Exception | None = None
+        self._doubts = Doubts(plan.rdkafka, log, self._not_understood)
         self._average_bytes = 1
         self._error_of: Callable[[Fetched], object] = methodcaller("error")
         # Who decides what is read: the application names partitions, or the group gives them.
@@ -163,7 +168,11 @@ class Engine:
         self.opened.set_result(None)
         try:
             while not self.desk.stopping:
-                self._turn()
+                if self._reader_fetches:
+                    self.desk.stand_by(READER_PATIENCE_S)
+                with self.desk.wheel.lock:
+                    self._turn()
+                self.desk.wake()
         except BaseException as error:
             log.exception("the consumer's polling failed; it is closed")
             failure = ClientError("the consumer's polling failed", next_step="See the log for why")
@@ -190,9 +199,16 @@ class Engine:
         )
         self._resetting = Resetting(self.plan, self.desk, self.ask, self.partitions)
 
+    @property
+    def _reader_fetches(self) -> bool:
+        """Whether this thread has to fetch nothing: nobody waits, and a reader comes by himself."""
+        needed = self.desk.is_awaited or self.committing.expects_answers
+        return self.desk.wheel.has_reader and not needed
+
     def _turn(self) -> None:
         from confluent_kafka import KafkaException
 
+        self._rebalancing.take_over()
         self.desk.serve_orders()
         if self.desk.fatal is not None:
             # Only the partitions' end is still to be heard of.
@@ -202,20 +218,57 @@ class Engine:
             return
         now = time.monotonic()
         self.committing.keep_time(self.rdkafka, now)
-        if self._body_is_stuck(now):
+        if self._body_is_stuck(now) or self._reader_fetches:
             return
+        self._bring(self._fetch)
+        if self.desk.frozen:
+            self.desk.thaw()
+
+    def _bring(self, fetch: Callable[[], list[Fetched]]) -> bool:
+        """Fetch, and lay on the desk what came; whether something did."""
+        from confluent_kafka import KafkaException
+
         self._rebalancing.gone.clear()
         try:
-            messages = self._fetch()
+            messages = fetch()
         except KafkaException as error:
             failure = from_rdkafka(error)
             log.error("%s", failure)
             self.desk.fail(failure, fatal=bool(error.args[0].fatal()))
-            return
+            return False
         if messages:
             self._arrived(messages)
-        if self.desk.frozen:
-            self.desk.thaw()
+        return bool(messages)
+
+    # -- from a reader's thread
+
+    def fetch_here(self, count: int) -> bool:
+        """Fetch in the thread of the reader, as far as something is at hand; whether so many are
+        unread now. If not, he waits for the polling thread."""
+        ledger = self.desk.ledger
+        while (missing := count - ledger.unread) > 0:
+            if not self._fetch_here(missing):
+                return False
+        return True
+
+    def _fetch_here(self, missing: int) -> bool:
+        desk, rebalancing = self.desk, self._rebalancing
+        try:
+            if desk.is_engaged or not desk.wheel.take():
+                return False
+            room = min(max(missing, self.plan.poll_records_max), self._room())
+            if self.partitions.held or rebalancing.coming or room <= 0:
+                return False
+            rebalancing.by_reader = True
+            return self._bring(lambda: self.rdkafka.consume(room, 0))
+        except BaseException:
+            # A signal's, in the main thread: what librdkafka gave may be lost on the way here.
+            desk.order(self.partitions.rewind)
+            raise
+        finally:
+            rebalancing.by_reader = False
+            desk.wheel.give_back()
+            desk.wake()
 
     def subscribe(self, subscription: Subscription, starts: Mapping[Place, int | None]) -> None:
         """An order: read this from now on. Partitions that were named before go first; those that
@@ -374,6 +427,11 @@ class Engine:
             self.desk.fail(self._refusal)
         else:  # librdkafka logs it as well
             log.debug("%s", error.str())
+            self._doubts.heard(error)
+
+    def _not_understood(self, wrong: WrongProtocol) -> None:
+        self._refusal = wrong
+        self.desk.fail(wrong)
 
     # -- bodies that take too long
 
@@ -413,6 +471,7 @@ class Engine:
         if not self._closing_until:  # it was forgotten, or has failed: nobody waits
             self._closing_until = time.monotonic() + FAREWELL_S
         try:
+            self._rebalancing.take_over()
             with self.desk.lock:
                 self.desk.settle()
                 places = self.desk.ledger.places
@@ -435,6 +494,7 @@ class Engine:
         self._last()
 
     def _last(self) -> None:
+        self._doubts.end()
         self.committing.end()
         self.desk.refuse_orders()
         self.ended.set_result(None)

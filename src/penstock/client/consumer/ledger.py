@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from operator import methodcaller
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -73,6 +74,7 @@ class Work(Generic[M]):
         "done",
         "ended",
         "failure",
+        "held",
         "messages",
         "one_by_one",
         "owner",
@@ -92,6 +94,8 @@ class Work(Generic[M]):
         self.since = since
         self.ended = False
         self.failure: Exception | None = None
+        # Whether a loop has it, and gives it back if it is left.
+        self.held = False
         # What the body got; kept so that a record stands for itself and not for an equal one.
         self.records: Sequence[object] = ()
         self._firsts: dict[Place, int] | None = None
@@ -131,12 +135,16 @@ class _Chunk(Generic[M]):
     def __len__(self) -> int:
         return len(self.messages) - self.begin
 
-    def cut(self, count: int) -> list[M]:
+    def first(self, count: int) -> list[M]:
+        if self.begin == 0 and count >= len(self.messages):
+            return self.messages
+        return self.messages[self.begin : self.begin + count]
+
+    def pass_over(self, count: int) -> int:
+        """So many at most; how many there were."""
         self._firsts = None
         begin, self.begin = self.begin, min(self.begin + count, len(self.messages))
-        if begin == 0 and self.begin == len(self.messages):
-            return self.messages
-        return self.messages[begin : self.begin]
+        return self.begin - begin
 
     def unread(self) -> list[M]:
         return self.messages[self.begin :] if self.begin else self.messages
@@ -222,6 +230,10 @@ class Ledger(Generic[M]):
 
     def add(self, messages: list[M], ends: Mapping[Place, int]) -> None:
         """Fetched, in order; `ends` are the positions behind them, of partitions that moved."""
+        # In this order: an interrupted reader begins again before what is noted as unread here.
+        if messages:
+            self.unread += len(messages)
+            self._chunks.append(_Chunk(messages))
         firsts: Mapping[Place, int] | None = None
         for place, end in ends.items():
             lane = self._lanes.get(place)
@@ -232,35 +244,44 @@ class Ledger(Generic[M]):
                     firsts = first_offsets(messages)
                 lane.start = firsts.get(place, end)
             lane.end = end
-        if messages:
-            self._chunks.append(_Chunk(messages))
-            self.unread += len(messages)
 
     def take(self, count: int, owner: object, since: float) -> Work[M] | None:
         """The next messages, at most so many; None if all are read."""
         if not self._chunks:
             return None
-        messages = self._cut(count)
-        self.unread -= len(messages)
+        # Noted before it is taken away: a signal in between must not lose it.
+        messages = self._first(count)
         work = Work(self._tickets, messages, owner, since)
         self._works[self._tickets] = work
         self._tickets += 1
+        self._pass_over(len(messages))
         return work
 
-    def _cut(self, count: int) -> list[M]:
-        chunk = self._chunks[0]
-        messages = chunk.cut(count)
-        if chunk.begin < len(chunk.messages):
+    def _first(self, count: int) -> list[M]:
+        messages = self._chunks[0].first(count)
+        if len(messages) == count or len(self._chunks) == 1:
             return messages
-        self._chunks.popleft()
-        if len(messages) < count and self._chunks:
-            messages = list(messages)
-            while self._chunks and len(messages) < count:
-                chunk = self._chunks[0]
-                messages += chunk.cut(count - len(messages))
-                if not len(chunk):
-                    self._chunks.popleft()
+        messages = list(messages)
+        for chunk in islice(self._chunks, 1, None):
+            messages += chunk.first(count - len(messages))
+            if len(messages) == count:
+                break
         return messages
+
+    def _pass_over(self, count: int) -> None:
+        self.unread -= count
+        while count:
+            chunk = self._chunks[0]
+            count -= chunk.pass_over(count)
+            if not len(chunk):
+                self._chunks.popleft()
+
+    def take_back(self, owner: object) -> None:
+        """He was interrupted between two bodies: what he does not hold is read again."""
+        self.unread = sum(map(len, self._chunks))
+        for work in self.in_hand:
+            if work.owner is owner and not work.held:
+                self.give_back(work)
 
     def finish(self, work: Work[M]) -> None:
         """Its body has ended."""
@@ -324,6 +345,11 @@ class Ledger(Generic[M]):
         return current
 
     # -- questions
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether something is in hand."""
+        return bool(self._works)
 
     @property
     def in_hand(self) -> list[Work[M]]:

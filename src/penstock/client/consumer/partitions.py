@@ -1,6 +1,6 @@
 """The partitions that librdkafka reads for us: where they stand, which are paused, how they move.
 
-Used by the polling thread alone, between two polls or inside librdkafka's callbacks, so that no
+Used by whoever has the wheel, between two polls or inside librdkafka's callbacks, so that no
 record of an old position can slip past a move.
 """
 
@@ -217,6 +217,15 @@ class Partitions:
             self._rdkafka.assign(_from({**ends, **targets}))
             self._unlearn(ends)
         self._pause_again(ends)
+
+    def rewind(self) -> None:
+        """Somebody was interrupted while records were on their way: fetch again what is unread."""
+        with self._desk.lock:
+            places = self._desk.ledger.places
+            self._desk.ledger.drop_unread(places)
+            ends = self._desk.ledger.ends()
+        if ends:
+            self.restart(ends)
 
     # -- pauses
 

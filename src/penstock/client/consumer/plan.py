@@ -75,6 +75,8 @@ class Plan:
     manual_finish: bool
     excludes_internal_topics: bool
     callbacks: Callbacks
+    # Whether readers may fetch by themselves (wheel.py).
+    readers_fetch: bool
 
     def place(self, said: PlaceLike) -> Place:
         """A partition as the cluster knows it."""
@@ -192,12 +194,26 @@ def make_plan(
         manual_finish=manual_finish,
         excludes_internal_topics=read.excludes_internal_topics,
         callbacks=callbacks,
+        readers_fetch=_readers_fetch(read.rdkafka, callbacks, manual_finish=manual_finish),
     )
     return plan, read
 
 
+def _readers_fetch(
+    rdkafka: Mapping[str, Any], callbacks: Callbacks, *, manual_finish: bool
+) -> bool:
+    """Only where librdkafka calls nobody who might take his time, and partitions can be taken over
+    after it has said that they come; of the newer protocol's members that is not known."""
+    told = callbacks != Callbacks() or any(map(callable, rdkafka.values()))
+    return not (told or manual_finish or _is_newer_protocol(rdkafka))
+
+
+def _is_newer_protocol(rdkafka: Mapping[str, Any]) -> bool:
+    return str(rdkafka.get("group.protocol", "classic")).lower() == "consumer"
+
+
 def _is_cooperative(rdkafka: Mapping[str, Any]) -> bool:
     """Whether partitions come and go one by one; librdkafka refuses assignors of both kinds."""
-    if str(rdkafka.get("group.protocol", "classic")).lower() == "consumer":
+    if _is_newer_protocol(rdkafka):
         return True
     return "cooperative" in str(rdkafka.get("partition.assignment.strategy", ""))

@@ -5,7 +5,7 @@ message. With a deserializer every record is made whole, so that one that cannot
 before anybody works on it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
 from penstock.client.consumer.desk import Desk, Fetched
@@ -14,18 +14,19 @@ from penstock.client.consumer.plan import Plan
 from penstock.client.failures import DeserializationError
 from penstock.client.interceptors import ConsumerInterceptor, close_all, committed, consumed_through
 from penstock.client.records import K, Record, V, headers_of_message
-from penstock.client.serde import AS_GIVEN, BYTES, Deserializer, Plain
+from penstock.client.serde import AS_GIVEN, BYTES, Deserializer, NotToldYet, Plain
 
 T = TypeVar("T")
 
 
 class Cover(Record[bytes, bytes]):
-    """A record that reads its message when it is asked."""
+    """A record that reads its message when it is asked; only the value, which nearly everybody
+    wants, is there already. Made by `_covers`."""
 
     __slots__ = ()
 
-    def __init__(self, message: Fetched) -> None:  # made per message: nothing else happens here
-        self._message = message
+    # One of Python's own would take as long as all the rest of it.
+    __init__ = object.__init__
 
     # Read-only, where the record that is made whole has attributes: nobody changes a record.
     @property
@@ -44,10 +45,6 @@ class Cover(Record[bytes, bytes]):
     def key(self) -> bytes | None:  # type: ignore[override]
         return self._message.key()  # type: ignore[union-attr,no-any-return]
 
-    @property
-    def value(self) -> bytes | None:  # type: ignore[override]
-        return self._message.value()  # type: ignore[union-attr,no-any-return]
-
     def _read(self) -> None:
         """The message is kept: the rest still reads it."""
         message = cast("Fetched", self._message)
@@ -55,6 +52,14 @@ class Cover(Record[bytes, bytes]):
         self._stamp = message.timestamp()
         epoch = message.leader_epoch()
         self._leader_epoch = None if epoch is None or epoch < 0 else epoch
+
+
+def _covers(messages: Iterable[Fetched]) -> Iterator[Cover]:
+    for message in messages:
+        cover = Cover()
+        cover._message = message
+        cover.value = message.value()
+        yield cover
 
 
 class Records(Sequence[Record[K, V]]):
@@ -86,7 +91,7 @@ class Records(Sequence[Record[K, V]]):
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         if self._made is None:
-            return cast("Iterator[Record[K, V]]", map(Cover, self._messages))
+            return cast("Iterator[Record[K, V]]", _covers(self._messages))
         return iter(self._made)
 
     @overload
@@ -97,8 +102,8 @@ class Records(Sequence[Record[K, V]]):
         if self._made is not None:
             return self._made[at]
         if isinstance(at, slice):
-            return cast("Sequence[Record[K, V]]", list(map(Cover, self._messages[at])))
-        return cast("Record[K, V]", Cover(self._messages[at]))
+            return cast("Sequence[Record[K, V]]", list(_covers(self._messages[at])))
+        return cast("Record[K, V]", next(_covers((self._messages[at],))))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} records)"
@@ -128,6 +133,8 @@ class Reader(Generic[K, V]):
         self._desk = desk
         self._interceptors = interceptors
         self._topics: dict[str, str] = {}
+        # Why what a deserializer has to know could not be asked for (asking.py).
+        self.unanswered: Exception | None = None
         self._key, self._value = _reading(key), _reading(value)
         # Nothing can go wrong with these, so nobody has to look before a body does.
         self.is_lazy = (
@@ -166,6 +173,10 @@ class Reader(Generic[K, V]):
         try:
             return read(topic, data, message)
         except Exception as error:
+            if isinstance(error, NotToldYet):
+                if self.unanswered is None:
+                    raise
+                error = self.unanswered
             raise DeserializationError(
                 error,
                 topic=topic,
@@ -197,7 +208,7 @@ class Reader(Generic[K, V]):
     def first(self, work: Work[Fetched]) -> Record[K, V] | None:
         """The record of work on one message; None if an interceptor has kept it to itself."""
         if self.is_lazy:
-            return cast("Record[K, V]", Cover(work.messages[0]))
+            return cast("Record[K, V]", next(_covers(work.messages)))
         made = self.open(work)
         return made[0] if made else None
 

@@ -1,9 +1,12 @@
-"""Partitions come and go: librdkafka's callbacks, on the polling thread, inside a poll.
+"""Partitions come and go: librdkafka's callbacks, inside a poll.
 
 Whoever works on a record of a partition that goes has revoke.timeout.ms to end, and is cancelled
 then; what is finished is committed; then the application is told, then the partition goes. While
 all this waits, orders of the application are served, so that it may commit or seek meanwhile.
 With `manual_finish` the application is told first: only it knows what it works on.
+
+In a reader's fetch there is nobody to wait for (wheel.py); partitions that come are taken over by
+the polling thread, before anybody fetches again.
 """
 
 import logging
@@ -18,7 +21,7 @@ from penstock.client.consumer.faces import Face
 from penstock.client.consumer.ledger import Place, Work
 from penstock.client.consumer.partitions import Partitions
 from penstock.client.consumer.plan import PartitionsCallback, Plan
-from penstock.client.failures import PartitionsRevoked
+from penstock.client.failures import ClientError, PartitionsRevoked
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as RdkafkaConsumer
@@ -45,19 +48,35 @@ class Rebalancing:
         self._committing = committing
         # Gone during the present poll, which may still bring messages of them.
         self.gone: list[Place] = []
+        # It is a reader who fetches; and what has come meanwhile, and is not yet taken over.
+        self.by_reader = False
+        self.coming: list[Place] = []
         # All was parted with before librdkafka began to close.
         self.closing = False
 
     # -- librdkafka's callbacks
 
     def on_assign(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPlace]") -> None:
-        del rdkafka
         if self.closing:
             return
         places = _places(given)
         with self._inside():
-            self._partitions.take_over(dict.fromkeys(places), replacing=not self._plan.cooperative)
-            self._tell(self._plan.callbacks.assigned, places, self._patience())
+            if self.by_reader:
+                self.coming = places
+                (rdkafka.incremental_assign if self._plan.cooperative else rdkafka.assign)([])
+            else:
+                self._take_over(places)
+
+    def take_over(self) -> None:
+        """What has come while a reader fetched."""
+        places, self.coming = self.coming, []
+        if places:
+            with self._inside():
+                self._take_over(places)
+
+    def _take_over(self, places: Collection[Place]) -> None:
+        self._partitions.take_over(dict.fromkeys(places), replacing=not self._plan.cooperative)
+        self._tell(self._plan.callbacks.assigned, places, self._patience())
 
     def on_revoke(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPlace]") -> None:
         places = _places(given)
@@ -93,6 +112,15 @@ class Rebalancing:
         before, self._committing.no_poll_comes = self._committing.no_poll_comes, True
         try:
             yield
+        except BaseException as error:
+            if self.by_reader:  # librdkafka goes on without us
+                failure = ClientError(
+                    "the consumer was interrupted while partitions came or went",
+                    next_step="Close it and make another: nobody knows what is still its own",
+                )
+                failure.__cause__ = error
+                self._desk.fail(failure, fatal=True)
+            raise
         finally:
             self._committing.no_poll_comes = before
 

@@ -11,6 +11,7 @@ from penstock.client.failures.kinds import (
     BufferExhausted,
     ClientClosed,
     ClientError,
+    CommitUnknown,
     DeserializationError,
     HandlerTimedOut,
     NoOffset,
@@ -21,6 +22,7 @@ from penstock.client.failures.kinds import (
     TransactionFailed,
     UsedAfterFork,
     WrongLoop,
+    WrongProtocol,
 )
 from penstock.client.failures.local import (
     LOCAL_BY_CODE,
@@ -97,6 +99,7 @@ from penstock.client.failures.telling import (
     is_refusal,
     is_retriable,
     next_step,
+    refusal_about,
     requires_abort,
 )
 from penstock.errors import KafkaError
@@ -116,6 +119,7 @@ __all__ = [
     "BufferExhausted",
     "ClientClosed",
     "ClientError",
+    "CommitUnknown",
     "ConflictingUse",
     "DeserializationError",
     "Destroyed",
@@ -181,6 +185,7 @@ __all__ = [
     "WaitingForCache",
     "WaitingForCoordinator",
     "WrongLoop",
+    "WrongProtocol",
     "WrongState",
     "explained",
     "from_rdkafka",
@@ -188,5 +193,6 @@ __all__ = [
     "is_refusal",
     "is_retriable",
     "next_step",
+    "refusal_about",
     "requires_abort",
 ]

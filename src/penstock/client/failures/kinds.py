@@ -87,6 +87,14 @@ class WrongLoop(ClientError, RuntimeError):
     next_step = "Make a client per event loop, or use penstock.sync"
 
 
+class WrongProtocol(ClientError):
+    """The port speaks something else than security.protocol says."""
+
+    next_step = (
+        "Set security.protocol to what the broker's listener speaks, or use the port of another"
+    )
+
+
 class TransactionFailed(ClientError):
     """Something of the open transaction has failed: it takes no more, and can only be aborted."""
 
@@ -98,6 +106,16 @@ class TimedOut(ClientError, TimeoutError):
 
     retriable = True
     next_step = "Give it more time, and see whether the brokers are reachable and busy"
+
+
+class CommitUnknown(TimedOut):
+    """The commit was not confirmed in time: it may be done, or be done yet."""
+
+    retriable = False
+    next_step = (
+        "Do not repeat the block, what it has written may be there: the next transaction() of this "
+        "producer first sees this commit to its end, and raises if it failed"
+    )
 
 
 class ProducerLost(TimedOut):
@@ -130,7 +148,13 @@ class SerializationError(ClientError):
         self.topic = topic
         self.is_key = is_key
         said = _part(is_key)
-        self.next_step = f"Give the producer a serializer for such a {said} ({said}=...)"
+        # A registry that cannot be reached, say: nothing is wrong with the record.
+        self.retriable = bool(getattr(cause, "retriable", False))
+        self.next_step = (
+            "Send it again in a moment"
+            if self.retriable
+            else f"Give the producer a serializer for such a {said} ({said}=...)"
+        )
         if isinstance(cause, BaseException):
             self.__cause__ = cause
 

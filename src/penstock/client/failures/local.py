@@ -274,8 +274,8 @@ class AuthenticationFailure(
     LocalError,
     code=-169,
     name="_AUTHENTICATION",
-    next_step="Check sasl.mechanism and the user and password in sasl.jaas.config; the broker's "
-    "log says what it did not like",
+    next_step="Check sasl.mechanism and the user and password in sasl.jaas.config, and whether the "
+    "listener takes SASL (security.protocol); the broker's log says what it did not like",
 ):
     """The broker did not accept who the client says it is."""
 

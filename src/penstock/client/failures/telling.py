@@ -70,6 +70,13 @@ def _note(failure: Exception, reported: "RdkafkaError") -> None:
     noted["txn_requires_abort"] = reported.txn_requires_abort()
 
 
+def refusal_about(refusal: "RdkafkaError | ClientError", about: str) -> Exception:
+    """Why connections are refused, as the failure of what was being done."""
+    if isinstance(refusal, ClientError):
+        return type(refusal)(f"{about}: {refusal.what}", next_step=refusal.next_step)
+    return from_rdkafka(refusal, about=about)
+
+
 def explained(error: Answered) -> Answered:
     """The same error with the next step in its text."""
     step = next_step(error)
@@ -82,7 +89,7 @@ def next_step(error: BaseException) -> str:
     """What to do about it; empty where nothing is known."""
     if isinstance(error, KafkaError):
         return NEXT_STEPS.get(type(error).kafka_name(), "")
-    return error.next_step if isinstance(error, ClientError) else ""
+    return str(getattr(error, "next_step", ""))
 
 
 def is_retriable(error: BaseException) -> bool:

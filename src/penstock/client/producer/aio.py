@@ -6,7 +6,8 @@
         await producer.send_batch("orders", orders)
 
 Sending never blocks the loop. Awaiting what send() and post() return is what makes a sender wait
-when there is no room; closing flushes.
+when there is no room; closing flushes. A record whose serializer has to ask a schema registry first
+waits, and those behind it with it; what is wrong with it is then told where it is awaited.
 """
 
 import asyncio
@@ -14,14 +15,14 @@ import logging
 import warnings
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, Unpack, overload
 
 from penstock.client.failures import BufferExhausted, ClientClosed, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
 from penstock.client.partitioners import PartitionerLike
 from penstock.client.producer.aio_transactions import Transaction, Transactions
 from penstock.client.producer.awaitables import TURN, Delivery
-from penstock.client.producer.batches import BatchSending
+from penstock.client.producer.batches import BatchSending, Pieces
 from penstock.client.producer.core import (
     CLOSE_SECONDS,
     DESTROY_SECONDS_MAX,
@@ -29,11 +30,13 @@ from penstock.client.producer.core import (
     Partition,
     Said,
 )
+from penstock.client.producer.encoding import Unwritten
 from penstock.client.producer.ledger import BatchDelivered
+from penstock.client.producer.options import ProducerOptions
 from penstock.client.producer.pump import PAUSE_SECONDS_MIN, Pump
 from penstock.client.producer.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
-from penstock.client.serde import SerializerLike
+from penstock.client.serde import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
 log = logging.getLogger("penstock.client.producer")
@@ -42,6 +45,46 @@ log = logging.getLogger("penstock.client.producer")
 class Producer(Generic[SentKey, SentValue]):
     """Sends records. Settings are Kafka's own names: Producer({"linger.ms": 20}, bootstrap=...)."""
 
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: SerializerOf[SentKey] | None = None,
+        value: SerializerOf[SentValue] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[SentKey, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: SerializerOf[SentKey] | None = None,
+        value: str,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Any, SentValue]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: SerializerOf[SentValue] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Any, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: str,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
     def __init__(
         self,
         settings: Mapping[str, SettingValue] | None = None,
@@ -149,9 +192,12 @@ class Producer(Generic[SentKey, SentValue]):
         if core.encoder.chooses and core.encoder.counts.stale(core.namespace.add_topic(topic)):
             limit_s = core.block_s if timeout_s is None else min(core.block_s, timeout_s)
             await self.partitions_of(topic, timeout_s=limit_s)
+        pieces = Pieces(topic, records, partition, core.encoder)
+        while (unwritten := pieces.make()) is not None:
+            await self._told(unwritten, until, timeout_s)
         waiter = BatchWaiter(loop)
         core.ledger.waiting.add(waiter.future)
-        sending = BatchSending(core, topic, records, partition, waiter)
+        sending = BatchSending(core, topic, pieces.made, partition, waiter)
         try:
             async with asyncio.timeout_at(until) as limit:
                 await self._hand_over(sending, loop)
@@ -166,6 +212,22 @@ class Producer(Generic[SentKey, SentValue]):
                 raise late from None
             raise
         return sending.result()
+
+    async def _told(
+        self, unwritten: Unwritten, until: float | None, timeout_s: float | None
+    ) -> None:
+        """What a serializer of a batch has to know: asked on a thread, before anything is sent."""
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                await self._core.told(unwritten)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimedOut(
+                f"the serializer of a batch for {unwritten.topic} has asked, and heard nothing "
+                f"within {timeout_s:g} s; nothing was sent",
+                next_step="See whether the schema registry runs and answers",
+            ) from None
 
     async def _hand_over(self, sending: BatchSending, loop: asyncio.AbstractEventLoop) -> None:
         """Step by step; when there is no room, wait for it, at most max.block.ms."""

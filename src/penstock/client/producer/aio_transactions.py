@@ -7,6 +7,7 @@ waited for, within its time, before the cancellation goes on.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -95,6 +96,8 @@ class Transaction:
         self._producer = producer
         self._timeout_s = timeout_s
         self._ended = False
+        # From then on only the commit's own end tells whether it is done.
+        self.commit_begun = False
 
     async def __aenter__(self) -> Self:
         every, core = self._all, self._all.core
@@ -185,6 +188,7 @@ class Transaction:
             await self._abort_after(error)
             raise
         every.leave()
+        self.commit_begun = True
         await every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
 
@@ -195,6 +199,8 @@ class Transaction:
                 return await self._producer.flush(limit.next_s())
             except TimedOut as late:
                 limit.check(late)
+                left_s = limit.left_s
+                await self._all.call(partial(self._all.calls.look, left_s), left_s)
 
     async def _abort_after(self, error: BaseException) -> None:
         try:

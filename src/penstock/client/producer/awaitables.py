@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Any
 
 from penstock.client.failures import WrongLoop
-from penstock.client.producer.encoding import Encoded
+from penstock.client.producer.encoding import Encoded, Unwritten
 from penstock.client.producer.ledger import Page
 from penstock.client.producer.receipts import Receipt
 from penstock.client.producer.undelivered import FailedRecord
@@ -64,7 +64,7 @@ class Room:
 
     __slots__ = ("_encoded", "_error", "_page", "_settled", "_waiters")
 
-    def __init__(self, page: Page, encoded: Encoded) -> None:
+    def __init__(self, page: Page, encoded: Encoded | Unwritten) -> None:
         self._page = page
         self._encoded = encoded
         self._settled = False
@@ -86,9 +86,12 @@ class Room:
         if self._waiters:
             self._error = error
         else:  # nobody waits: flush() raises it
-            topic, value, key, *_rest = self._encoded
-            name = ledger.namespace.strip(topic) or topic
-            ledger.keep_post(FailedRecord(name, key, value, error))
+            encoded = self._encoded
+            name = ledger.namespace.strip(encoded.topic) or encoded.topic
+            if isinstance(encoded, Unwritten):  # there are no bytes to show
+                ledger.keep_post(FailedRecord(name, None, None, error))
+            else:
+                ledger.keep_post(FailedRecord(name, encoded.key, encoded.value, error))
         self._wake()
 
     def _wake(self) -> None:

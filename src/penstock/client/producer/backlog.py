@@ -1,15 +1,16 @@
-"""Records that librdkafka has no room for yet, or whose partition cannot be chosen yet.
+"""Records that librdkafka has no room for yet, whose partition cannot be chosen yet, or which are
+no bytes yet.
 
 They wait here in order, and whoever comes later waits behind them. A record waits at most
 max.block.ms; all together take at most buffer.memory, beyond that nothing is taken.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from penstock.client.failures import BufferExhausted, TimedOut
-from penstock.client.producer.encoding import NOT_CHOSEN, Encoded
+from penstock.client.producer.encoding import NOT_CHOSEN, Encoded, NotWrittenYet, Unwritten
 from penstock.client.producer.ledger import Report
 
 
@@ -26,7 +27,12 @@ class Waiting:
     __slots__ = ("encoded", "report", "sender", "size_bytes", "until_s")
 
     def __init__(
-        self, encoded: Encoded, report: Report, sender: Sender, size_bytes: int, until_s: float
+        self,
+        encoded: Encoded | Unwritten,
+        report: Report,
+        sender: Sender,
+        size_bytes: int,
+        until_s: float,
     ) -> None:
         self.encoded = encoded
         self.report = report
@@ -48,7 +54,9 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._records)
 
-    def add(self, encoded: Encoded, report: Report, sender: Sender, now_s: float) -> None:
+    def add(
+        self, encoded: Encoded | Unwritten, report: Report, sender: Sender, now_s: float
+    ) -> None:
         """BufferExhausted if there is no room for it here either."""
         size = encoded.size_bytes
         if self.size_bytes + size > self._bytes_max:
@@ -62,6 +70,7 @@ class Backlog:
     def refill(
         self,
         now_s: float,
+        write: Callable[[Unwritten], Encoded],
         choose: Callable[[Encoded], int],
         hand_over: Callable[[Encoded, Report], None],
     ) -> None:
@@ -71,6 +80,8 @@ class Backlog:
             first = records[0]
             encoded = first.encoded
             try:
+                if isinstance(encoded, Unwritten):
+                    first.encoded = encoded = write(encoded)
                 if encoded.partition == NOT_CHOSEN:
                     chosen = choose(encoded)
                     if chosen == NOT_CHOSEN:
@@ -78,6 +89,9 @@ class Backlog:
                     first.encoded = encoded = encoded._replace(partition=chosen)
                 hand_over(encoded, first.report)
             except BufferError:
+                break
+            except NotWrittenYet as late:
+                first.encoded = late.unwritten
                 break
             except Exception as error:
                 self._drop(first)
@@ -94,7 +108,13 @@ class Backlog:
             self._drop(late)
             late.sender.fail(self._too_late(late.encoded))
 
-    def _too_late(self, encoded: Encoded) -> Exception:
+    def _too_late(self, encoded: Encoded | Unwritten) -> Exception:
+        if isinstance(encoded, Unwritten):
+            return TimedOut(
+                f"the serializer of a record for {encoded.topic} has asked, and heard nothing "
+                f"within max.block.ms ({self._block_s * 1000:.0f} ms)",
+                next_step="See whether the schema registry runs and answers",
+            )
         if encoded.partition == NOT_CHOSEN:
             return TimedOut(
                 f"the cluster did not say how many partitions {encoded.topic} has within "
@@ -122,4 +142,24 @@ class Backlog:
         if not self._records:
             return None
         encoded = self._records[0].encoded
+        if isinstance(encoded, Unwritten):
+            return None
         return encoded.topic if encoded.partition == NOT_CHOSEN else None
+
+    def unwritten(self) -> Unwritten | None:
+        """The record whose serializer has to ask, if that is what holds us."""
+        first = self._records[0].encoded if self._records else None
+        return first if isinstance(first, Unwritten) else None
+
+    def refuse(self, about: Hashable, error: Exception) -> None:
+        """Nobody answers a question: fail all that wait for it."""
+        refused = [each for each in self._records if _asks(each, about)]
+        self._records = deque(each for each in self._records if not _asks(each, about))
+        for each in refused:
+            self.size_bytes -= each.size_bytes
+            each.sender.fail(error)
+
+
+def _asks(waiting: Waiting, about: Hashable) -> bool:
+    encoded = waiting.encoded
+    return isinstance(encoded, Unwritten) and encoded.about == about

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias
 
 from penstock.client.failures import TimedOut
 from penstock.client.producer.core import Core
-from penstock.client.producer.encoding import LIBRARY_CHOOSES, Encoded, Encoder
+from penstock.client.producer.encoding import (
+    LIBRARY_CHOOSES,
+    Encoded,
+    Encoder,
+    NotWrittenYet,
+    Unwritten,
+)
 from penstock.client.producer.ledger import BatchDelivered, BatchReport, Woken
 from penstock.client.producer.undelivered import BatchFailed, FailedRecord
 from penstock.client.records import OutRecord
@@ -26,16 +32,56 @@ Plainly: TypeAlias = dict[str, Any]
 Piece: TypeAlias = Encoded | tuple[bytes | None, bytes | None] | bytes
 
 
+class Pieces:
+    """The records of a batch as bytes, one after the other; a tuple of two is key and value."""
+
+    def __init__(
+        self, topic: str, records: Iterable[Any], partition: int | None, encoder: Encoder
+    ) -> None:
+        self._topic = topic
+        self._given = records if isinstance(records, list) else list(records)
+        self._partition = partition
+        self._encoder = encoder
+        self._late: Unwritten | None = None
+        self.made: list[Piece] = []
+
+    def make(self) -> Unwritten | None:
+        """Up to the end, or to a record whose serializer has to ask first: then go on here."""
+        given, made, encoder = self._given, self.made, self._encoder
+        if encoder.plain:
+            kinds = set(map(type, given))
+            if kinds <= {bytes} or (kinds <= {tuple} and _are_pairs_of_bytes(given)):
+                self.made = given
+                return None
+        try:
+            if self._late is not None:  # interceptors have seen it
+                made.append(self._piece(encoder.write(self._late)))
+                self._late = None
+            for each in given[len(made) :] if made else given:
+                made.append(self._piece(_encoded(self._topic, each, self._partition, encoder)))
+        except NotWrittenYet as late:
+            self._late = late.unwritten
+            return late.unwritten
+        return None
+
+    def _piece(self, encoded: Encoded) -> Piece:
+        encoder, partition = self._encoder, self._partition
+        full = self._topic if encoder.names is None else encoder.names[self._topic]
+        place = (full, LIBRARY_CHOOSES if partition is None else partition)
+        if encoded.headers or encoded.timestamp_ms:
+            return encoded
+        is_usual = (encoded.topic, encoded.partition) == place
+        return (encoded.key, encoded.value) if is_usual else encoded
+
+
 def pieces_of(
     topic: str, records: Iterable[Any], partition: int | None, encoder: Encoder
 ) -> list[Piece]:
-    """Each record as bytes; a tuple of two is key and value."""
-    given = records if isinstance(records, list) else list(records)
-    if encoder.plain:
-        kinds = set(map(type, given))
-        if kinds <= {bytes} or (kinds <= {tuple} and _are_pairs_of_bytes(given)):
-            return given
-    return [_piece(topic, each, partition, encoder) for each in given]
+    """Where serializers may wait."""
+    pieces = Pieces(topic, records, partition, encoder)
+    late = pieces.make()
+    assert late is None, "a serializer that may wait asks for itself"
+    return pieces.made
 
 
 def _are_pairs_of_bytes(given: list[Any]) -> bool:
@@ -47,25 +93,18 @@ def _are_pairs_of_bytes(given: list[Any]) -> bool:
     )
 
 
-def _piece(topic: str, said: Any, partition: int | None, encoder: Encoder) -> Piece:
+def _encoded(topic: str, said: Any, partition: int | None, encoder: Encoder) -> Encoded:
     if isinstance(said, OutRecord):
         wanted = partition if said.partition is None else said.partition
-        encoded = encoder.encode(
-            topic, said.value, said.key, wanted, said.headers, said.timestamp_ms
-        )
-    elif isinstance(said, tuple):
+        return encoder.encode(topic, said.value, said.key, wanted, said.headers, said.timestamp_ms)
+    if isinstance(said, tuple):
         if len(said) != 2:
             raise ValueError(
                 f"a tuple in a batch is a pair of key and value, not {len(said)} things; a value "
                 "that is a tuple goes into an OutRecord"
             )
-        encoded = encoder.encode(topic, said[1], said[0], partition, None, None)
-    else:
-        encoded = encoder.encode(topic, said, None, partition, None, None)
-    full = topic if encoder.names is None else encoder.names[topic]
-    place = (full, LIBRARY_CHOOSES if partition is None else partition)
-    special = encoded.headers or encoded.timestamp_ms or (encoded.topic, encoded.partition) != place
-    return encoded if special else (encoded.key, encoded.value)
+        return encoder.encode(topic, said[1], said[0], partition, None, None)
+    return encoder.encode(topic, said, None, partition, None, None)
 
 
 def _plainly(run: list[Piece]) -> list[Plainly]:
@@ -85,15 +124,16 @@ class BatchSending:
     """A batch on its way to librdkafka, step by step, and what becomes of it."""
 
     def __init__(
-        self, core: Core, topic: str, records: Iterable[Any], partition: int | None, waiter: Woken
+        self, core: Core, topic: str, pieces: list[Piece], partition: int | None, waiter: Woken
     ) -> None:
+        """`pieces` are all records of the batch."""
         if partition is not None and partition < 0:
             raise ValueError(f"partition {partition} of {topic}: partitions are counted from 0")
         self._core = core
         self._topic = topic
         self._full = core.namespace.add_topic(topic)
         self._partition = LIBRARY_CHOOSES if partition is None else partition
-        self._pieces = pieces_of(topic, records, partition, core.encoder)
+        self._pieces = pieces
         self._uniform = Encoded not in set(map(type, self._pieces))
         self._position = 0
         self._handed = 0

@@ -13,12 +13,12 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, Unpack, overload
 
 from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
 from penstock.client.partitioners import PartitionerLike
-from penstock.client.producer.batches import BatchSending
+from penstock.client.producer.batches import BatchSending, pieces_of
 from penstock.client.producer.blocking_core import BlockingCore, Delivery
 from penstock.client.producer.blocking_transactions import Transaction, Transactions
 from penstock.client.producer.core import (
@@ -30,10 +30,11 @@ from penstock.client.producer.core import (
 )
 from penstock.client.producer.encoding import LIBRARY_CHOOSES
 from penstock.client.producer.ledger import BatchDelivered
+from penstock.client.producer.options import ProducerOptions
 from penstock.client.producer.transactions import OffsetsLike, OffsetSource
 from penstock.client.producer.undelivered import RecordsUndelivered
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
-from penstock.client.serde import SerializerLike
+from penstock.client.serde import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
 log = logging.getLogger("penstock.client.producer")
@@ -42,6 +43,46 @@ log = logging.getLogger("penstock.client.producer")
 class Producer(Generic[SentKey, SentValue]):
     """Sends records. Settings are Kafka's own names: Producer({"linger.ms": 20}, bootstrap=...)."""
 
+    @overload
+    def __init__(
+        self,
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: SerializerOf[SentKey] | None = None,
+        value: SerializerOf[SentValue] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[SentKey, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: SerializerOf[SentKey] | None = None,
+        value: str,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Any, SentValue]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: SerializerOf[SentValue] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Producer[Any, Any]",
+        settings: Mapping[str, SettingValue] | None = None,
+        /,
+        *,
+        key: str,
+        value: str,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
     def __init__(
         self,
         settings: Mapping[str, SettingValue] | None = None,
@@ -206,7 +247,8 @@ class Producer(Generic[SentKey, SentValue]):
         until = time.monotonic() + limit_s
         core.learn_partitions(core.namespace.add_topic(topic), limit_s)
         with core.sending:
-            sending = BatchSending(core, topic, records, partition, core)
+            pieces = pieces_of(topic, records, partition, core.encoder)
+            sending = BatchSending(core, topic, pieces, partition, core)
         try:
             while not sending.over and (left := until - time.monotonic()) > 0:
                 if not core.with_room(sending.step, left) and left > core.block_s:

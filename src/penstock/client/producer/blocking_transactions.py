@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -90,6 +91,8 @@ class Transaction:
         self._producer = producer
         self._timeout_s = timeout_s
         self._ended = False
+        # From then on only the commit's own end tells whether it is done.
+        self.commit_begun = False
 
     def __enter__(self) -> Self:
         every, core = self._all, self._all.core
@@ -161,6 +164,7 @@ class Transaction:
             self._abort_after(error)
             raise
         every.leave()
+        self.commit_begun = True
         every.call(lambda: every.calls.commit(self._timeout_s), self._timeout_s)
         every.core.serve()
 
@@ -171,6 +175,8 @@ class Transaction:
                 return self._producer.flush(limit.next_s())
             except TimedOut as late:
                 limit.check(late)
+                left_s = limit.left_s
+                self._all.call(partial(self._all.calls.look, left_s), left_s)
 
     def _abort_after(self, error: BaseException) -> None:
         try:

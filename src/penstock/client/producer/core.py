@@ -8,16 +8,19 @@ and the slow path finds out why.
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from penstock.client.failures import (
     ClientClosed,
     ClientError,
     ProducerLost,
+    PurgedInQueue,
     TransactionFailed,
     UsedAfterFork,
     WrongState,
     from_rdkafka,
+    refusal_about,
 )
 from penstock.client.forks import register
 from penstock.client.interceptors import ProducerInterceptor, interceptors_of
@@ -26,8 +29,8 @@ from penstock.client.partitioners import PartitionerLike, partitioner_of
 from penstock.client.producer.encoding import Encoded, Encoder
 from penstock.client.producer.handle import Handle
 from penstock.client.producer.ledger import Ledger, Report
-from penstock.client.producer.undelivered import RecordsUndelivered
-from penstock.client.serde import SerializerLike, serializer_of
+from penstock.client.producer.undelivered import FailedRecord, RecordsUndelivered
+from penstock.client.serde import SerializerLike, serializer_of, unwaiting
 from penstock.client.settings import ProducerSettings, SettingValue, producer_settings
 
 log = logging.getLogger("penstock.client.producer")
@@ -68,6 +71,9 @@ class Said(NamedTuple):
 class Core:
     """Of one producer. librdkafka's half begins with `start`."""
 
+    # Whether records are written in an event loop, which must not wait for a registry.
+    in_loop = False
+
     def __init__(self, given: Mapping[str, SettingValue] | None, said: Said) -> None:
         settings = producer_settings(given or {}, bootstrap=said.bootstrap)
         for key, why in settings.ignored:
@@ -83,17 +89,19 @@ class Core:
             settings.partitioner if said.partitioner is None else said.partitioner,
             ignores_keys=settings.partitioner_ignores_keys,
         )
+        write_key = serializer_of(
+            settings.key_serializer if said.key is None else said.key,
+            is_key=True,
+            properties=settings.serde,
+        )
+        write_value = serializer_of(
+            settings.value_serializer if said.value is None else said.value,
+            is_key=False,
+            properties=settings.serde,
+        )
         self.encoder = Encoder(
-            serializer_of(
-                settings.key_serializer if said.key is None else said.key,
-                is_key=True,
-                properties=settings.serde,
-            ),
-            serializer_of(
-                settings.value_serializer if said.value is None else said.value,
-                is_key=False,
-                properties=settings.serde,
-            ),
+            unwaiting(write_key) if self.in_loop else write_key,
+            unwaiting(write_value) if self.in_loop else write_value,
             self.partitioner,
             self.interceptors,
             self.namespace,
@@ -107,7 +115,6 @@ class Core:
         self.in_transaction = False
         self.closing = False
         self.is_forked = False
-        self.fatal: Exception | None = None
         self.fluent = False
         self._handle: Handle | None = None
 
@@ -150,6 +157,15 @@ class Core:
         self.review()
 
     # -- whether it may be used
+
+    @property
+    def fatal(self) -> Exception | None:
+        """Why this producer is of no more use."""
+        return self.ledger.fatal
+
+    @fatal.setter
+    def fatal(self, error: Exception) -> None:
+        self.ledger.fatal = error
 
     def review(self) -> None:
         """See again whether the hot path is open."""
@@ -278,7 +294,7 @@ class Core:
                 reason = self.ledger.refusal or error.args[0]
                 # Asked again, so that whoever is not let in hears of it soon.
                 if self.ledger.refusal is not None or left_s <= patience_s:
-                    raise from_rdkafka(reason, about=f"the partitions of {topic}") from error
+                    raise refusal_about(reason, f"the partitions of {topic}") from error
                 patience_s *= 2
                 self.handle.poll()  # nothing is under way yet, so perhaps nobody else does
         found = listed.topics[full]
@@ -301,8 +317,19 @@ class Core:
     def undelivered(self, *, unasked: bool) -> RecordsUndelivered | None:
         """Posts that failed since somebody asked; at the end also deliveries nobody awaited."""
         posts = self.ledger.take_failed_posts()
-        if not unasked:
-            return posts
-        failures = [*(posts.failures if posts else ()), *self.ledger.take_unasked()]
+        failures = [*(posts.failures if posts else ()), *self._unasked(unasked)]
         many = (posts.count - len(posts.failures) if posts else 0) + len(failures)
-        return RecordsUndelivered(failures, many) if many else None
+        if not many:
+            return None
+        if self.fatal is None and any(isinstance(e.error, PurgedInQueue) for e in failures):
+            self.handle.poll()  # why it gave them up may be told after them
+        return RecordsUndelivered([self._because(each) for each in failures], many)
+
+    def _unasked(self, wanted: bool) -> list[FailedRecord]:
+        return self.ledger.take_unasked() if wanted else []
+
+    def _because(self, failed: FailedRecord) -> FailedRecord:
+        """What librdkafka gave up as this producer ended failed for that reason."""
+        if self.fatal is None or not isinstance(failed.error, PurgedInQueue):
+            return failed
+        return replace(failed, error=self.fatal)

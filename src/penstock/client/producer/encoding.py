@@ -2,11 +2,13 @@
 
 A record passes the interceptors, then its key and value become bytes, then it gets its partition:
 an explicit one, one of the producer's own partitioner, or none, and librdkafka chooses. Records
-larger than max.request.size are refused here, before they take any room.
+larger than max.request.size are refused here, before they take any room. A record whose serializer
+has to ask elsewhere first (a schema registry) is not written yet, in an event loop: it waits.
 """
 
+import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from penstock.client.failures import SerializationError, from_rdkafka
@@ -14,7 +16,7 @@ from penstock.client.interceptors import Outgoing, ProducerInterceptor, sent_thr
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner, Partitioner, PartitionerRefused
 from penstock.client.records import HeadersLike, headers_to_send
-from penstock.client.serde import AS_GIVEN, Plain, Serializer
+from penstock.client.serde import AS_GIVEN, NotToldYet, Plain, Serializer
 from penstock.errors import MessageTooLarge
 
 LIBRARY_CHOOSES = -1
@@ -24,6 +26,8 @@ COUNTS_AGE_S_MAX = 300.0  # as metadata.max.age.ms
 # What a record costs beside its bytes; about Kafka's upper estimate for one record in a batch.
 RECORD_OVERHEAD_BYTES = 100
 HEADER_OVERHEAD_BYTES = 8
+# What a record is taken for that is not bytes yet.
+UNWRITTEN_BYTES = 1_000
 MESSAGE_SIZE_TOO_LARGE = 10
 
 
@@ -46,6 +50,29 @@ class Encoded(NamedTuple):
         for name, value in self.headers or ():
             size += len(name) + HEADER_OVERHEAD_BYTES + (0 if value is None else len(value))
         return size
+
+
+class Unwritten(NamedTuple):
+    """A record that cannot be bytes yet: its serializer has to ask first. The topic has its
+    namespace."""
+
+    topic: str
+    record: Outgoing[Any, Any]
+    ask: Callable[[], object]
+    about: Hashable
+
+    @property
+    def size_bytes(self) -> int:
+        """A guess: nobody knows."""
+        return UNWRITTEN_BYTES
+
+
+class NotWrittenYet(Exception):
+    """There is nobody to write the record before his question is answered."""
+
+    def __init__(self, unwritten: Unwritten) -> None:
+        super().__init__(unwritten.topic)
+        self.unwritten = unwritten
 
 
 class PartitionCounts:
@@ -111,13 +138,50 @@ class Encoder:
         headers: HeadersLike,
         timestamp_ms: int | None,
     ) -> Encoded:
-        """Raises SerializationError, MessageTooLarge, or what is wrong with an argument."""
+        """Raises SerializationError, MessageTooLarge, or what is wrong with an argument; and
+        NotWrittenYet, in an event loop."""
         carried = headers_to_send(headers)
         if self._interceptors:
             said = Outgoing(topic, value, key, partition, tuple(carried), timestamp_ms)
             sent = sent_through(self._interceptors, said)
             topic, value, key, partition = sent.topic, sent.value, sent.key, sent.partition
             carried, timestamp_ms = list(sent.headers), sent.timestamp_ms
+        given = len(carried)
+        try:
+            return self._write(topic, value, key, partition, carried, timestamp_ms)
+        except NotToldYet as missing:
+            # As it is now, whatever becomes of the caller's objects.
+            kept = Outgoing(
+                topic, _now(value), _now(key), partition, tuple(carried[:given]), timestamp_ms
+            )
+            full = self._namespace.add_topic(topic)
+            raise NotWrittenYet(Unwritten(full, kept, missing.ask, missing.about)) from None
+
+    def write(self, unwritten: Unwritten) -> Encoded:
+        """What could not be written before; as `encode`."""
+        said = unwritten.record
+        try:
+            return self._write(
+                said.topic,
+                said.value,
+                said.key,
+                said.partition,
+                list(said.headers),
+                said.timestamp_ms,
+            )
+        except NotToldYet as missing:
+            again = unwritten._replace(ask=missing.ask, about=missing.about)
+            raise NotWrittenYet(again) from None
+
+    def _write(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        carried: list[tuple[str, bytes | None]],
+        timestamp_ms: int | None,
+    ) -> Encoded:
         # By the name on the cluster: two namespaces do not share their schemas' subjects.
         full = self._namespace.add_topic(topic)
         key_bytes = _serialized(self._key, full, key, carried, is_key=True)
@@ -193,7 +257,15 @@ def _serialized(
         if isinstance(serializer, Plain):
             return serializer.encode(value)
         return serializer.serialize(topic, value, headers)
-    except SerializationError:
+    except (SerializationError, NotToldYet):
         raise
     except Exception as error:
         raise SerializationError(error, topic=topic, is_key=is_key) from error
+
+
+def _now(value: Any) -> Any:
+    """A copy, where there can be one."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value

@@ -1,8 +1,8 @@
 """librdkafka's producer, held so that it cannot be misused.
 
-A certificate or a password that is refused does not go away by itself: while that is so and the
-cluster cannot be asked anything, what is queued is given up and told why, and not first when
-delivery.timeout.ms is over.
+A certificate or a password that is refused, or a port that speaks something else, does not go away
+by itself: while that is so and the cluster cannot be asked anything, what is queued is given up and
+told why, and not first when delivery.timeout.ms is over.
 
 Only one thread polls at a time, and never from inside a callback: librdkafka's binding keeps one
 record of the calling thread and would lose it. After `destroy` nothing reaches librdkafka.
@@ -15,8 +15,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.doubts import Doubts
 from penstock.client.echo import Echo
-from penstock.client.failures import from_rdkafka, is_refusal
+from penstock.client.failures import ClientError, from_rdkafka, is_refusal
 from penstock.client.forks import leave_alone
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner
@@ -41,9 +42,12 @@ ASK_AGAIN_SECONDS = 0.5
 class Troubles:
     """What librdkafka reports beside single records: logged, and kept for error texts."""
 
-    def __init__(self, echo: Echo, on_refused: "Callable[[RdkafkaError], None]") -> None:
+    def __init__(
+        self, echo: Echo, doubts: Doubts, on_refused: "Callable[[RdkafkaError], None]"
+    ) -> None:
         self.latest = ""
         self._echo = echo
+        self._doubts = doubts
         self._on_refused = on_refused
 
     def __call__(self, error: "RdkafkaError") -> None:
@@ -52,6 +56,8 @@ class Troubles:
         self._echo.log(level, "%s", self.latest)
         if is_refusal(error):
             self._on_refused(error)
+        else:
+            self._doubts.heard(error)
 
 
 class Handle:
@@ -63,12 +69,13 @@ class Handle:
         namespace: Namespace,
         partitioner: object,
         on_fatal: Callable[[Exception], None],
-        on_refused: "Callable[[RdkafkaError | None], None]",
+        on_refused: "Callable[[RdkafkaError | ClientError | None], None]",
     ) -> None:
         from confluent_kafka import KafkaException, Producer
 
         echo = Echo(log)
-        self.troubles = Troubles(echo, self._refused)
+        self._doubts = Doubts(settings.rdkafka, log, self._refused)
+        self.troubles = Troubles(echo, self._doubts, self._refused)
         self.polling = threading.Lock()
         self._asking = threading.Lock()
         self._asks = False
@@ -139,7 +146,7 @@ class Handle:
 
     # -- connections that are refused
 
-    def _refused(self, error: "RdkafkaError") -> None:
+    def _refused(self, error: "RdkafkaError | ClientError") -> None:
         """librdkafka's report, in a poll; of one broker, so the cluster is asked before anything
         is given up. It reports the same again only after a while: hence the thread."""
         if not self._asks and not self.destroyed:
@@ -148,7 +155,7 @@ class Handle:
                 target=self._ask, args=(error,), name="penstock-producer-refused", daemon=True
             ).start()
 
-    def _ask(self, error: "RdkafkaError") -> None:
+    def _ask(self, error: "RdkafkaError | ClientError") -> None:
         """Until somebody is let in, or it is over."""
         while not self._over.is_set():
             with self._asking:
@@ -183,6 +190,7 @@ class Handle:
     def destroy(self) -> None:
         """Give up what is left, and free librdkafka. Blocks until its threads have ended."""
         self._over.set()
+        self._doubts.end()
         with self._asking, self.polling:
             if self.destroyed:
                 return

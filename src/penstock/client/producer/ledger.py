@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from penstock.client.failures import PurgedInQueue, from_rdkafka
+from penstock.client.failures import ClientError, PurgedInQueue, from_rdkafka, refusal_about
 from penstock.client.interceptors import ProducerInterceptor, acknowledge
 from penstock.client.namespace import Namespace
 from penstock.client.producer.undelivered import FailedRecord, RecordsUndelivered
@@ -60,6 +60,7 @@ class Ledger:
         "acknowledged",
         "batches",
         "failed_posts",
+        "fatal",
         "home",
         "interceptors",
         "namespace",
@@ -99,8 +100,10 @@ class Ledger:
         self.posts_failed = 0
         # Futures of those who wait: so that the end of the producer is the end of their waiting.
         self.waiting: WeakSet[Any] = WeakSet()
+        # Why this producer is of no more use.
+        self.fatal: Exception | None = None
         # Why the cluster lets nobody in; None while it does, or nobody knows.
-        self.refusal: RdkafkaError | None = None
+        self.refusal: RdkafkaError | ClientError | None = None
         # Deliveries that failed and were not awaited: the newest ones.
         self.unasked: dict[int, UnaskedFailure] = {}
 
@@ -184,7 +187,7 @@ class Ledger:
             stamp if kind and stamp >= 0 else None,
         )
 
-    def let_in(self, refusal: "RdkafkaError | None") -> None:
+    def let_in(self, refusal: "RdkafkaError | ClientError | None") -> None:
         """Whether the cluster lets this producer in, and why not."""
         self.refusal = refusal
 
@@ -192,9 +195,13 @@ class Ledger:
         if isinstance(error, Exception):
             return error
         topic = self.topic_of(message)
-        if self.refusal is not None and error.code() == PurgedInQueue.code:
-            error = self.refusal  # that is why it was given up
-        return from_rdkafka(error, about=f"a record for {topic}" if topic else "a record")
+        about = f"a record for {topic}" if topic else "a record"
+        if error.code() == PurgedInQueue.code:  # given up, and why
+            if self.fatal is not None:
+                return self.fatal
+            if self.refusal is not None:
+                return refusal_about(self.refusal, about)
+        return from_rdkafka(error, about=about)
 
     # -- failures that wait for somebody to ask
 

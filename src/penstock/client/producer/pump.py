@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from penstock.client.asking import ask_apart
 from penstock.client.calls import CallThread
-from penstock.client.failures import ClientClosed, WrongLoop
+from penstock.client.failures import ClientClosed, SerializationError, WrongLoop
 from penstock.client.producer.awaitables import TURN, Delivery, Room, running_loop
 from penstock.client.producer.backlog import Backlog
 from penstock.client.producer.core import Core, Said
-from penstock.client.producer.encoding import NOT_CHOSEN, Encoded
+from penstock.client.producer.encoding import NOT_CHOSEN, Encoded, NotWrittenYet, Unwritten
 from penstock.client.producer.hot_path import KEEP, HotPath
 from penstock.client.producer.ledger import Page
 from penstock.client.producer.receipts import report_to
@@ -39,6 +40,8 @@ ASK_AGAIN_SECONDS = 0.1
 class Pump(Core):
     """A core with a loop."""
 
+    in_loop = True
+
     def __init__(self, given: Mapping[str, SettingValue] | None, said: Said) -> None:
         super().__init__(given, said)
         self.thread = CallThread("penstock-producer")
@@ -54,6 +57,7 @@ class Pump(Core):
         self._reported_s = 0.0
         self._flushers: list[tuple[Page, asyncio.Future[None]]] = []
         self._asking: set[str] = set()
+        self._asks_for_serializer = False
         self._questions: set[asyncio.Task[None]] = set()
 
     # -- life
@@ -117,7 +121,7 @@ class Pump(Core):
         self.check()
         self.check_reports()
         self.open()
-        encoded = self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+        encoded = self._encoded(topic, value, key, partition, headers, timestamp_ms)
         page = self.ledger.page
         delivery = Delivery(page, topic)
         report = report_to(delivery, self.ledger)
@@ -137,7 +141,7 @@ class Pump(Core):
     ) -> Awaitable[None]:
         self.check()
         self.open()
-        encoded = self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+        encoded = self._encoded(topic, value, key, partition, headers, timestamp_ms)
         page = self.ledger.page
         room: Awaitable[None] = self.ready
         if not self._taken(encoded, self.ledger.posted, page):
@@ -147,8 +151,24 @@ class Pump(Core):
         # A poster that never has to wait must not keep the loop for himself.
         return TURN if breathed and room is self.ready else room
 
-    def _taken(self, encoded: Encoded, report: Any, page: Page) -> bool:
+    def _encoded(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: HeadersLike,
+        timestamp_ms: int | None,
+    ) -> Encoded | Unwritten:
+        try:
+            return self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+        except NotWrittenYet as late:
+            return late.unwritten
+
+    def _taken(self, encoded: Encoded | Unwritten, report: Any, page: Page) -> bool:
         """Whether librdkafka has it now."""
+        if isinstance(encoded, Unwritten):
+            return False
         if self.encoder.chooses and self.encoder.counts.stale(encoded.topic):
             self._ask(encoded.topic)
         if self.backlog or encoded.partition == NOT_CHOSEN:
@@ -161,11 +181,13 @@ class Pump(Core):
             page.sent += 1
         return True
 
-    def _wait(self, encoded: Encoded, report: Any, sender: Any, page: Page) -> None:
+    def _wait(self, encoded: Encoded | Unwritten, report: Any, sender: Any, page: Page) -> None:
         assert self.loop is not None, "a sender has a loop"
         self.backlog.add(encoded, report, sender, self.loop.time())
         page.sent += 1
         self.review()
+        if isinstance(encoded, Unwritten):
+            self._ask_for(encoded)
 
     def _count(self) -> bool:
         """One more record came the slow way; whether it was time to poll."""
@@ -218,10 +240,12 @@ class Pump(Core):
         self.handle.poll()
         assert self.loop is not None, "who is polled has a loop"
         if self.backlog:
-            self.backlog.refill(self.loop.time(), self._choose, self.hand_over)
-            topic = self.backlog.undecided()
+            self.backlog.refill(self.loop.time(), self.encoder.write, self._choose, self.hand_over)
+            topic, unwritten = self.backlog.undecided(), self.backlog.unwritten()
             if topic is not None:
                 self._ask(topic)
+            if unwritten is not None:
+                self._ask_for(unwritten)
             self.review()
         self.ledger.wake()
         if self._flushers:
@@ -246,7 +270,9 @@ class Pump(Core):
         self._timer = self.loop.call_later(pause, self._tick)
 
     def rest(self) -> None:
-        """No more polls by the loop."""
+        """No more polls by the loop, and no more questions."""
+        for question in list(self._questions):
+            question.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -322,3 +348,32 @@ class Pump(Core):
             self._asking.discard(topic)
             if not self.handle.destroyed:
                 self.serve()
+
+    # -- what serializers have to know
+
+    def _ask_for(self, unwritten: Unwritten) -> None:
+        """One question at a time: that of the record which the others wait behind."""
+        if not self._asks_for_serializer:
+            assert self.loop is not None, "who sends has a loop"
+            self._asks_for_serializer = True
+            question = self.loop.create_task(self._answer_for(unwritten))
+            self._questions.add(question)
+            question.add_done_callback(self._questions.discard)
+
+    async def told(self, unwritten: Unwritten) -> None:
+        """Ask, on a thread; SerializationError if there is no answer."""
+        try:
+            await ask_apart(unwritten.ask)
+        except Exception as error:
+            raise SerializationError(error, topic=unwritten.topic) from error
+
+    async def _answer_for(self, unwritten: Unwritten) -> None:
+        try:
+            await self.told(unwritten)
+        except SerializationError as error:
+            self.backlog.refuse(unwritten.about, error)
+        finally:
+            self._asks_for_serializer = False
+        self.review()
+        if not self.handle.destroyed:
+            self.serve()

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from penstock.client.failures import ClientError, TimedOut, from_rdkafka, is_fatal
+from penstock.client.failures import (
+    ClientError,
+    CommitUnknown,
+    TimedOut,
+    from_rdkafka,
+    is_fatal,
+    is_retriable,
+    refusal_about,
+)
 from penstock.client.namespace import Namespace
 from penstock.client.producer.core import Core
 from penstock.client.records import Record
@@ -25,7 +33,8 @@ RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
 # librdkafka is asked so long at a time: whoever is not let in hears of it soon.
 INIT_SECONDS = 2.0
-# So long a commit waits for reports at a time, and looks whether something has failed.
+# So long a commit waits for reports before it looks whether it has failed: at first, and at most.
+REPORTS_SECONDS_FIRST = 0.1
 REPORTS_SECONDS = 1.0
 
 _UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
@@ -106,17 +115,24 @@ class CommitFlush:
         self._core = core
         self._timeout_s = timeout_s
         self._until = time.monotonic() + timeout_s
+        self._look_s = REPORTS_SECONDS_FIRST
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._until - time.monotonic())
 
     def next_s(self) -> float:
-        return min(max(0.0, self._until - time.monotonic()), REPORTS_SECONDS)
+        look_s = self._look_s
+        self._look_s = min(2 * look_s, REPORTS_SECONDS)
+        return min(self.left_s, look_s)
 
     def check(self, late: TimedOut) -> None:
         """Another moment has passed; raises if it was the last one."""
-        left = self._until - time.monotonic()
-        if left <= 0 or self._core.has_failures:
+        left_s = self.left_s
+        if not left_s or self._core.has_failures:
             raise TimedOut(
                 "records of the transaction are still under way after "
-                f"{self._timeout_s - max(0.0, left):.3g} s"
+                f"{self._timeout_s - left_s:.3g} s"
             ) from late
 
 
@@ -131,6 +147,8 @@ class TransactionCalls:
         # Of the open transaction, or of the one whose commit is under way.
         self._taken: list[Taken] = []
         self._asked: list[OffsetSource] = []
+        # The last offsets of the open transaction, as librdkafka has them, and of which member.
+        self._sent: tuple[list[RdkafkaPartition], object] | None = None
 
     def begin(self, timeout_s: float) -> None:
         """Open a transaction; the first time the cluster is told who we are."""
@@ -163,6 +181,10 @@ class TransactionCalls:
                 self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
             elif is_fatal(error):
                 self.lost()
+            elif is_retriable(error):  # it is still under way, or even done
+                raise CommitUnknown(
+                    f"the commit was not confirmed within {timeout_s:g} s"
+                ) from error
             raise
         self._tell_consumers(committed=True)
 
@@ -201,6 +223,7 @@ class TransactionCalls:
         call = rdkafka.commit_transaction if how == "commit" else rdkafka.abort_transaction
         self._under_way = how
         self._open = False
+        self._sent = None
         if how == "abort":
             self._tell_consumers(committed=False)
 
@@ -217,7 +240,7 @@ class TransactionCalls:
         if consumer not in self._asked:
             self._asked.append(consumer)
         offsets = None if said is None else offsets_of(said)
-        # Offsets as such are the caller's own business; records are what somebody has read.
+        # Records were read by somebody; offsets as such may also say again what the group has.
         of_records = not isinstance(said, Mapping)
         return Taken(consumer, consumer.leave_to_transactions(self, offsets, of_records))
 
@@ -240,6 +263,18 @@ class TransactionCalls:
             "the offsets were not taken into the transaction",
         )
         self._taken.append(taken)
+        self._sent = (offsets, member)
+
+    def look(self, timeout_s: float) -> None:
+        """Raises if the open transaction has failed: librdkafka then sends nothing more of it, and
+        says so only to who asks for something. Offsets sent again change nothing."""
+        if self._sent is None:
+            return
+        rdkafka = self._core.handle.rdkafka
+        call = partial(rdkafka.send_offsets_to_transaction, *self._sent, timeout_s)
+        failure, again = self._attempt(call, "the transaction cannot be committed")
+        if failure is not None and not again:
+            raise failure
 
     def _insist(self, call: Callable[[float], None], until: float, about: str) -> None:
         """Again and again while librdkafka says that it may help, until the time is up."""
@@ -253,7 +288,7 @@ class TransactionCalls:
                 self._core.handle.poll()  # nothing is under way yet, so perhaps nobody else does
             refusal = self._core.ledger.refusal
             if again and refusal is not None:
-                raise from_rdkafka(refusal, about=about) from failure
+                raise refusal_about(refusal, about) from failure
             if not again or time.monotonic() + RETRY_PAUSE_S >= until:
                 raise failure
             pause.wait(RETRY_PAUSE_S)

@@ -26,12 +26,16 @@ from penstock.client.serde.plain import (
 from penstock.client.serde.protocols import (
     Deserializer,
     DeserializerLike,
+    DeserializerOf,
     HeaderList,
+    NotToldYet,
     Plain,
     Serde,
     SerdeRefused,
     Serializer,
     SerializerLike,
+    SerializerOf,
+    unwaiting,
 )
 from penstock.client.serde.registry import RegistryError, SchemaRegistry
 from penstock.client.serde.resolving import deserializer_of, serializer_of
@@ -52,8 +56,10 @@ __all__ = [
     "DeserializationError",
     "Deserializer",
     "DeserializerLike",
+    "DeserializerOf",
     "HeaderList",
     "Headers",
+    "NotToldYet",
     "Plain",
     "RegistryError",
     "SchemaRegistry",
@@ -62,10 +68,12 @@ __all__ = [
     "SerializationError",
     "Serializer",
     "SerializerLike",
+    "SerializerOf",
     "avro",
     "deserializer_of",
     "json_of",
     "json_schema",
     "serializer_of",
     "string_in",
+    "unwaiting",
 ]

@@ -2,7 +2,8 @@
 
 With a registry each value carries its schema's id, as Confluent's serializers write it, and is read
 with the schema that it was written with, resolved to the reader's own if there is one. Without, a
-value is its bare encoding. The package `fastavro` does the work and is loaded at the first value.
+value is its bare encoding. A schema that is given is looked at where the serde is made. The package
+`fastavro` does the work and is loaded when it is needed.
 """
 
 import dataclasses
@@ -13,9 +14,10 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from importlib import import_module
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from penstock.client.records import Headers
+from penstock.client.serde.avro_ints import Look, ints_of
 from penstock.client.serde.framing import frame, unframe
 from penstock.client.serde.protocols import HeaderList, SerdeRefused
 from penstock.client.serde.registered import Registered, registered
@@ -84,6 +86,13 @@ def avro(
     return AvroSerde(own, use, None if of is None else reader_of(of))
 
 
+class Parsed(NamedTuple):
+    """A schema as fastavro takes it, and the look at what fastavro does not look at."""
+
+    schema: Any
+    ints: Look | None
+
+
 class AvroSerde(Generic[T]):
     """Writes and reads the keys or the values of records."""
 
@@ -98,24 +107,29 @@ class AvroSerde(Generic[T]):
         self._use = use
         self._reader = reader
         self._is_key = is_key
-        self._parsed: dict[Schema, Any] = {}
+        self._parsed: dict[Schema, Parsed] = {}
 
     def of_part(self, is_key: bool) -> "AvroSerde[T]":
         """The same for keys, or for values: their schemas are under different subjects."""
         return AvroSerde(self._schema, self._use, self._reader, is_key)
 
+    def unwaiting(self) -> "AvroSerde[T]":
+        """The same for event loops: NotToldYet where this one would wait for the registry."""
+        use = None if self._use is None else self._use.unwaiting()
+        return AvroSerde(self._schema, use, self._reader, self._is_key)
+
     def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes:  # noqa: ARG002
         schema, schema_id = self._schema, None
         if self._use is not None:
             schema = schema or _primitive(value)
-            name = None if schema is None else _full_name(self._parse(schema))
+            name = None if schema is None else _full_name(self._parse(schema).schema)
             schema_id, schema = self._use.numbered(topic, self._is_key, schema, name)
         assert schema is not None, "without a registry there is a schema"
         payload = _written(self._parse(schema), plain(value))
         return payload if schema_id is None else frame(schema_id, payload)
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:  # noqa: ARG002
-        wanted = None if self._schema is None else self._parse(self._schema)
+        wanted = None if self._schema is None else self._parse(self._schema).schema
         if self._use is None:
             found = _read(bytes(data), wanted, None)
         else:
@@ -123,23 +137,28 @@ class AvroSerde(Generic[T]):
             written = self._use.registry.by_id(schema_id)
             if written.kind != AVRO:
                 raise ValueError(f"schema {schema_id} is {written.kind}, not {AVRO}")
-            found = _read(payload, self._parse(written), wanted)
+            found = _read(payload, self._parse(written).schema, wanted)
         made: T = found if self._reader is None else self._reader(found)
         return made
 
-    def _parse(self, schema: Schema) -> Any:
+    def _parse(self, schema: Schema) -> Parsed:
         parsed = self._parsed.get(schema)
         if parsed is None:
-            named: dict[str, Any] = {}
-            parse = partial(_fastavro().parse_schema, named_schemas=named)
-            if self._use is not None:
-                for _, other in self._use.registry.references(schema):
-                    parse(_schema_value(other.text))
-            parsed = parse(_schema_value(schema.text))
+            others = [] if self._use is None else self._use.registry.references(schema)
+            parsed = _parsed(schema, others)
             if len(self._parsed) >= PARSED_MAX:
                 self._parsed.clear()
             self._parsed[schema] = parsed
         return parsed
+
+
+def _parsed(schema: Schema, others: list[tuple[str, Schema]]) -> Parsed:
+    named: dict[str, Any] = {}
+    parse = partial(_fastavro().parse_schema, named_schemas=named)
+    for _, other in others:
+        parse(_schema_value(other.text))
+    made = parse(_schema_value(schema.text))
+    return Parsed(made, ints_of(made, named))
 
 
 def plain(value: Any) -> Any:
@@ -177,11 +196,14 @@ def _full_name(parsed: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _written(parsed: Any, value: Any) -> bytes:
+def _written(by: Parsed, value: Any) -> bytes:
+    parsed = by.schema
     # Bytes alone are written as they are, without their length: so do Confluent's serializers.
     if parsed == _BYTES or (isinstance(parsed, dict) and parsed.get("type") == _BYTES):
         if isinstance(value, bytes | bytearray | memoryview) and _logical(parsed) is None:
             return bytes(value)
+    if by.ints is not None:
+        by.ints(value)
     out = io.BytesIO()
     try:
         _fastavro().schemaless_writer(out, parsed, value)
@@ -230,7 +252,13 @@ def _text_of(problem: BaseException) -> str:
 
 
 def _checked(text: str) -> str:
-    _schema_value(text)
+    schema = _schema_value(text)
+    parse = _fastavro().parse_schema
+    try:
+        parse(schema)
+    except Exception as problem:
+        named = f"{type(problem).__name__}: {_text_of(problem)}"
+        raise SerdeRefused(f"the Avro schema is not legal ({named})") from problem
     return text
 
 

@@ -1,7 +1,8 @@
 """JSON whose schema is in a registry or agreed upon beforehand, and is held on both sides.
 
-With a registry each value carries its schema's id, as Confluent's serializers write it. The package
-`jsonschema` validates and is loaded at the first value; it never fetches a schema by itself.
+With a registry each value carries its schema's id, as Confluent's serializers write it. A schema
+that is given is looked at where the serde is made. The package `jsonschema` validates and is loaded
+when it is needed; it never fetches a schema by itself.
 """
 
 import json
@@ -60,6 +61,8 @@ def json_schema(
     """
     text = schema if isinstance(schema, str) or schema is None else json.dumps(schema)
     own = None if text is None else Schema(_checked(text), JSON_SCHEMA)
+    if own is not None and validate:
+        _validator(own, [])  # SerdeRefused if it is not legal
     use = registered(
         registry,
         subject_of=subject_of,
@@ -91,6 +94,11 @@ class JsonSchemaSerde(Generic[T]):
     def of_part(self, is_key: bool) -> "JsonSchemaSerde[T]":
         """The same for keys, or for values: their schemas are under different subjects."""
         return JsonSchemaSerde(self._schema, self._use, self._reader, self._validate, is_key)
+
+    def unwaiting(self) -> "JsonSchemaSerde[T]":
+        """The same for event loops: NotToldYet where this one would wait for the registry."""
+        use = None if self._use is None else self._use.unwaiting()
+        return JsonSchemaSerde(self._schema, use, self._reader, self._validate, self._is_key)
 
     def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes:  # noqa: ARG002
         payload = json_bytes(value)
@@ -158,7 +166,7 @@ def _validator(schema: Schema, others: list[tuple[str, Schema]]) -> Callable[[An
     try:
         kind.check_schema(value)
     except library.SchemaError as problem:
-        raise ValueError(f"the JSON schema is not legal: {problem.message}") from problem
+        raise SerdeRefused(f"the JSON schema is not legal: {problem.message}") from problem
     best = library.exceptions.best_match
     find = kind(value, registry=known).iter_errors
 

@@ -8,6 +8,7 @@ import json
 import sys
 from typing import Any, TypeVar, get_origin, is_typeddict
 
+from penstock.client.serde.hidden_values import holds_secrets, refuse_hidden
 from penstock.client.serde.protocols import Plain
 from penstock.client.serde.shapes import is_msgspec, is_pydantic, reader_of, to_jsonable
 
@@ -69,6 +70,8 @@ def _pydantic(kind: Any) -> Plain[Any]:
     def encode(value: Any) -> bytes:
         if not isinstance(value, kind):
             raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
+        if holds_secrets(value):
+            refuse_hidden(value)
         text: str = value.model_dump_json(by_alias=True)
         return text.encode()
 

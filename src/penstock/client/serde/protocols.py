@@ -3,12 +3,13 @@
 None is never given to them: a record without a value is a tombstone, without a key it has none, and
 both pass as they are. The topic is called as on the cluster, with its namespace: so are subjects in
 a registry. What they raise reaches the caller as SerializationError or DeserializationError, with
-the record's place. They are called from the thread that sends or reads.
+the record's place. They are called from the thread that sends or reads; those that ask somebody
+else (a registry) have a twin for event loops, which never waits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from penstock.client.records import Headers
 
@@ -24,6 +25,16 @@ Properties: TypeAlias = Mapping[str, object]
 
 class SerdeRefused(ValueError):
     """What was said is no serializer or deserializer; the text says why, and the way out."""
+
+
+class NotToldYet(Exception):
+    """What is needed has to be asked for elsewhere first, and whoever called must not wait. `ask`
+    waits: on a thread; then the same call goes on. `about` is the same for the same question."""
+
+    def __init__(self, ask: Callable[[], object], about: Hashable) -> None:
+        super().__init__("what is needed has to be asked for first")
+        self.ask = ask
+        self.about = about
 
 
 @runtime_checkable
@@ -49,6 +60,16 @@ class Serde(Protocol[T]):
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T: ...
 
 
+@runtime_checkable
+class Waits(Protocol):
+    """A serializer or deserializer that may wait for an answer from elsewhere."""
+
+    def unwaiting(self) -> object:
+        """Its twin for event loops: raises NotToldYet where this one would wait. They share what
+        they were told."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Plain(Generic[T]):
     """A serde that looks at nothing but the value; the hot path calls `encode` and `decode`."""
@@ -68,5 +89,15 @@ class Plain(Generic[T]):
 
 
 # What a client may be told: an object, a function, a type, or a name.
-SerializerLike: TypeAlias = Serializer[T] | Callable[[T], bytes | None] | type[T] | str
-DeserializerLike: TypeAlias = Deserializer[T] | Callable[[bytes], T] | type[T] | str
+# Of a name a type checker cannot tell what it stands for.
+SerializerOf: TypeAlias = Serializer[T] | Callable[[T], bytes | None] | type[T]
+SerializerLike: TypeAlias = SerializerOf[T] | str
+DeserializerOf: TypeAlias = Deserializer[T] | Callable[[bytes], T] | type[T]
+DeserializerLike: TypeAlias = DeserializerOf[T] | str
+
+S = TypeVar("S")
+
+
+def unwaiting(serde: S) -> S:
+    """As an event loop may call it."""
+    return cast("S", serde.unwaiting()) if isinstance(serde, Waits) else serde

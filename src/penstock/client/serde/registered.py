@@ -1,6 +1,6 @@
 """The id before a value: which schema it is written with, and what a registry calls it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.client.serde.protocols import SerdeRefused
 from penstock.client.serde.registry import Numbered, Schema, SchemaRegistry
@@ -27,6 +27,10 @@ class Registered:
             return self.registry.latest(subject)
         find = self.registry.register if self.auto_register else self.registry.find
         return Numbered(find(subject, schema), schema)
+
+    def unwaiting(self) -> "Registered":
+        """The same for event loops: NotToldYet where this one would wait."""
+        return replace(self, registry=self.registry.unwaiting())
 
 
 def registered(

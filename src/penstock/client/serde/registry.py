@@ -2,7 +2,7 @@
 
 Schemas never change once they have an id, so what was asked once is not asked again; only the
 newest version of a subject is asked for anew after a while. A call blocks its thread for at most
-`timeout_s` per address.
+`timeout_s` per address; the `unwaiting` twin raises NotToldYet instead, for event loops.
 """
 
 import base64
@@ -10,12 +10,14 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.client.failures.kinds import ClientError
-from penstock.client.serde.protocols import SerdeRefused
+from penstock.client.serde.protocols import NotToldYet, SerdeRefused
 from penstock.client.transport.tls import Tls
 
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -27,6 +29,8 @@ TIMEOUT_S_DEFAULT = 10.0
 REFERENCES_MAX = 100
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 AVRO, JSON_SCHEMA = "AVRO", "JSON"
+
+T = TypeVar("T")
 
 
 class RegistryError(ClientError):
@@ -92,17 +96,32 @@ class SchemaRegistry:
         self._ids: OrderedDict[tuple[str, Schema, bool], int] = OrderedDict()
         self._versions: OrderedDict[tuple[str, int], Schema] = OrderedDict()
         self._latest: OrderedDict[str, tuple[float, Numbered]] = OrderedDict()
+        self._waits = True
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({', '.join(_shown(each) for each in self._addresses)})"
 
+    def unwaiting(self) -> "SchemaRegistry":
+        """The same, and what one of the two was told both know; but for event loops: NotToldYet
+        where this one would ask and wait."""
+        twin = copy(self)
+        twin._waits = False
+        return twin
+
+    def _told(self, question: "partial[T]") -> T:
+        if self._waits:
+            return question()
+        raise NotToldYet(question, (question.func.__name__, question.args))
+
     def by_id(self, schema_id: int) -> Schema:
         """The schema that has this id."""
         kept = self._by_id.get(schema_id)
-        if kept is None:
-            kept = _schema(self._ask("GET", f"/schemas/ids/{schema_id}"))
-            _keep(self._by_id, schema_id, kept)
-        return kept
+        return self._told(partial(self._ask_id, schema_id)) if kept is None else kept
+
+    def _ask_id(self, schema_id: int) -> Schema:
+        found = _schema(self._ask("GET", f"/schemas/ids/{schema_id}"))
+        _keep(self._by_id, schema_id, found)
+        return found
 
     def register(self, subject: str, schema: Schema) -> int:
         """The id of this schema under the subject, which gets it if it has not."""
@@ -116,12 +135,15 @@ class SchemaRegistry:
         """The newest schema of the subject; what was asked for is used for some minutes."""
         kept = self._latest.get(subject)
         if kept is None or time.monotonic() >= kept[0]:
-            answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
-            found = Numbered(_whole(answer, "id"), _schema(answer))
-            kept = (time.monotonic() + LATEST_KEPT_S, found)
-            _keep(self._latest, subject, kept)
-            _keep(self._by_id, found.id, found.schema)
+            return self._told(partial(self._ask_latest, subject))
         return kept[1]
+
+    def _ask_latest(self, subject: str) -> Numbered:
+        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        found = Numbered(_whole(answer, "id"), _schema(answer))
+        _keep(self._latest, subject, (time.monotonic() + LATEST_KEPT_S, found))
+        _keep(self._by_id, found.id, found.schema)
+        return found
 
     def references(self, schema: Schema) -> list[tuple[str, Schema]]:
         """What the schema refers to, also indirectly; those that others refer to come first."""
@@ -142,24 +164,29 @@ class SchemaRegistry:
 
     def _version(self, subject: str, version: int) -> Schema:
         kept = self._versions.get((subject, version))
-        if kept is None:
-            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-            kept = _schema(self._ask("GET", path))
-            _keep(self._versions, (subject, version), kept)
-        return kept
+        return self._told(partial(self._ask_version, subject, version)) if kept is None else kept
+
+    def _ask_version(self, subject: str, version: int) -> Schema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        found = _schema(self._ask("GET", path))
+        _keep(self._versions, (subject, version), found)
+        return found
 
     def _id_of(self, subject: str, schema: Schema, path: str, registers: bool) -> int:
         key = (subject, schema, registers)
         kept = self._ids.get(key)
-        if kept is None:
-            body: dict[str, object] = {"schema": schema.text}
-            if schema.kind != AVRO:
-                body["schemaType"] = schema.kind
-            if schema.references:
-                body["references"] = [each._asdict() for each in schema.references]
-            kept = _whole(self._ask("POST", path, body), "id")
-            _keep(self._ids, key, kept)
-        return kept
+        return self._told(partial(self._ask_for_id, key, path)) if kept is None else kept
+
+    def _ask_for_id(self, key: tuple[str, Schema, bool], path: str) -> int:
+        schema = key[1]
+        body: dict[str, object] = {"schema": schema.text}
+        if schema.kind != AVRO:
+            body["schemaType"] = schema.kind
+        if schema.references:
+            body["references"] = [each._asdict() for each in schema.references]
+        found = _whole(self._ask("POST", path, body), "id")
+        _keep(self._ids, key, found)
+        return found
 
     def _ask(self, method: str, path: str, body: object = None) -> Mapping[str, Any]:
         data = None if body is None else json.dumps(body).encode()

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from penstock.client.serde.hidden_values import holds_secrets, refuse_hidden
 from penstock.client.serde.protocols import SerdeRefused
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -70,6 +71,8 @@ def to_jsonable(value: Any) -> Any:
         case Mapping():
             return dict(value)
     if is_pydantic(type(value)):
+        if holds_secrets(value):
+            refuse_hidden(value)
         return value.model_dump(mode="json", by_alias=True)
     if is_msgspec(type(value)):
         return sys.modules["msgspec"].to_builtins(value)

@@ -31,11 +31,20 @@ def admin_settings(
         security = Security.from_properties(properties)
     except ValueError as problem:
         raise refusal(problem, "security.protocol") from problem
+    request_timeout_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    api_timeout_ms = said.whole("default.api.timeout.ms", API_TIMEOUT_MS)
+    both = said.has("request.timeout.ms") and said.has("default.api.timeout.ms")
+    if both and api_timeout_ms < request_timeout_ms:
+        raise SettingRefused(
+            "default.api.timeout.ms",
+            f"is {api_timeout_ms}, less than request.timeout.ms ({request_timeout_ms}); raise it, "
+            "or lower that",
+        )
     return AdminSettings(
         bootstrap=str(said.values["bootstrap.servers"]),
         client_id=said.text("client.id") or CLIENT_ID,
-        request_timeout_ms=said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS),
-        api_timeout_ms=said.whole("default.api.timeout.ms", API_TIMEOUT_MS),
+        request_timeout_ms=request_timeout_ms,
+        api_timeout_ms=api_timeout_ms,
         security=None if security.protocol is Protocol.PLAINTEXT else security,
         namespace=said.text("namespace"),
         ignored=said.ignored,

@@ -4,6 +4,7 @@ Offsets are stored by the consumer itself, once the body of the loop has ended: 
 not to.
 """
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -32,6 +33,10 @@ POLL_INTERVAL_MS = 300_000
 POLL_INTERVAL_MS_MOST = 86_400_000
 SESSION_TIMEOUT_MS = 45_000
 SESSION_TIMEOUT_MS_MOST = 3_600_000
+HEARTBEAT_INTERVAL_MS = 3_000
+_SESSION = "session.timeout.ms"
+# As the name of a topic: so does Kafka.
+_LEGAL_INSTANCE = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 FETCH_BACKOFF_MS = 20
 FETCH_BYTES_LEAST = 1_000
 MESSAGE_BYTES = 1_000_000
@@ -71,7 +76,7 @@ def consumer_settings(
 ) -> ConsumerSettings:
     """SettingRefused names the key that cannot be used, why, and the way out."""
     said = read(given, Client.CONSUMER, bootstrap)
-    group_id = said.text("group.id")
+    group_id = _group_id(said)
     auto_commit = _auto_commit(said, group_id)
     offset_reset = _offset_reset(said)
     isolation = cast("Isolation", said.get("isolation.level", "read_uncommitted"))
@@ -112,6 +117,19 @@ def consumer_settings(
         serde=said.serde,
         ignored=said.ignored,
     )
+
+
+def _group_id(said: Given) -> str | None:
+    if said.has("group.id") and not said.text("group.id"):
+        raise SettingRefused("group.id", "is empty; leave it out, or give it a name")
+    instance = "group.instance.id"
+    if said.has(instance) and not _LEGAL_INSTANCE.fullmatch(said.text(instance) or ""):
+        raise SettingRefused(
+            instance,
+            f"is {said.text(instance) or ''!r}; it takes 1 to 249 letters, digits, dots, "
+            "underscores and dashes, and is neither . nor ..",
+        )
+    return said.text("group.id")
 
 
 def _auto_commit(said: Given, group_id: str | None) -> bool:
@@ -155,7 +173,25 @@ def _group(said: Given) -> dict[str, RdkafkaValue]:
         )
     if said.has("partition.assignment.strategy"):
         told["partition.assignment.strategy"] = _assignors(said)
-    return told
+    session_ms = cast(
+        "int", told.get("session.timeout.ms", said.whole(_SESSION, SESSION_TIMEOUT_MS))
+    )
+    return {**told, **_heartbeat(said, session_ms)}
+
+
+def _heartbeat(said: Given, session_ms: int) -> dict[str, RdkafkaValue]:
+    """Below the session's time, as Kafka wants it; what was not said gives way, and so do both to a
+    shorter max.poll.interval.ms."""
+    name = "heartbeat.interval.ms"
+    interval_ms = said.whole(name, HEARTBEAT_INTERVAL_MS)
+    said_ms = said.whole(_SESSION, SESSION_TIMEOUT_MS)
+    if said.has(name) and interval_ms >= said_ms:
+        raise SettingRefused(
+            name,
+            f"is {interval_ms}, and has to be below session.timeout.ms ({said_ms}); a third of it "
+            "is usual",
+        )
+    return {} if interval_ms < session_ms else {name: max(session_ms // 3, 1)}
 
 
 def _patience(said: Given) -> dict[str, RdkafkaValue]:

@@ -1,5 +1,6 @@
 """A producer's settings, by Kafka's rules: acks=all, murmur2, idempotent unless excluded."""
 
+import math
 from collections.abc import Mapping
 
 from penstock.client.settings.keys_producer import (
@@ -8,6 +9,7 @@ from penstock.client.settings.keys_producer import (
     REQUEST_BYTES_MOST,
 )
 from penstock.client.settings.reading import Given, read
+from penstock.client.settings.row import INT_MAX
 from penstock.client.settings.security import rdkafka_security
 from penstock.client.settings.shared import rdkafka_connection
 from penstock.client.settings.table import Client
@@ -42,6 +44,7 @@ def producer_settings(
         said.whole("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS), TRANSACTION_TIMEOUT_MS_LEAST
     )
     transactional_id = _transactional_id(said)
+    _check_delivery_timeout(said)
     delivery_timeout_ms = _delivery_timeout_ms(said, transactional_id, transaction_timeout_ms)
     buffer_bytes = said.whole("buffer.memory", BUFFER_MEMORY_BYTES)
     request_bytes = said.whole("max.request.size", REQUEST_BYTES)
@@ -93,8 +96,12 @@ def _transactional_id(said: Given) -> str | None:
 def _delivery_timeout_ms(
     said: Given, transactional_id: str | None, transaction_timeout_ms: int
 ) -> int:
-    """0 would mean "never" to librdkafka; to Kafka it is at once."""
-    timeout_ms = max(said.whole("delivery.timeout.ms", DELIVERY_TIMEOUT_MS), 1)
+    """0 would mean "never" to librdkafka; to Kafka it is at once. The default covers what a record
+    waits for, as Kafka's."""
+    waits_ms = math.ceil(said.get("linger.ms", LINGER_MS))
+    waits_ms += said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    default_ms = min(max(DELIVERY_TIMEOUT_MS, waits_ms), INT_MAX)
+    timeout_ms = max(said.whole("delivery.timeout.ms", default_ms), 1)
     if transactional_id is not None and timeout_ms > transaction_timeout_ms:
         if said.has("delivery.timeout.ms"):
             said.note(
@@ -103,13 +110,28 @@ def _delivery_timeout_ms(
                 "transaction.timeout.ms",
             )
         timeout_ms = transaction_timeout_ms
+    return timeout_ms
+
+
+def _check_delivery_timeout(said: Given) -> None:
+    """A record lingers, and is then asked about at least once: as Kafka, where all is said. A
+    request.timeout.ms that was not said gives way."""
+    timeout_ms = max(said.whole("delivery.timeout.ms", DELIVERY_TIMEOUT_MS), 1)
     linger_ms = said.get("linger.ms", LINGER_MS)
+    request_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    if not said.has("delivery.timeout.ms"):
+        return
+    if said.has("request.timeout.ms") and timeout_ms < linger_ms + request_ms:
+        raise SettingRefused(
+            "delivery.timeout.ms",
+            f"is {timeout_ms}, less than linger.ms + request.timeout.ms ({linger_ms} + "
+            f"{request_ms}); raise it, or lower these",
+        )
     if said.has("linger.ms") and timeout_ms <= linger_ms:
         raise SettingRefused(
             "delivery.timeout.ms",
             f"is {timeout_ms}, and records wait for linger.ms={linger_ms}; make it longer",
         )
-    return timeout_ms
 
 
 def _idempotence(said: Given, transactional: bool) -> dict[str, RdkafkaValue]:

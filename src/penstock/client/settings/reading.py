@@ -23,6 +23,7 @@ from penstock.client.settings.table import (
 from penstock.client.settings.values import Ignored, RdkafkaValue, SettingRefused, SettingValue
 
 NO_LIMIT_MS = 2**31 - 1
+PORT_MAX = 65_535
 
 
 @dataclass(slots=True)
@@ -101,8 +102,24 @@ def _take_bootstrap(found: Given, bootstrap: str | None) -> None:
                 "bootstrap.servers", f"is {said}, and bootstrap= says {bootstrap}; say one of them"
             )
         found.values["bootstrap.servers"] = bootstrap
-    if not str(found.values.get("bootstrap.servers", "")).strip():
+    said = str(found.values.get("bootstrap.servers", "")).strip()
+    if not said:
         raise SettingRefused("bootstrap.servers", "is missing; it looks like 127.0.0.1:9092")
+    for each in filter(None, (part.strip() for part in said.split(","))):
+        port = _port(each)
+        if port is not None and not (port.isdecimal() and 0 < int(port) <= PORT_MAX):
+            raise SettingRefused(
+                "bootstrap.servers", f"has {each!r}; an address looks like 127.0.0.1:9092"
+            )
+
+
+def _port(address: str) -> str | None:
+    """What stands for a port; librdkafka takes addresses without one, and with a protocol."""
+    host = address.rpartition("://")[2]
+    bare_ipv6 = host.count(":") > 1 and not host.startswith("[")
+    if bare_ipv6 or host.endswith("]") or ":" not in host:
+        return None
+    return host.rpartition(":")[2]
 
 
 def _take(found: Given, said: str, value: SettingValue) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
+from penstock.client.failures.kinds import sentences
 from penstock.client.transport.scram import AuthenticationFailed
 from penstock.client.transport.security import Security
 from penstock.client.transport.sockets import Link, NotSecure, reason, refuses_us
@@ -58,7 +59,20 @@ class CannotReach(Exception):
 
 class NotAuthenticated(CannotReach):
     """One side does not accept the other: certificate, password, token. Trying again is of no
-    use."""
+    use; the text ends with the next step."""
+
+    next_step = (
+        "Check security.protocol, and what was given for sasl.* and ssl.*; the broker's log says "
+        "what it did not like"
+    )
+
+    def __init__(self, what: str, next_step: str | None = None) -> None:
+        super().__init__(what)
+        if next_step is not None:
+            self.next_step = next_step
+
+    def __str__(self) -> str:
+        return sentences(str(self.args[0]), self.next_step)
 
 
 class Pending:
@@ -104,6 +118,8 @@ class Connection:
         self._waiting: deque[Pending] = deque()
         self._failure = "it is closed"
         self._expires_at: float | None = None
+        # Whether it has answered something that it answers to those it knows only.
+        self._trusted = False
         self._link = self._connect(security or Security())
         try:
             self.versions = self._learn_versions()
@@ -118,7 +134,9 @@ class Connection:
         try:
             return Link(self.host, self.port, self._timeout_ms, context)
         except NotSecure as problem:
-            raise NotAuthenticated(f"{self} cannot be trusted: {problem}") from problem
+            raise NotAuthenticated(
+                f"{self} cannot be trusted: {problem.what}", problem.next_step
+            ) from problem
         except (OSError, OverflowError) as problem:
             raise CannotReach(f"{self} cannot be reached: {reason(problem)}") from problem
 
@@ -281,13 +299,19 @@ class Connection:
             raise self._failed(f"{self} does not speak Kafka's protocol")
         self._waiting.popleft()
         awaited.frame = frame
+        self._trusted = self._trusted or awaited.key != API_VERSIONS
 
     def _lost(self, what: str, problem: OSError) -> CannotReach:
         text = f"{self} {what}: {reason(problem)}"
         if refuses_us(problem):
-            return NotAuthenticated(str(self._failed(text)))
+            return NotAuthenticated(
+                str(self._failed(text)),
+                "Give ssl.keystore.location a certificate that the broker's trust store knows",
+            )
         if self._link.secured and not self.versions:
             text += "; does it ask for a client certificate (ssl.keystore.location)?"
+        elif self.versions and not self._trusted and not isinstance(problem, TimeoutError):
+            text += "; does it ask for SASL first (security.protocol, sasl.mechanism)?"
         return self._failed(text)
 
     def _failed(self, text: str) -> CannotReach:
@@ -326,7 +350,9 @@ class Connection:
         assert mechanism is not None, "asked for with one only"
         if SASL_HANDSHAKE not in self.versions:
             raise NotAuthenticated(
-                f"{self} does not offer SASL; is security.protocol right for this port?"
+                f"{self} does not offer SASL",
+                "Set security.protocol to PLAINTEXT (or SSL), or use the port of a listener with "
+                "SASL",
             )
         handshake = self.request(
             SaslHandshakeRequest(mechanism=mechanism.name), SaslHandshakeResponse, HANDSHAKE_VERSION
@@ -334,7 +360,8 @@ class Connection:
         if handshake.error_code:
             offered = ", ".join(handshake.mechanisms) or "none"
             raise NotAuthenticated(
-                f"{self} does not take sasl.mechanism={mechanism.name}; it offers {offered}"
+                f"{self} does not take sasl.mechanism={mechanism.name}; it offers {offered}",
+                "Set sasl.mechanism to one that it offers, and sasl.jaas.config with it",
             )
         try:
             exchange = mechanism.begin()
@@ -357,7 +384,11 @@ class Connection:
         answer = self.request(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
         if answer.error_code:
             why = from_code(answer.error_code, answer.error_message)
-            raise NotAuthenticated(f"{self} refused to authenticate by {mechanism}: {why.message}")
+            raise NotAuthenticated(
+                f"{self} refused to authenticate by {mechanism}: {why.message}",
+                "Check the user and password (or the token) in sasl.jaas.config; the broker's log "
+                "says what it did not like",
+            )
         return answer
 
 

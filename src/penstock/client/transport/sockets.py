@@ -19,6 +19,11 @@ JOINED_BYTES_MAX = 16 * 1024  # one TLS record
 class NotSecure(Exception):
     """TLS did not come about: one side does not accept the other."""
 
+    def __init__(self, what: str, next_step: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.next_step = next_step
+
 
 class Link:
     """An open socket."""
@@ -154,9 +159,9 @@ def _secured(opened: socket.socket, host: str, context: ssl.SSLContext) -> ssl.S
         return context.wrap_socket(opened, server_hostname=host)
     except ssl.SSLCertVerificationError as problem:
         raise NotSecure(
-            f"its certificate is not accepted: {problem.verify_message}. ssl.truststore.location "
-            "names who is trusted; an empty ssl.endpoint.identification.algorithm leaves the host "
-            "name unchecked"
+            f"its certificate is not accepted: {problem.verify_message}",
+            "ssl.truststore.location names who is trusted; an empty "
+            "ssl.endpoint.identification.algorithm leaves the host name unchecked",
         ) from problem
     except ssl.SSLEOFError as problem:
         # It may be going down or be no TLS server: that is for another attempt to find out.
@@ -166,5 +171,7 @@ def _secured(opened: socket.socket, host: str, context: ssl.SSLContext) -> ssl.S
         ) from problem
     except ssl.SSLError as problem:
         raise NotSecure(
-            f"TLS failed ({problem.reason or problem}); is security.protocol right for this port?"
+            f"TLS failed ({problem.reason or problem}); is security.protocol right for this port?",
+            "Set security.protocol to PLAINTEXT (or SASL_PLAINTEXT), or use the port of a listener "
+            "with TLS",
         ) from problem

@@ -1,0 +1,84 @@
+"""Whether security.protocol is wrong for the port: looked into while no broker can be reached.
+
+librdkafka tries again for ever, and says no more than that connections break off. A broker that is
+only down must not end anybody's loop, so a client is told nothing until the port itself has said
+that it speaks something else. The look is on a thread of its own; one at a time.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.client.cluster.nodes import parse_bootstrap
+from penstock.client.failures import AllBrokersDown, TransportFailure, WrongProtocol
+from penstock.client.transport.diagnosis import Mismatch, mismatch, spoken_at
+from penstock.client.transport.security import Protocol
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as RdkafkaError
+
+ADDRESSES_MAX = 3
+LOOK_AGAIN_S = 10.0
+# Of what one look cannot tell from a server that goes down: so many looks, this far apart.
+LOOKS = 3
+BETWEEN_LOOKS_S = 1.0
+_DOUBTFUL = (AllBrokersDown.code, TransportFailure.code)
+
+
+class Doubts:
+    """Of one client; `found` is called on the thread that has looked."""
+
+    def __init__(
+        self,
+        rdkafka: Mapping[str, object],
+        log: logging.Logger,
+        found: Callable[[WrongProtocol], None],
+    ) -> None:
+        """`rdkafka` are the client's settings, by librdkafka's names."""
+        said = str(rdkafka.get("security.protocol", Protocol.PLAINTEXT)).upper()
+        self._protocol = Protocol(said)
+        self._bootstrap = str(rdkafka.get("bootstrap.servers", ""))
+        self._log = log
+        self._found = found
+        self._next_look = 0.0
+        self._looking = threading.Lock()
+        self._over = threading.Event()
+
+    def heard(self, error: "RdkafkaError") -> None:
+        """What librdkafka reports about connections."""
+        now = time.monotonic()
+        if error.code() not in _DOUBTFUL or now < self._next_look or self._over.is_set():
+            return
+        self._next_look = now + LOOK_AGAIN_S
+        if not self._looking.locked():
+            threading.Thread(target=self._look, name="penstock-doubts", daemon=True).start()
+
+    def end(self) -> None:
+        """No more looks."""
+        self._over.set()
+
+    def _look(self) -> None:
+        with self._looking:
+            try:
+                addresses = parse_bootstrap(self._bootstrap)[:ADDRESSES_MAX]
+            except ValueError:
+                return  # librdkafka knows more ways to write them
+            for host, port in addresses:
+                found = self._wrong_at(host, port)
+                if found is not None and not self._over.is_set():
+                    what = f"no connection to {host}:{port} can come about: {found.what}"
+                    wrong = WrongProtocol(what, next_step=found.next_step)
+                    self._log.error("%s", wrong)
+                    self._found(wrong)
+                    return
+
+    def _wrong_at(self, host: str, port: int) -> Mismatch | None:
+        for _ in range(LOOKS):
+            found = mismatch(self._protocol, spoken_at(host, port))
+            if found is None or found.is_certain:
+                return found
+            if self._over.wait(BETWEEN_LOOKS_S):
+                return None
+        return found

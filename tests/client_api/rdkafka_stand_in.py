@@ -1,0 +1,103 @@
+"""A stand-in for librdkafka's consumer and an engine over it, for what no broker does."""
+
+from collections.abc import Collection
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError as RdkafkaError
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as RdkafkaPlace
+
+from penstock.client.consumer.engine import Engine
+from penstock.client.consumer.ledger import Place, Work
+from penstock.client.consumer.partitions import Partitions
+from penstock.client.consumer.plan import Callbacks, PartitionsCallback, make_plan
+from penstock.client.consumer.rebalancing import Rebalancing
+from penstock.model import TopicPartition
+
+A: Place = ("orders", 0)
+B: Place = ("orders", 1)
+NO_CALLBACKS = Callbacks()
+
+
+class Message:
+    """As librdkafka's."""
+
+    def __init__(self, at: Place, number: int) -> None:
+        self.at, self.number = at, number
+
+    def error(self) -> None:
+        return None
+
+    def topic(self) -> str:
+        return self.at[0]
+
+    def partition(self) -> int:
+        return self.at[1]
+
+    def offset(self) -> int:
+        return self.number
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Rdkafka:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[tuple[str, int, int]]]] = []
+        self.positions: dict[Place, int] = {}
+
+    def committed(self, *_: object) -> list[RdkafkaPlace]:
+        raise KafkaException(RdkafkaError(RdkafkaError._TIMED_OUT))
+
+    def position(self, places: list[RdkafkaPlace]) -> list[RdkafkaPlace]:
+        known = [(each.topic, each.partition) for each in places]
+        return [RdkafkaPlace(*each, self.positions.get(each, -1001)) for each in known]
+
+    def __getattr__(self, name: str) -> Any:
+        def note(places: Any = ()) -> list[Any]:
+            listed = places if isinstance(places, list) else [places]
+            self.told.append((name, [(p.topic, p.partition, p.offset) for p in listed]))
+            return []
+
+        return note
+
+
+class Nobody:
+    """A face without bodies behind it."""
+
+    def is_working(self, work: Work[Any]) -> bool:  # noqa: ARG002
+        return False
+
+    def strike(self, work: Work[Any]) -> None:
+        raise AssertionError(work)
+
+    def call(
+        self, callback: PartitionsCallback, places: Collection[TopicPartition]
+    ) -> "Future[None]":
+        raise AssertionError((callback, places))
+
+
+def engine_of(
+    strategy: str, *, callbacks: Callbacks = NO_CALLBACKS, manual_finish: bool = False
+) -> tuple[Engine, Rdkafka]:
+    """One that was opened, with two partitions."""
+    plan, _ = make_plan(
+        {"partition.assignment.strategy": strategy},
+        bootstrap="127.0.0.1:1",
+        group="g",
+        namespace=None,
+        manual_finish=manual_finish,
+        callbacks=callbacks,
+        hides_internal=False,
+    )
+    face, rdkafka = Nobody(), Rdkafka()
+    engine = Engine(plan, face)
+    engine.rdkafka = rdkafka  # type: ignore[assignment]
+    engine.partitions = Partitions(plan, engine.desk, engine.rdkafka, engine.committing)
+    engine._rebalancing = Rebalancing(plan, engine.desk, face, engine.partitions, engine.committing)
+    engine.partitions.take_over({A: None, B: None}, replacing=True)
+    rdkafka.told.clear()
+    return engine, rdkafka

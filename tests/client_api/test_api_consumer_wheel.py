@@ -1,0 +1,314 @@
+"""Who reads on fetches by himself: when, what is left to the polling thread, and interruptions."""
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as RdkafkaPlace
+from consuming import WAIT_SECONDS_MAX, committed, consumer_of, filled_topic, fresh_group
+from rdkafka_stand_in import A, B, Message, Rdkafka, engine_of
+
+from penstock.client.consumer import wheel as wheel_module
+from penstock.client.consumer.desk import Waiter
+from penstock.client.consumer.engine import Engine
+from penstock.client.consumer.ledger import Place
+from penstock.client.consumer.plan import Callbacks
+from penstock.client.failures import ClientError
+from penstock.sync import Consumer as BlockingConsumer
+from penstock.testing import Cluster
+
+C: Place = ("orders", 2)
+
+
+class Source(Rdkafka):
+    """Gives what was prepared, one piece per call; something may happen before it does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[list[Message]] = []
+        self.before: Callable[[], None] | None = None
+        self.asked: list[int] = []
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        assert timeout == 0, "a reader is not held up"
+        self.asked.append(count)
+        if self.before is not None:
+            self.before()
+        return self.pieces.pop(0) if self.pieces else []
+
+
+def sourced(strategy: str = "range", **options: Any) -> tuple[Engine, Source]:
+    engine, _ = engine_of(strategy, **options)
+    source = Source()
+    engine.rdkafka = engine.partitions._rdkafka = source  # type: ignore[assignment]
+    return engine, source
+
+
+def read(engine: Engine, count: int) -> list[tuple[Place, int]]:
+    work = engine.desk.step(None, count, None)
+    if work is None:
+        return []
+    engine.desk.finish(work)
+    return [(each.at, each.number) for each in work.messages]
+
+
+def test_a_reader_fetches_until_he_has_enough() -> None:
+    engine, source = sourced()
+    source.pieces = [[Message(A, 0)], [Message(B, 0), Message(A, 1)], [Message(A, 2)]]
+    assert engine.fetch_here(3)
+    assert read(engine, 9) == [(A, 0), (B, 0), (A, 1)]
+
+
+def test_a_reader_who_finds_too_little_keeps_it_and_waits() -> None:
+    engine, source = sourced()
+    source.pieces = [[Message(A, 0)]]
+    assert not engine.fetch_here(2)
+    assert read(engine, 9) == [(A, 0)]
+
+
+def test_a_reader_asks_for_what_a_poll_may_bring_and_not_for_one() -> None:
+    engine, source = sourced()
+    engine.fetch_here(1)
+    assert source.asked == [engine.plan.poll_records_max]
+
+
+@pytest.mark.parametrize("why", ["work in hand", "an order", "a failure", "an end", "held"])
+def test_a_reader_leaves_it_to_the_polling_thread_for(why: str) -> None:
+    engine, source = sourced()
+    source.pieces = [[Message(A, 9)]]
+    match why:
+        case "work in hand":
+            engine._arrived([Message(A, 0)])
+            assert engine.desk.step(None, 1, None) is not None
+        case "an order":
+            engine.desk.order(lambda: None)
+        case "a failure":
+            engine.desk.fail(ClientError("something"))
+        case "an end":
+            engine.desk.stop()
+        case _:
+            engine.partitions.hold()
+    assert not engine.fetch_here(1)
+    assert source.asked == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"callbacks": Callbacks(revoked=lambda _: None)}, {"manual_finish": True}],
+    ids=["callbacks", "manual finish"],
+)
+def test_no_reader_fetches_where_the_application_would_be_called(options: Any) -> None:
+    engine, source = sourced(**options)
+    assert not engine.fetch_here(1)
+    assert source.asked == []
+
+
+def test_a_reader_does_not_wait_while_the_polling_thread_fetches() -> None:
+    engine, source = sourced()
+    with engine.desk.wheel.lock, ThreadPoolExecutor(1) as reader:
+        assert not reader.submit(engine.fetch_here, 1).result(WAIT_SECONDS_MAX)
+    assert source.asked == []
+
+
+def test_the_polling_thread_leaves_fetches_to_a_reader_who_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, source = sourced()
+    now = [100.0]
+    monkeypatch.setattr("penstock.client.consumer.wheel.time.monotonic", lambda: now[0])
+    engine.fetch_here(1)
+    source.asked.clear()
+    engine._turn()
+    assert source.asked == []
+    now[0] += wheel_module.READER_PATIENCE_S
+    engine._turn()
+    assert source.asked != [], "he is busy: it fetches ahead"
+
+
+def test_the_polling_thread_fetches_for_somebody_who_waits() -> None:
+    engine, source = sourced()
+    source.pieces = [[], [Message(A, 0)]]
+    engine.fetch_here(1)
+    woken: list[bool] = []
+    assert not engine.desk.enlist(Waiter(1, lambda: woken.append(True)))
+    engine._turn()
+    assert woken == [], "he would find the wheel taken"
+    engine.desk.wake()
+    assert woken == [True]
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_partitions_that_come_in_a_readers_fetch_are_taken_over_by_the_polling_thread(
+    strategy: str,
+) -> None:
+    engine, source = sourced(strategy)
+    name = "assign" if strategy == "range" else "incremental_assign"
+    source.before = lambda: engine._rebalancing.on_assign(
+        engine.rdkafka, [RdkafkaPlace(*each) for each in (A, B, C)]
+    )
+    assert not engine.fetch_here(1)
+    assert [each for each in source.told if "assign" in each[0]] == [(name, [])]
+    source.before = None
+    source.asked.clear()
+    assert not engine.fetch_here(1) and source.asked == [], "nobody fetches before that"
+    engine._turn()
+    assert [each for each in source.told if "assign" in each[0]][1:] == [
+        (name, [(*each, -1001) for each in (A, B, C)])
+    ]
+    assert engine.desk.ledger.owns(C)
+
+
+def test_partitions_that_go_in_a_readers_fetch_are_gone_with_what_it_brought() -> None:
+    engine, source = sourced("cooperative-sticky")
+    source.before = lambda: engine._rebalancing.on_revoke(engine.rdkafka, [RdkafkaPlace(*A)])
+    source.pieces = [[Message(A, 5), Message(B, 7)]]
+    engine.fetch_here(1)
+    assert read(engine, 9) == [(B, 7)]
+    assert not engine.desk.ledger.owns(A)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_an_interrupted_reader_fetched_is_fetched_again() -> None:
+    engine, source = sourced()
+    engine._arrived([Message(A, 3), Message(B, 8), Message(B, 9)])
+    assert read(engine, 2) == [(A, 3), (B, 8)]
+    source.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        engine.fetch_here(2)
+    engine.desk.serve_orders()
+    assert source.told == [("assign", [(*A, 4), (*B, 9)])]
+    assert engine.desk.ledger.unread == 0, "it comes again with the rest"
+
+
+def test_a_reader_interrupted_within_the_ledger_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, source = sourced()
+    source.pieces = [[Message(A, 0)], [Message(A, 1)]]
+    engine.fetch_here(1)
+    monkeypatch.setattr("penstock.client.consumer.ledger._Chunk", lambda _: interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        engine.fetch_here(2)
+    monkeypatch.undo()
+    engine.desk.serve_orders()
+    (told,) = [each for each in source.told if each[0] == "assign"]
+    assert told[1][0] == (*A, 0)
+    assert engine.desk.ledger.unread == 0
+
+
+def test_an_interruption_while_partitions_go_ends_the_consumer() -> None:
+    engine, source = sourced()
+
+    def interrupted() -> None:
+        engine.partitions.let_go = lambda *_, **__: interrupt()  # type: ignore[method-assign]
+        engine._rebalancing.on_revoke(engine.rdkafka, [RdkafkaPlace(*A)])
+
+    source.before = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        engine.fetch_here(1)
+    with pytest.raises(ClientError, match="interrupted while partitions came or went"):
+        engine.desk.step(None, 1, None)
+
+
+# -- with a broker
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+def test_a_loop_that_reads_on_fetches_in_its_own_thread(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled_topic(cluster, 5_000)
+    fetched: dict[str, int] = {}
+    arrived = Engine._arrived
+
+    def noted(engine: Engine, messages: list[Any]) -> None:
+        name = threading.current_thread().name
+        fetched[name] = fetched.get(name, 0) + len(messages)
+        arrived(engine, messages)
+
+    monkeypatch.setattr(Engine, "_arrived", noted)
+
+    async def run() -> int:
+        count = 0
+        async with consumer_of(cluster, topic) as consumer:
+            async for batch in consumer.batches(max=100, within=0.01):
+                count += len(batch)
+                if count >= 5_000:
+                    return count
+        raise AssertionError("the loop ends with the topic")
+
+    assert asyncio.run(run()) == 5_000
+    assert fetched.get("MainThread", 0) > fetched.get("penstock-consumer", 0)
+
+
+def test_offsets_are_committed_by_the_clock_while_a_reader_fetches(cluster: Cluster) -> None:
+    topic, group = filled_topic(cluster, 200), fresh_group()
+
+    async def run() -> None:
+        settings = {"auto.commit.interval.ms": 20}
+        until = time.monotonic() + WAIT_SECONDS_MAX
+        async with consumer_of(cluster, topic, group, settings=settings) as consumer:
+            async for record in consumer:
+                if record.offset < 100:
+                    continue
+                if await asyncio.to_thread(lambda: committed(cluster, group, topic)):
+                    return
+                assert time.monotonic() < until, "nothing was committed"
+
+    asyncio.run(run())
+
+
+class Interrupted(BaseException):
+    """By a signal, anywhere."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signals_in_the_main_thread_lose_no_record(cluster: Cluster, seed: int) -> None:
+    topic, group = filled_topic(cluster, 4_000), fresh_group()
+    settings = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 10}
+    seen: set[int] = set()
+
+    def raise_it(*_: object) -> None:
+        raise Interrupted
+
+    def consumer() -> BlockingConsumer[bytes, bytes]:
+        return BlockingConsumer(settings, bootstrap=cluster.bootstrap, group=group, topics=[topic])
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    try:
+        with consumer() as first:
+            next(iter(first))  # assigned; the loop was left, so the record comes again
+            for turn in range(40):
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + (turn * 7 + seed) % 11))
+                try:
+                    for batch in first.batches(max=50, within=0.001):
+                        values = batch.values()
+                        seen.update(int(value or b"") for value in values)
+                except Interrupted:
+                    pass
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    done = committed(cluster, group, topic) or 0
+    assert set(range(done)) <= seen, "what was committed was read"
+    with consumer() as second:
+        while done < 4_000:
+            (record,) = second.take(1, within_s=WAIT_SECONDS_MAX)
+            seen.add(int(record.value or b""))
+            done = record.offset + 1
+    assert seen == set(range(4_000))
