@@ -111,6 +111,9 @@ def write(results: list[Result], facts: dict[str, str], plan: Plan) -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     stem = f"{day}-{facts['commit']}" + ("-quick" if plan.quick else "")
+    earlier = len([*RESULTS.glob(f"{stem}.md"), *RESULTS.glob(f"{stem}-run*.md")])
+    if earlier:  # other rows, perhaps
+        stem += f"-run{earlier + 1}"
     for ending, text in (
         ("json", as_json(results, facts, plan)),
         ("md", as_markdown(results, facts, plan)),

@@ -130,6 +130,37 @@ def test_the_polling_thread_leaves_fetches_to_a_reader_who_comes(
     assert source.asked != [], "he is busy: it fetches ahead"
 
 
+def test_the_polling_thread_fetches_while_a_reader_still_has_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, source = sourced()
+    now = [100.0]
+    monkeypatch.setattr("penstock.client.consumer.wheel.time.monotonic", lambda: now[0])
+    source.pieces = [[Message(A, number) for number in range(9)]]
+    engine.fetch_here(1)
+    source.asked.clear()
+    for _ in range(6):  # nobody else would tell the group that he is there
+        assert len(read(engine, 1)) == 1
+        engine._turn()
+        now[0] += wheel_module.READER_PATIENCE_S / 2
+    assert len(source.asked) == 1
+
+
+def test_a_reader_fetches_nothing_from_a_consumer_that_was_closed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, source = sourced()
+    take = engine.desk.wheel.take
+
+    def late() -> bool:
+        engine.desk.stop()
+        return take()
+
+    monkeypatch.setattr(engine.desk.wheel, "take", late)
+    assert not engine.fetch_here(1)
+    assert source.asked == []
+
+
 def test_the_polling_thread_fetches_for_somebody_who_waits() -> None:
     engine, source = sourced()
     source.pieces = [[], [Message(A, 0)]]

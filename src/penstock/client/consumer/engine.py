@@ -179,7 +179,8 @@ class Engine:
             failure.__cause__ = error
             self.desk.fail(failure, fatal=True)
         finally:
-            self._shut()
+            with self.desk.wheel.lock:  # and no reader gets it after that
+                self._shut()
 
     def _open(self) -> None:
         from confluent_kafka import Consumer as RdkafkaConsumer
@@ -229,6 +230,7 @@ class Engine:
         from confluent_kafka import KafkaException
 
         self._rebalancing.gone.clear()
+        self.desk.wheel.polled_at = time.monotonic()
         try:
             messages = fetch()
         except KafkaException as error:
@@ -257,7 +259,8 @@ class Engine:
             if desk.is_engaged or not desk.wheel.take():
                 return False
             room = min(max(missing, self.plan.poll_records_max), self._room())
-            if self.partitions.held or rebalancing.coming or room <= 0:
+            # The first once more: until the wheel was taken somebody else had it.
+            if desk.is_engaged or self.partitions.held or rebalancing.coming or room <= 0:
                 return False
             rebalancing.by_reader = True
             return self._bring(lambda: self.rdkafka.consume(room, 0))

@@ -4,7 +4,9 @@ That is the promise, and it is meant as the system counts it, at the peak of the
 interpreter, numpy, the compiler's library, the kernels, the chunks under way, and the map. Where
 all but the map takes more than PROCESS_BYTES_MAX, the map gets what is left, and a log with more
 keys than it holds takes more passes. Half of its size the map always gets: below that the passes
-would cost more than the memory is worth, and the promise ends there.
+would cost more than the memory is worth, and the promise ends there. It cannot hold either where
+less is allowed than loading the compiled kernels takes, some 155 MiB at their peak: with a buffer, or
+a thread's share of it, below 94 MiB.
 A batch that is larger than a chunk, or unpacks to more, comes on top for as long as it is read.
 """
 
@@ -12,8 +14,9 @@ A batch that is larger than a chunk, or unpacks to more, comes on top for as lon
 PROCESS_BYTES_MAX = 64_000_000
 # Of it what is not there yet when the map is made: two chunks, what a compressed batch unpacks to,
 # what is written of a chunk, the tables about it, the indexes of a segment, and pages of libraries
-# that come back. 10 MiB were seen with large batches, 14 with small or compressed ones.
-WORK_BYTES = 16 * 1024 * 1024
+# that come back. 10 MiB were seen with large batches, 14 with small ones, 19 with compressed ones
+# in a process that had cleaned before.
+WORK_BYTES = 20 * 1024 * 1024
 # A map is not made smaller than this for the sake of the rest.
 MAP_BYTES_MIN = 1024 * 1024
 
