@@ -11,6 +11,7 @@ from penstock.client.consumer.ledger import (
     Ledger,
     Place,
     Work,
+    _Chunk,
     first_offsets,
     last_offsets,
     place_of,
@@ -292,6 +293,26 @@ def test_work_that_is_handed_out_is_noted_before_it_is_taken_away(
     assert ledger.in_hand == []
     again = take(ledger, 2)
     assert [each.number for each in again.messages] == [1, 2]
+
+
+def test_a_chunk_that_an_interrupted_reader_left_empty_is_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = owning(A)
+    add(ledger, *messages(A, 0))
+    add(ledger, *messages(A, 1))
+    pass_over = _Chunk.pass_over
+
+    def interrupted(chunk: _Chunk[Fake], count: int) -> int:
+        pass_over(chunk, count)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Chunk, "pass_over", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.take(1, "somebody", 0.0)
+    monkeypatch.undo()
+    ledger.take_back("somebody")
+    assert [take(ledger, 1).messages[0].number for _ in range(2)] == [0, 1]
 
 
 def test_only_what_no_loop_holds_is_taken_back_from_an_interrupted_reader() -> None:

@@ -1,6 +1,7 @@
 """Who reads on fetches by himself: when, what is left to the polling thread, and interruptions."""
 
 import asyncio
+import contextlib
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ from rdkafka_stand_in import A, B, Message, Rdkafka, engine_of
 from penstock.client.consumer import wheel as wheel_module
 from penstock.client.consumer.desk import Waiter
 from penstock.client.consumer.engine import Engine
-from penstock.client.consumer.ledger import Place
+from penstock.client.consumer.ledger import Ledger, Place
 from penstock.client.consumer.plan import Callbacks
 from penstock.client.failures import ClientError
 from penstock.sync import Consumer as BlockingConsumer
@@ -302,12 +303,64 @@ def test_offsets_are_committed_by_the_clock_while_a_reader_fetches(cluster: Clus
     asyncio.run(run())
 
 
+def test_a_signals_handler_may_close_the_consumer_wherever_the_thread_was(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled_topic(cluster, 10)
+    consumer = BlockingConsumer(
+        {"auto.offset.reset": "earliest"},
+        bootstrap=cluster.bootstrap,
+        group=fresh_group(),
+        topics=[topic],
+    )
+    next(iter(consumer))
+    take = Ledger.take
+
+    def interrupted(ledger: Ledger[Any], *arguments: Any) -> Any:
+        consumer.close(timeout_s=0.2)  # as a handler would, with the desk's lock held
+        return take(ledger, *arguments)
+
+    monkeypatch.setattr(Ledger, "take", interrupted)
+    until = time.monotonic() + WAIT_SECONDS_MAX
+    with contextlib.suppress(ClientError):
+        next(iter(consumer))
+    assert time.monotonic() < until
+
+
+def test_what_a_signal_interrupts_in_take_is_taken_again(cluster: Cluster) -> None:
+    topic = filled_topic(cluster, 5)
+    with BlockingConsumer(
+        {"auto.offset.reset": "earliest"},
+        bootstrap=cluster.bootstrap,
+        group=fresh_group(),
+        topics=[topic],
+    ) as consumer:
+        with pytest.raises(KeyboardInterrupt):
+            consumer._steps.own.take(1, WAIT_SECONDS_MAX, lambda _: interrupt())
+        assert [each.offset for each in consumer.take(1, WAIT_SECONDS_MAX)] == [0]
+
+
 class Interrupted(BaseException):
     """By a signal, anywhere."""
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_signals_in_the_main_thread_lose_no_record(cluster: Cluster, seed: int) -> None:
+def by_batches(consumer: BlockingConsumer[bytes, bytes]) -> Iterator[list[bytes | None]]:
+    for batch in consumer.batches(max=50, within=0.001):
+        yield batch.values()
+
+
+def by_records(consumer: BlockingConsumer[bytes, bytes]) -> Iterator[list[bytes | None]]:
+    for record in consumer:
+        yield [record.value]
+
+
+@pytest.mark.parametrize("way", [by_batches, by_records])
+@pytest.mark.parametrize("seed", range(2))
+def test_signals_in_the_main_thread_lose_no_record(
+    cluster: Cluster,
+    seed: int,
+    way: Callable[[BlockingConsumer[bytes, bytes]], Iterator[list[bytes | None]]],
+) -> None:
     topic, group = filled_topic(cluster, 4_000), fresh_group()
     settings = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 10}
     seen: set[int] = set()
@@ -325,8 +378,7 @@ def test_signals_in_the_main_thread_lose_no_record(cluster: Cluster, seed: int) 
             for turn in range(40):
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + (turn * 7 + seed) % 11))
                 try:
-                    for batch in first.batches(max=50, within=0.001):
-                        values = batch.values()
+                    for values in way(first):
                         seen.update(int(value or b"") for value in values)
                 except Interrupted:
                     pass

@@ -14,7 +14,12 @@ from producing import fresh_topic, run, values_of
 from penstock import Producer
 from penstock import sync as blocking
 from penstock.client.asking import when_told
-from penstock.client.failures import DeserializationError, SerializationError, TimedOut
+from penstock.client.failures import (
+    BufferExhausted,
+    DeserializationError,
+    SerializationError,
+    TimedOut,
+)
 from penstock.client.interceptors import Outgoing, ProducerInterceptor
 from penstock.client.records import OutRecord
 from penstock.client.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
@@ -259,6 +264,24 @@ def test_what_waits_for_a_schema_keeps_its_order_and_is_as_it_was_when_it_was_se
         frame(1, b'{"n":%d}' % number) for number in range(5)
     ]
     assert len(slow.asked) == 1
+
+
+def test_what_waits_for_a_schema_takes_its_share_of_the_buffer(
+    penstock_cluster: ClusterLike, slow: SlowRegistry
+) -> None:
+    topic = fresh_topic(penstock_cluster)
+
+    async def story() -> None:
+        serde = avro('"string"', registry=slow.url)
+        settings = {"buffer.memory": 1_000_000, "batch.size": 100_000}
+        async with producer_of(penstock_cluster, serde, settings=settings) as producer:
+            first = producer.send(topic, "x" * 600_000)
+            with pytest.raises(BufferExhausted):
+                await producer.send(topic, "x" * 600_000)
+            slow.go_on.set()
+            await first
+
+    run(story())
 
 
 def test_all_that_wait_for_a_schema_hear_that_the_registry_failed(

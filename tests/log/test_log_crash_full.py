@@ -4,6 +4,7 @@ is believed that could not be written, and it is written when there is room.
 PENSTOCK_SIM_RUNS sets how many seeds are tried; PENSTOCK_SIM_SEED=<seed> repeats one.
 """
 
+import dataclasses
 import os
 from contextlib import suppress
 
@@ -209,6 +210,21 @@ def test_damage_that_could_not_be_noted_is_noted_by_a_clean_stop() -> None:
     make_room(disk)
     log.close()
     assert reopen(disk).damaged == [damaged]
+
+
+def test_damage_that_could_not_be_noted_does_not_keep_retention_from_making_room() -> None:
+    disk, before = killed()
+    disk.corrupt(before.closed[0].path(LOG), 100, b"????")
+    fill(disk)
+    log = open_on_full(disk, before.closed[0].end_offset - 1)
+    assert log.damaged
+    log.config = dataclasses.replace(log.config, retention_bytes=1)
+    renamed: list[object] = []
+    log.delete_old_segments(NOW_MS, log.end_offset, renamed.extend)
+    disk.run_callbacks()
+    log.chores.retry()
+    disk.run_callbacks()
+    assert renamed
 
 
 def test_a_sync_that_fails_for_want_of_room_is_a_failure_of_the_disk() -> None:

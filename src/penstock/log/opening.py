@@ -145,16 +145,16 @@ def sync_now(file: File) -> None:
 
 
 def write_later(opening: Opening, log: Log, recovery_point: int) -> None:
-    """In the order of the segments, as if they had just been closed."""
+    """In the order of the segments, as if they had just been closed. First what retention may make
+    needless, and so frees: what waits for room must not be in its way."""
     log.recovery_point_max = recovery_point
-    if log.damaged:
-        path = f"{log.directory}/{DAMAGE_FILE}"
-        log.chores.replace(path, format_damaged(log.damaged))
     for closed in log.closed:
         if closed.base_offset in opening.unwritten:
             segment, producers = opening.unwritten[closed.base_offset]
             segment.file.park()
             persist(log, closed, segment, cut=False, producers=producers)
     log.snapshots = sorted(set(log.snapshots))
+    if log.damaged:
+        log.chores.replace(f"{log.directory}/{DAMAGE_FILE}", format_damaged(log.damaged))
     log.write_epochs()
     log.chores.then(log.free_recovery_point)

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
 from penstock.client.consumer.blocking_loops import (
+    Batch,
     BatchLoop,
     RecordLoop,
     Steps,
@@ -213,13 +214,12 @@ class Consumer(Generic[K, V]):
     def poll(self, timeout_s: float) -> Record[K, V] | None:
         """The next record, or None if none comes in time. Finishes what poll() or take() gave
         before."""
-        records = self._steps.own.take(1, timeout_s)
-        return records[0] if records else None
+        return self._steps.own.take(1, timeout_s, _first)
 
     def take(self, max: int, within_s: float) -> list[Record[K, V]]:
         """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
         before."""
-        return list(self._steps.own.take(max, within_s))
+        return self._steps.own.take(max, within_s, list)
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:
@@ -387,3 +387,7 @@ class Consumer(Generic[K, V]):
         self._steps.open()
         limit = self._steps.limit(timeout_s)
         return self._steps.wait(self._core.offsets_for_times(moments, limit), limit, "the question")
+
+
+def _first(batch: Batch[K, V]) -> Record[K, V] | None:
+    return batch[0] if batch else None

@@ -8,7 +8,7 @@ not committed, and the next step raises HandlerTimedOut or PartitionsRevoked.
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Generic, TypeVar
@@ -215,18 +215,18 @@ class Hand(Generic[K, V]):
             self._work.ended = True
             self._steps.desk.abandoned.append(self._work)
 
-    def take(self, count: int, within_s: float) -> "Batch[K, V]":
+    def take(self, count: int, within_s: float, make: "Callable[[Batch[K, V]], T]") -> T:
         """For poll() and take()."""
         try:
             ended = self.let_go()
             work = self._steps.take(ended, count, within_s)
-            batch = Batch(self._steps, work or Work(NO_TICKET, [], None, 0.0))
+            made = make(Batch(self._steps, work or Work(NO_TICKET, [], None, 0.0)))
             if work is not None:
-                self.hold(work)
+                self.hold(work)  # the last: no signal may come between this and the caller
         except BaseException:
             self._steps.take_back()
             raise
-        return batch
+        return made
 
 
 class RecordLoop(Generic[K, V]):

@@ -40,7 +40,9 @@ class Desk:
     """Of one consumer. `unread_max` bounds what is fetched and not read."""
 
     def __init__(self, unread_max: int, *, readers_fetch: bool = False) -> None:
-        self.lock = threading.Lock()
+        # One that lets its owner in again: a signal's handler may close the consumer, wherever the
+        # thread was. It then waits for what that thread has begun, and in vain, but not for ever.
+        self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.ledger: Ledger[Fetched] = Ledger()
         self.wheel = Wheel()

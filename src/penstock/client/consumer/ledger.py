@@ -278,6 +278,7 @@ class Ledger(Generic[M]):
 
     def take_back(self, owner: object) -> None:
         """He was interrupted between two bodies: what he does not hold is read again."""
+        self._chunks = deque(chunk for chunk in self._chunks if len(chunk))
         self.unread = sum(map(len, self._chunks))
         for work in self.in_hand:
             if work.owner is owner and not work.held:

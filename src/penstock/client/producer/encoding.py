@@ -7,6 +7,7 @@ has to ask elsewhere first (a schema registry) is not written yet, in an event l
 """
 
 import copy
+import pickle
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ COUNTS_AGE_S_MAX = 300.0  # as metadata.max.age.ms
 # What a record costs beside its bytes; about Kafka's upper estimate for one record in a batch.
 RECORD_OVERHEAD_BYTES = 100
 HEADER_OVERHEAD_BYTES = 8
-# What a record is taken for that is not bytes yet.
+# What a record is taken for that is not bytes yet, and of which nobody can guess more.
 UNWRITTEN_BYTES = 1_000
 MESSAGE_SIZE_TOO_LARGE = 10
 
@@ -60,11 +61,8 @@ class Unwritten(NamedTuple):
     record: Outgoing[Any, Any]
     ask: Callable[[], object]
     about: Hashable
-
-    @property
-    def size_bytes(self) -> int:
-        """A guess: nobody knows."""
-        return UNWRITTEN_BYTES
+    # A guess: its serializer has not said.
+    size_bytes: int
 
 
 class NotWrittenYet(Exception):
@@ -155,7 +153,8 @@ class Encoder:
                 topic, _now(value), _now(key), partition, tuple(carried[:given]), timestamp_ms
             )
             full = self._namespace.add_topic(topic)
-            raise NotWrittenYet(Unwritten(full, kept, missing.ask, missing.about)) from None
+            waiting = Unwritten(full, kept, missing.ask, missing.about, _guessed_bytes(kept))
+            raise NotWrittenYet(waiting) from None
 
     def write(self, unwritten: Unwritten) -> Encoded:
         """What could not be written before; as `encode`."""
@@ -261,6 +260,14 @@ def _serialized(
         raise
     except Exception as error:
         raise SerializationError(error, topic=topic, is_key=is_key) from error
+
+
+def _guessed_bytes(record: Outgoing[Any, Any]) -> int:
+    """About what Python itself would write."""
+    try:
+        return len(pickle.dumps((record.key, record.value)))
+    except Exception:  # there are values that it cannot write
+        return UNWRITTEN_BYTES
 
 
 def _now(value: Any) -> Any:
