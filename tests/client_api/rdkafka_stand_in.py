@@ -57,7 +57,8 @@ class Rdkafka:
         return [RdkafkaPlace(*each, self.positions.get(each, -1001)) for each in known]
 
     def __getattr__(self, name: str) -> Any:
-        def note(places: Any = ()) -> list[Any]:
+        def note(*said: Any) -> list[Any]:
+            places = said[0] if said else []
             listed = places if isinstance(places, list) else [places]
             self.told.append((name, [(p.topic, p.partition, p.offset) for p in listed]))
             return []

@@ -312,6 +312,7 @@ def test_a_chunk_that_an_interrupted_reader_left_empty_is_not_handed_out(
         ledger.take(1, "somebody", 0.0)
     monkeypatch.undo()
     ledger.take_back("somebody")
+    assert ledger.unread == 2
     assert [take(ledger, 1).messages[0].number for _ in range(2)] == [0, 1]
 
 

@@ -18,7 +18,7 @@ from penstock.client.consumer import wheel as wheel_module
 from penstock.client.consumer.desk import Waiter
 from penstock.client.consumer.engine import Engine
 from penstock.client.consumer.ledger import Ledger, Place
-from penstock.client.consumer.plan import Callbacks
+from penstock.client.consumer.plan import Callbacks, _readers_fetch
 from penstock.client.failures import ClientError
 from penstock.sync import Consumer as BlockingConsumer
 from penstock.testing import Cluster
@@ -109,6 +109,34 @@ def test_no_reader_fetches_where_the_application_would_be_called(options: Any) -
     assert source.asked == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "fetch"),
+    [
+        ({}, True),
+        ({"group.protocol": "consumer"}, False),
+        ({"oauth_cb": lambda _: ("token", 0.0)}, False),
+    ],
+    ids=["classic", "newer protocol", "a callback of librdkafka's"],
+)
+def test_readers_fetch_where_nothing_that_is_reported_takes_time(
+    settings: dict[str, Any], fetch: bool
+) -> None:
+    assert _readers_fetch(settings, Callbacks(), manual_finish=False) is fetch
+
+
+def test_who_has_an_order_wakes_the_polling_thread_that_stands_by() -> None:
+    engine, _ = sourced()
+    desk = engine.desk
+    with ThreadPoolExecutor(1) as polling:
+        standing = polling.submit(desk.stand_by, WAIT_SECONDS_MAX)
+        while not desk._stands_by:
+            assert not standing.done()
+        began = time.monotonic()
+        desk.order(lambda: None)
+        standing.result(WAIT_SECONDS_MAX)
+        assert time.monotonic() - began < WAIT_SECONDS_MAX / 2
+
+
 def test_a_reader_does_not_wait_while_the_polling_thread_fetches() -> None:
     engine, source = sourced()
     with engine.desk.wheel.lock, ThreadPoolExecutor(1) as reader:
@@ -193,6 +221,50 @@ def test_partitions_that_come_in_a_readers_fetch_are_taken_over_by_the_polling_t
         (name, [(*each, -1001) for each in (A, B, C)])
     ]
     assert engine.desk.ledger.owns(C)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_partitions_that_come_and_go_in_one_fetch_of_a_reader_are_not_taken_over(
+    strategy: str,
+) -> None:
+    engine, source = sourced(strategy)
+    rebalancing, rdkafka = engine._rebalancing, engine.rdkafka
+
+    def come_and_go() -> None:
+        rebalancing.on_assign(rdkafka, [RdkafkaPlace(*C)])
+        rebalancing.on_revoke(rdkafka, [RdkafkaPlace(*C)])
+
+    source.before = come_and_go
+    engine.fetch_here(1)
+    source.before = None
+    assert ("incremental_unassign", [(*C, -1001)]) not in source.told, "it never had it"
+    source.told.clear()
+    engine._turn()
+    assert not engine.desk.ledger.owns(C)
+    assert [each for each in source.told if "assign" in each[0]] == []
+
+
+def test_partitions_that_come_one_after_the_other_in_one_fetch_are_all_taken_over() -> None:
+    engine, source = sourced("cooperative-sticky")
+    more: Place = ("orders", 3)
+
+    def come_twice() -> None:
+        for each in (C, more):
+            engine._rebalancing.on_assign(engine.rdkafka, [RdkafkaPlace(*each)])
+
+    source.before = come_twice
+    engine.fetch_here(1)
+    source.before = None
+    engine._turn()
+    assert engine.desk.ledger.owns(C) and engine.desk.ledger.owns(more)
+
+
+def test_no_more_is_asked_for_at_once_than_the_binding_takes() -> None:
+    engine, source = sourced()
+    engine.desk.wanted_max = 10_000_000
+    engine.fetch_here(5_000_000)
+    engine._consume(5_000_000)
+    assert source.asked == [1_000_000, 1_000_000]
 
 
 def test_partitions_that_go_in_a_readers_fetch_are_gone_with_what_it_brought() -> None:

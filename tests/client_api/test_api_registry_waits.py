@@ -21,6 +21,7 @@ from penstock.client.failures import (
     TimedOut,
 )
 from penstock.client.interceptors import Outgoing, ProducerInterceptor
+from penstock.client.producer.backlog import WRITES_AT_ONCE, Backlog
 from penstock.client.records import OutRecord
 from penstock.client.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
 from penstock.client.serde.framing import frame
@@ -263,6 +264,35 @@ def test_what_waits_for_a_schema_keeps_its_order_and_is_as_it_was_when_it_was_se
     assert values_of(penstock_cluster, topic) == [
         frame(1, b'{"n":%d}' % number) for number in range(5)
     ]
+    assert len(slow.asked) == 1
+
+
+def test_what_has_waited_for_a_schema_is_written_in_pieces(
+    penstock_cluster: ClusterLike, slow: SlowRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, count = fresh_topic(penstock_cluster), 3 * WRITES_AT_ONCE
+    pieces: list[int] = []
+    refill = Backlog.refill
+
+    def noted(backlog: Backlog, *arguments: Any) -> bool:
+        before = len(backlog)
+        more = refill(backlog, *arguments)
+        pieces.append(before - len(backlog))
+        return more
+
+    monkeypatch.setattr(Backlog, "refill", noted)
+
+    async def story() -> None:
+        async with producer_of(penstock_cluster, avro(LONG, registry=slow.url)) as producer:
+            for _ in range(count):
+                producer.post(topic, 6)
+            await until(slow.stopped.is_set, "somebody asks the registry")
+            slow.go_on.set()
+            await producer.flush()
+
+    run(story())
+    assert values_of(penstock_cluster, topic) == [frame(1, SIX)] * count
+    assert max(pieces) == WRITES_AT_ONCE
     assert len(slow.asked) == 1
 
 

@@ -223,6 +223,24 @@ def test_a_server_that_hangs_up_now_and_then_is_looked_at_again(
 
 
 @pytest.mark.parametrize(
+    ("spoken", "ends"), [(Spoken.PLAIN_SASL, False), (Spoken.TLS, True)], ids=["hangs up", "TLS"]
+)
+def test_what_is_not_certain_ends_nothing_that_has_worked(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoken: Spoken, ends: bool
+) -> None:
+    monkeypatch.setattr(doubts, "spoken_at", lambda *_: spoken)
+    monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
+    told: list[ClientError] = []
+    doubtful = doubts.Doubts(
+        {"bootstrap.servers": "h:1"}, logging.getLogger("penstock.client"), told.append
+    )
+    doubtful.has_worked = True
+    doubtful._look()
+    assert bool(told) is ends
+    assert "no connection to h:1 can come about" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("protocol", "spoken", "is_wrong"),
     [
         (Protocol.PLAINTEXT, Spoken.PLAIN, False),

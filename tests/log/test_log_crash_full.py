@@ -212,6 +212,20 @@ def test_damage_that_could_not_be_noted_is_noted_by_a_clean_stop() -> None:
     assert reopen(disk).damaged == [damaged]
 
 
+def test_a_clean_stop_writes_the_snapshots_that_there_was_no_room_for() -> None:
+    disk, before = killed()
+    for name in disk.list(DIRECTORY):
+        if name.endswith(SNAPSHOT):
+            disk.remove_now(f"{DIRECTORY}/{name}")
+    fill(disk)
+    log = open_on_full(disk, 0)
+    disk.run_callbacks()
+    make_room(disk)
+    log.close()
+    found = {name for name in disk.list(DIRECTORY) if name.endswith(SNAPSHOT)}
+    assert {f"{each.end_offset:020d}{SNAPSHOT}" for each in before.closed} <= found
+
+
 def test_damage_that_could_not_be_noted_does_not_keep_retention_from_making_room() -> None:
     disk, before = killed()
     disk.corrupt(before.closed[0].path(LOG), 100, b"????")

@@ -42,6 +42,9 @@ class Doubts:
         self._bootstrap = str(rdkafka.get("bootstrap.servers", ""))
         self._log = log
         self._found = found
+        # Something came of it already: what is not certain is logged then, and ends nothing. It may
+        # be a proxy whose servers are down.
+        self.has_worked = False
         self._next_look = 0.0
         self._looking = threading.Lock()
         self._over = threading.Event()
@@ -71,7 +74,8 @@ class Doubts:
                     what = f"no connection to {host}:{port} can come about: {found.what}"
                     wrong = WrongProtocol(what, next_step=found.next_step)
                     self._log.error("%s", wrong)
-                    self._found(wrong)
+                    if found.is_certain or not self.has_worked:
+                        self._found(wrong)
                     return
 
     def _wrong_at(self, host: str, port: int) -> Mismatch | None:

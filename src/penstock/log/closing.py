@@ -47,8 +47,10 @@ def persist(
     at_end = log.producers.to_snapshot() if producers is None else producers
     chores.replace(snapshot, at_end)
     log.snapshots.append(closed.end_offset)
+    log.owed_snapshots[closed.end_offset] = at_end
 
     def written() -> None:
+        log.owed_snapshots.pop(closed.end_offset, None)
         for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
             log.files.drop(closed.path(suffix))  # it may be a file that was replaced
         closed.memory = None

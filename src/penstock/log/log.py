@@ -113,6 +113,8 @@ class Log:
         # Apart from the others: renames free a full disk on which the others wait.
         self.removals = Chores(disk, failed)
         self.snapshots: list[int] = []
+        # Of those the ones that are not written yet, with what is to be in them.
+        self.owed_snapshots: dict[int, bytes] = {}
         self.damaged: list[Damaged] = []  # in the order of their offsets
         self.recovery = Recovery()
         self._unsynced: dict[File, None] = {}
@@ -631,6 +633,9 @@ class Log:
             index = segment.index.to_bytes()
             disk.put_now(segment_file(directory, base_offset, INDEX), index)
         disk.put_now(f"{directory}/{EPOCHS_FILE}", format_epochs(self.epochs.entries()))
+        for end_offset, producers in self.owed_snapshots.items():
+            if end_offset in self.snapshots:
+                disk.put_now(segment_file(directory, end_offset, SNAPSHOT), producers)
         if self.end_offset not in self.snapshots and self.end_offset > 0:
             snapshot = segment_file(directory, self.end_offset, SNAPSHOT)
             disk.put_now(snapshot, self.producers.to_snapshot())

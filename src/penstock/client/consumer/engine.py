@@ -61,6 +61,8 @@ FIRST_PATIENCE_S = 1.0
 ASK_AGAIN_S = 0.1
 # So long nothing is read before partitions stand still; then polling goes on.
 ROOM_PATIENCE_S = 0.25
+# The binding takes no larger number.
+CONSUME_MAX = 1_000_000
 # Records that are fetched and not read take about so much at most.
 UNREAD_BYTES_MAX = 64 * 1024 * 1024
 SIZES_LOOKED_AT = 16
@@ -258,7 +260,7 @@ class Engine:
         try:
             if desk.is_engaged or not desk.wheel.take():
                 return False
-            room = min(max(missing, self.plan.poll_records_max), self._room())
+            room = min(max(missing, self.plan.poll_records_max), self._room(), CONSUME_MAX)
             # The first once more: until the wheel was taken somebody else had it.
             if desk.is_engaged or self.partitions.held or rebalancing.coming or room <= 0:
                 return False
@@ -334,7 +336,7 @@ class Engine:
     def _consume(self, room: int) -> list[Fetched]:
         """Not more at once than somebody takes at once: the garbage collector runs when 700 objects
         more have come than gone."""
-        return self.rdkafka.consume(min(room, self.desk.wanted_max // 2), 0)
+        return self.rdkafka.consume(min(room, self.desk.wanted_max // 2, CONSUME_MAX), 0)
 
     def _wait_for_room(self) -> list[Fetched]:
         """Half of it, or whatever there is when the patience ends; with none stand still."""
@@ -382,7 +384,7 @@ class Engine:
         if any(map(self._error_of, messages)):
             messages = self._without_errors(messages, ends)
         if messages:
-            self._refusal = None
+            self._refusal, self._doubts.has_worked = None, True
             sample = messages[:: max(1, len(messages) // SIZES_LOOKED_AT)]
             self._average_bytes = max(1, sum(map(len, sample)) // len(sample))
             self._bound()

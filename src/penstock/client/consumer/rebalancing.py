@@ -62,7 +62,7 @@ class Rebalancing:
         places = _places(given)
         with self._inside():
             if self.by_reader:
-                self.coming = places
+                self.coming = [*self.coming, *places] if self._plan.cooperative else places
                 (rdkafka.incremental_assign if self._plan.cooperative else rdkafka.assign)([])
             else:
                 self._take_over(places)
@@ -79,7 +79,7 @@ class Rebalancing:
         self._tell(self._plan.callbacks.assigned, places, self._patience())
 
     def on_revoke(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPlace]") -> None:
-        places = _places(given)
+        places = self._without_coming(_places(given))
         with self._inside():
             if not self.closing:
                 self.gone += places
@@ -89,13 +89,18 @@ class Rebalancing:
 
     def on_lost(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPlace]") -> None:
         del rdkafka
-        places = _places(given)
+        places = self._without_coming(_places(given))
         with self._inside():
             if not self.closing:
                 self.gone += places
                 self.lose(places)
             self._partitions.let_go(places, incrementally=self._plan.cooperative)
         self._committing.end_rest()
+
+    def _without_coming(self, places: list[Place]) -> list[Place]:
+        """What came in the same fetch was never taken over, and will not be."""
+        before, self.coming = self.coming, [each for each in self.coming if each not in places]
+        return [each for each in places if each not in before]
 
     def lose(self, places: Collection[Place]) -> None:
         """Others have them already, or nobody may commit any more: bodies end at once."""

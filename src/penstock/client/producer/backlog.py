@@ -13,6 +13,9 @@ from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.producer.encoding import NOT_CHOSEN, Encoded, NotWrittenYet, Unwritten
 from penstock.client.producer.ledger import Report
 
+# Serializers may take tens of microseconds for a record.
+WRITES_AT_ONCE = 200
+
 
 class Sender(Protocol):
     """Who is told what becomes of a waiting record."""
@@ -73,14 +76,17 @@ class Backlog:
         write: Callable[[Unwritten], Encoded],
         choose: Callable[[Encoded], int],
         hand_over: Callable[[Encoded, Report], None],
-    ) -> None:
-        """Hand over what there is room for, in order; give up what has waited too long."""
+    ) -> bool:
+        """Hand over what there is room for, in order; give up what has waited too long. Whether
+        more could be written at once: an event loop has others to serve, too."""
         records = self._records
-        while records:
+        writes_left = WRITES_AT_ONCE
+        while records and writes_left:
             first = records[0]
             encoded = first.encoded
             try:
                 if isinstance(encoded, Unwritten):
+                    writes_left -= 1
                     first.encoded = encoded = write(encoded)
                 if encoded.partition == NOT_CHOSEN:
                     chosen = choose(encoded)
@@ -100,6 +106,7 @@ class Backlog:
             self._drop(first)
             first.sender.taken()
         self._expire(now_s)
+        return not writes_left
 
     def _expire(self, now_s: float) -> None:
         # All wait equally long, so the oldest is the first to go.

@@ -58,6 +58,7 @@ class Pump(Core):
         self._flushers: list[tuple[Page, asyncio.Future[None]]] = []
         self._asking: set[str] = set()
         self._asks_for_serializer = False
+        self._goes_on = False
         self._questions: set[asyncio.Task[None]] = set()
 
     # -- life
@@ -240,16 +241,30 @@ class Pump(Core):
         self.handle.poll()
         assert self.loop is not None, "who is polled has a loop"
         if self.backlog:
-            self.backlog.refill(self.loop.time(), self.encoder.write, self._choose, self.hand_over)
-            topic, unwritten = self.backlog.undecided(), self.backlog.unwritten()
-            if topic is not None:
-                self._ask(topic)
-            if unwritten is not None:
-                self._ask_for(unwritten)
+            now_s = self.loop.time()
+            if self.backlog.refill(now_s, self.encoder.write, self._choose, self.hand_over):
+                self._go_on_soon()
+            else:
+                topic, unwritten = self.backlog.undecided(), self.backlog.unwritten()
+                if topic is not None:
+                    self._ask(topic)
+                if unwritten is not None:
+                    self._ask_for(unwritten)
             self.review()
         self.ledger.wake()
         if self._flushers:
             self._release()
+
+    def _go_on_soon(self) -> None:
+        def go_on() -> None:
+            self._goes_on = False
+            if not self.handle.destroyed:
+                self.serve()
+
+        if not self._goes_on:
+            assert self.loop is not None, "who is polled has a loop"
+            self._goes_on = True
+            self.loop.call_soon(go_on)
 
     def _tick(self) -> None:
         self._timer = None

@@ -5,8 +5,8 @@ interpreter, numpy, the compiler's library, the kernels, the chunks under way, a
 all but the map takes more than PROCESS_BYTES_MAX, the map gets what is left, and a log with more
 keys than it holds takes more passes. Half of its size the map always gets: below that the passes
 would cost more than the memory is worth, and the promise ends there. It cannot hold either where
-less is allowed than loading the compiled kernels takes, some 155 MiB at their peak: with a buffer, or
-a thread's share of it, below 94 MiB.
+less is allowed than loading the compiled kernels takes, some 155 MiB at their peak: with a buffer,
+or a thread's share of it, below 94 MiB.
 A batch that is larger than a chunk, or unpacks to more, comes on top for as long as it is read.
 """
 
