@@ -54,11 +54,23 @@ DRAIN_STEP_MS = 5
 FINISH_MS_MAX = 500
 LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
 LOADED_PER_SLICE_MAX = 64
+# A new directory must have room for this much.
+ROOM_FILE = "penstock-room.tmp"
+FIRST_FILES_BYTES = 16 * 1024
 _LOADED = object()
 
 
 class StartRefused(Exception):
     """The node cannot start; the text says why and what to do next."""
+
+
+def _see_to_room(disk: Disk) -> None:
+    """A directory that is new gets some files first: one without room for them is offline, and the
+    node starts with the others."""
+    try:
+        disk.put_now(ROOM_FILE, bytes(FIRST_FILES_BYTES))
+    finally:
+        disk.remove_now(ROOM_FILE)
 
 
 class Node:
@@ -194,7 +206,8 @@ class Node:
                 " this node another directory (--data DIR, or log.dirs)."
             )
         disk.remove_leftovers_now()
-        load_meta_properties(disk)
+        if load_meta_properties(disk) is None and self._disks:
+            _see_to_room(disk)
 
     def _reachable(self, host: str) -> str:
         """A name under which others find this machine; an empty host means all its addresses."""

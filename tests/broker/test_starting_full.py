@@ -77,6 +77,20 @@ def has_room(life: Names) -> None:
         make_room(life.bench.world.disks[root])
 
 
+def test_a_new_directory_without_room_is_offline_and_the_node_starts() -> None:
+    life = Names(1)
+    life.bench.world.kill()
+    disks = life.bench.world.disks_after_kill()
+    new = disks[ROOTS[1]]
+    for name in new.list():
+        new.remove_now(name)
+    fill(new)
+    life.start(disks)
+    (why,) = offline(life)
+    assert "injected" in why
+    assert new.list() == []
+
+
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("steps", STEPS)
 def test_what_can_be_read_is_served_and_with_room_it_can_be_written_to(
