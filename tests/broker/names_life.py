@@ -134,7 +134,8 @@ class Names:
         for index in range(PARTITIONS):
             partition = self.served(index)
             if partition is None:
-                assert self.away or self.bench.broker.hosting._making.busy, "nothing is away"
+                making = self.bench.broker.hosting._making
+                assert self.away or making.busy or making._shelved, "nothing is away"
                 continue
             known = self.acknowledged.get((topic_id, index), {})
             deleted_to = self.deleted_to.get((topic_id, index), 0)

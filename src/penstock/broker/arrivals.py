@@ -377,9 +377,10 @@ def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[s
     for directory, entry, departure in originals:
         name, index = entry.partition
         used = hosting.by_name.get(name, {}).get(index)
+        retired = marked_name(entry.partition, Kind.DELETED, broker.world.entropy.uuid().hex())
         if used is not None and not used.directory.failed and not directory.failed:
             try:
-                hosting.retire_now(directory, entry)
+                hosting.retire_now(directory, entry, retired)
                 where = f"{directory.disk.root}/{entry.name}"
                 log.info("%s is in %s: %s is removed", used, used.directory.disk.root, where)
                 continue
@@ -392,9 +393,7 @@ def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[s
             place = (broker.image.topics[name].topic_id, index)
             hosting.originals.note(place, name, directory.directory_id)
         else:
-            unique = broker.world.entropy.uuid().hex()
-            retired = marked_name(entry.partition, Kind.DELETED, unique)
-            hosting.originals.wait(Original(used, directory, retired, _nobody))
+            hosting.originals.wait(Original(used, directory, retired, _nobody, is_tried=True))
     return kept
 
 

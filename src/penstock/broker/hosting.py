@@ -85,7 +85,7 @@ class Hosting:
             still_wanted=self._still_wanted,
             made=self._made,
             refused=self._made_before,
-            unwanted=lambda wanted, directory: self.leaving.take(wanted.name, wanted, directory),
+            unwanted=self._unwanted,
             dropped=lambda wanted: self.placements.arrived((wanted.topic_id, wanted.index)),
             settled=self._settled,
         )
@@ -105,7 +105,11 @@ class Hosting:
             directory.on_lost = self._broker.forget_memos
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
         self.originals = Originals(
-            world, self.placements, self.remove_later, lambda: self._broker.stopping
+            world,
+            self.placements,
+            self.remove_later,
+            lambda: self._broker.stopping,
+            self._making.stall,
         )
 
     def identity(self, directory: Directory) -> bytes:
@@ -336,11 +340,10 @@ class Hosting:
         for topic_id, partitions in self.by_id.items():
             for each in islice(partitions.values(), 1):
                 names[topic_id] = each.topic
-        for place, (topic, where) in self.leaving.places.items():
-            placed.append((place, where))
-            names[place[0]] = topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
-        left = self.originals.left
+        left = dict(self.originals.left)
+        for place, others in self._refused_too.items():
+            left[place] = list(dict.fromkeys([*left.get(place, ()), *others]))
         return format_placements(placed, paths, sizes, names, self._placed_at, left)
 
     def start_offsets_moved(self, directories: list[Directory]) -> None:
@@ -452,6 +455,9 @@ class Hosting:
         )
         self.adopt(self.make_partition(topic, wanted.index, directory, made))
 
+    def _unwanted(self, wanted: Wanted, directory: Directory) -> None:
+        self.leaving.take(wanted, directory)
+
     def _made_before(self, wanted: Wanted, directory: Directory, error: LogExists) -> None:
         topic = self._broker.image.topics.get(wanted.topic)
         if topic is not None and topic.topic_id == wanted.topic_id:
@@ -475,13 +481,9 @@ class Hosting:
 
     # -- forgetting
 
-    def still_leaving(self, place: Place, topic: str, placed: Placed) -> None:
-        """A deleted partition in a directory that is away: it goes when that is back."""
-        self.leaving.note(place, topic, placed)
-        self._placed_at = self._broker.image.offset
-
     def still_left(self, place: Place, topic: str, directory_id: bytes) -> None:
-        """The same for what a move had left there."""
+        """Something of a deleted partition, or what a move has left of one, is in a directory from
+        which it cannot be taken yet."""
         self.originals.note(place, topic, directory_id)
         self._placed_at = self._broker.image.offset
 
@@ -524,20 +526,22 @@ class Hosting:
         self._broker.unhosted(partition)
         partition.abandon(UnknownTopicOrPartition(f"{partition} was deleted"))
         place = (partition.topic_id, partition.index)
-        self.leaving.note(place, partition.topic, Placed(directory.directory_id, State.MADE))
+        self.originals.note(place, partition.topic, directory.directory_id)
         directory.departures.add(TopicPartition(partition.topic, partition.index))
-        if arrives:
-            self._making.hold(str(partition))  # until the move ends, and takes the files away
-        else:
+        self._making.hold(str(partition))
+        if not arrives:  # else the move ends first, and asks for it then
             self.leaving.take_all(partition)
 
-    def retire_now(self, directory: Directory, entry: PartitionDirectory) -> None:
+    def retire_now(
+        self, directory: Directory, entry: PartitionDirectory, retired: str | None = None
+    ) -> None:
         """What a start finds and nobody uses gets another name, and goes later. Waits for the
-        disk."""
-        unique = self._world.entropy.uuid().hex()
-        gone = marked_name(entry.partition, Kind.DELETED, unique)
-        directory.disk.rename_now(entry.name, gone)
-        self.remove_later(directory, gone)
+        disk. Whoever will try it again says which name."""
+        if retired is None:
+            unique = self._world.entropy.uuid().hex()
+            retired = marked_name(entry.partition, Kind.DELETED, unique)
+        directory.disk.rename_now(entry.name, retired)
+        self.remove_later(directory, retired)
 
     def remove_later(self, directory: Directory, name: str, delay_ms: int | None = None) -> None:
         """Unlink what was renamed, once nobody can be reading it any more."""

@@ -1,18 +1,21 @@
 """What deleted topics leave in the directories of this node, until it is taken away.
 
 The directory of a partition that is no more gets another name, and is removed later. Until then its
-name is used for nothing else, and the file of placements says whose it is: should the node die now,
-or the disk be away, the next start that can look there takes it. A full disk, or too many open
-files, let it wait: they are no reason to do without all that is in the directory.
+name is used for nothing else: no partition is made under it, and none moves to where it is. And the
+file of placements says where something of it is, or may be (originals.py): should the node die now,
+or a disk be away, the next start that can look there takes it. A full disk, or too many open files,
+let it wait: they are no reason to do without all that is in the directory.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.aside import take_aside
 from penstock.broker.making import Making, Wanted
-from penstock.broker.placements import Place, Placed
-from penstock.log.directory import Kind, marked_name, read_metadata
+from penstock.broker.placements import Place
+from penstock.log.directory import Kind, marked_name
 from penstock.model import ZERO_ID, TopicPartition
 from penstock.world import DiskFailed, DiskFull, FileLost, TooManyFiles
 
@@ -28,11 +31,19 @@ RETRY_MS = 10_000  # for what a full disk, or too many open files, did not let t
 class _Taking(NamedTuple):
     """A directory on its way to another name."""
 
-    name: str
-    partition: "Partition | Wanted"
+    topic_id: bytes
+    partition: TopicPartition
     directory: "Directory"
     new: str
-    again: bool = False  # it was tried before
+    perhaps: bool = False  # it may be gone: nobody is sure of it, or it was tried before
+
+    @property
+    def name(self) -> str:
+        return str(self.partition)
+
+    @property
+    def place(self) -> Place:
+        return self.topic_id, self.partition.partition
 
 
 class Leaving:
@@ -42,157 +53,198 @@ class Leaving:
         self._broker = broker
         self._world = broker.world
         self._making = making
-        self._places: dict[Place, tuple[str, Placed]] = {}
+        # Names that are not free yet, each in one directory; and who waits for that.
+        self._under_way: dict[tuple[Directory, str], list[Callable[[], None]]] = {}
 
-    @property
-    def places(self) -> Mapping[Place, tuple[str, Placed]]:
-        """Where directories still have their names, with the topics that they belonged to."""
-        return self._places
+    def is_in(self, name: str, directory: "Directory") -> bool:
+        """Whether something with this name is on its way out of that directory."""
+        return (directory, name) in self._under_way
 
-    def note(self, place: Place, topic: str, placed: Placed) -> None:
-        self._places[place] = topic, placed
+    def when_gone(self, name: str, directory: "Directory", call: Callable[[], None]) -> None:
+        self._under_way[directory, name].append(call)
 
     # -- one that was in use
 
     def take_all(self, partition: "Partition") -> None:
-        """Where it is, and where a move has left something of it."""
-        name = str(partition)
-        self._making.hold(name)
+        """Where it is, and where moves have left something of it. Its name is held by whoever asks
+        for this, and let go when all is done."""
+        originals = self._broker.hosting.originals
 
         def take_the_rest() -> None:
+            for directory in originals.left_in(partition, self._broker.hosting.directories):
+                leftover = self._taking(partition, directory)._replace(perhaps=True)
+                self._making.hold(leftover.name)
+                self._begin(leftover)
+                self._take(leftover)
+            taking = self._taking(partition, partition.directory)
+            self._begin(taking)
             if partition.directory.failed:
-                self._making.let_go(name)
+                self._end(taking)
             else:
-                self.take(name, partition, partition.directory)
+                self._take(taking)
 
-        self._broker.hosting.originals.let_go(partition, take_the_rest)
+        originals.let_go(partition, take_the_rest)
 
-    def take(self, name: str, partition: "Partition | Wanted", directory: "Directory") -> None:
-        """Give the directory of a partition that is no more another name; it goes later."""
-        self._making.hold(name)
-        self._take(_Taking(name, partition, directory, self._new_name(partition)))
+    def take(self, wanted: Wanted, directory: "Directory") -> None:
+        """Give the directory of a partition that nobody wants another name; it goes later."""
+        taking = self._taking(wanted, directory)
+        self._making.hold(taking.name)
+        self._begin(taking)
+        self._take(taking)
 
-    def take_later(
-        self,
-        name: str,
-        partition: "Partition | Wanted",
-        directory: "Directory",
-        failure: DiskFailed,
-    ) -> None:
-        """The same for what a start could not rename for want of room, or of files."""
-        self._making.hold(name)
-        taking = _Taking(name, partition, directory, self._new_name(partition))
-        self._take_again(taking, failure)
+    def take_now(self, wanted: Wanted, directory: "Directory") -> None:
+        """The same for what a start finds. Waits for the disk, but not for room, nor for files."""
+        taking = self._taking(wanted, directory)
+        try:
+            directory.disk.rename_now(taking.name, taking.new)
+        except (DiskFull, TooManyFiles) as failure:
+            self._making.hold(taking.name)
+            self._begin(taking)
+            self._take_again(taking, failure)
+        else:
+            self._broker.hosting.remove_later(directory, taking.new)
 
-    def _new_name(self, partition: "Partition | Wanted") -> str:
-        unique = self._world.entropy.uuid().hex()
-        return marked_name(TopicPartition(partition.topic, partition.index), Kind.DELETED, unique)
+    def _taking(self, partition: "Partition | Wanted", directory: "Directory") -> _Taking:
+        named = TopicPartition(partition.topic, partition.index)
+        return _Taking(partition.topic_id, named, directory, self._new_name(named))
 
-    def _take(self, taking: "_Taking") -> None:
-        name, partition, directory, new, again = taking
-        place = (partition.topic_id, partition.index)
+    def _new_name(self, partition: TopicPartition) -> str:
+        return marked_name(partition, Kind.DELETED, self._world.entropy.uuid().hex())
 
-        def renamed(failure: DiskFailed | None) -> None:
+    def _begin(self, taking: _Taking) -> None:
+        where = (taking.directory, taking.name)
+        assert where not in self._under_way, "a directory leaves once"
+        self._under_way[where] = []
+        directory_id = taking.directory.directory_id
+        self._broker.hosting.still_left(taking.place, taking.partition.topic, directory_id)
+
+    def _take(self, taking: _Taking) -> None:
+        directory, new = taking.directory, taking.new
+        renamed: list[str] = []
+
+        def take() -> None:
+            again = taking.perhaps
+            if take_aside(directory.disk, taking.name, taking.topic_id, new, again=again):
+                renamed.append(new)
+
+        def taken(failure: DiskFailed | None) -> None:
             if isinstance(failure, (DiskFull, TooManyFiles)):
                 self._take_again(taking, failure)
                 return
-            # What is gone at the second try got its name with the first.
-            if failure is None or (again and isinstance(failure, FileLost)):
-                self._places.pop(place, None)
-                self._broker.hosting.placements.arrived(place)
-                self._broker.hosting.remove_later(directory, new)
+            for each in renamed:
+                self._broker.hosting.remove_later(directory, each)
+            if failure is None or (taking.perhaps and isinstance(failure, FileLost)):
+                self._is_away(taking)
             else:
                 directory.fail(failure)
-            self._making.let_go(name)
+            self._end(taking)
 
-        directory.disk.rename(name, new, renamed)
+        directory.disk.offload_all([take], taken)
 
-    def _take_again(self, taking: "_Taking", failure: DiskFailed) -> None:
+    def _take_again(self, taking: _Taking, failure: DiskFailed) -> None:
         """Later, unless the node stops or the directory fails: then a start sees to it."""
         taking.directory.heard(failure)
+        self._making.stall(taking.name)
 
         def due() -> None:
             if taking.directory.failed:
-                self._making.let_go(taking.name)
+                self._end(taking)
             elif not self._broker.stopping:
-                self._take(taking._replace(again=True))
+                self._take(taking._replace(perhaps=True))
 
         self._world.timers.at(self._world.clock.mono_ms() + RETRY_MS, due)
+
+    def _is_away(self, taking: _Taking) -> None:
+        hosting = self._broker.hosting
+        hosting.originals.forget(taking.place, taking.directory.directory_id)
+        hosting.placements.arrived(taking.place)
+
+    def _end(self, taking: _Taking) -> None:
+        waiting = self._under_way.pop((taking.directory, taking.name))
+        self._making.let_go(taking.name)
+        for call in waiting:
+            call()
 
     # -- those that were offline
 
     def take_refused(self, refused: Mapping[Place, "Refused"]) -> None:
         """Nobody uses their files, and they may be in any directory, or in several: partitions are
         refused for that as well. Those of a directory that is away go when it is back."""
+        hosting = self._broker.hosting
+        everywhere = [hosting.identity(each) for each in hosting.directories]
         for place, each in refused.items():
-            self.note(place, each.partition.topic, Placed(each.directory_id, each.state))
             self._making.hold(str(each.partition))
-        working = [each for each in self._broker.hosting.directories if not each.failed]
+            for directory_id in self._perhaps_in(place, each, everywhere):
+                hosting.originals.note(place, each.partition.topic, directory_id)
+        working = [each for each in hosting.directories if not each.failed]
         left = len(working)
 
-        def taken() -> None:
+        def looked_through() -> None:
             nonlocal left
             left -= 1
             if left <= 0:
                 for place, each in refused.items():
-                    self._leave_what_is_away(place, each)
-                    self._broker.hosting.placements.arrived(place)
+                    hosting.placements.arrived(place)
                     self._making.let_go(str(each.partition))
 
         for directory in working:
-            self._take_files(directory, refused, taken)
+            new_names = {
+                place: (each.partition, self._new_name(each.partition))
+                for place, each in refused.items()
+            }
+            self._take_files(directory, new_names, looked_through)
         if not working:
-            taken()
+            looked_through()
 
-    def _leave_what_is_away(self, place: Place, refused: "Refused") -> None:
+    def _perhaps_in(
+        self, place: Place, refused: "Refused", everywhere: Iterable[bytes]
+    ) -> Iterable[bytes]:
         """A start that can look there knows then whose it is."""
-        hosting = self._broker.hosting
-        self._places.pop(place, None)
-        seen = {each.directory_id for each in hosting.directories if not each.failed}
-        failed = [hosting.identity(each) for each in hosting.directories if each.failed]
-        perhaps_in = [refused.directory_id, refused.used_in or ZERO_ID, *failed]
-        perhaps_in += hosting.placements.announced_in(place)
-        for directory_id in dict.fromkeys(perhaps_in):
-            if directory_id != ZERO_ID and directory_id not in seen:
-                hosting.originals.note(place, refused.partition.topic, directory_id)
+        perhaps_in = [refused.directory_id, refused.used_in or ZERO_ID, *everywhere]
+        perhaps_in += self._broker.hosting.placements.announced_in(place)
+        return (each for each in dict.fromkeys(perhaps_in) if each != ZERO_ID)
 
     def _take_files(
         self,
         directory: "Directory",
-        refused: Mapping[Place, "Refused"],
+        new_names: Mapping[Place, tuple[TopicPartition, str]],
         done: Callable[[], None],
+        *,
+        again: bool = False,
     ) -> None:
-        disk = directory.disk
-        gone: list[str] = []
+        hosting = self._broker.hosting
+        names = cache(lambda: frozenset(directory.disk.list()))  # a disk that is lost has none
+        seen: dict[Place, None] = {}
+        renamed: list[str] = []
 
-        def take(topic_id: bytes, partition: TopicPartition, aside: str) -> None:
-            # Another topic may have the name, and its files are not ours to take.
-            name = str(partition)
-            if disk.is_directory(name) and read_metadata(disk, name) in (None, topic_id):
-                disk.rename_now(name, aside)
-                gone.append(aside)
+        def take(place: Place, partition: TopicPartition, new: str) -> None:
+            if str(partition) in names() or (again and new in names()):
+                with suppress(FileLost):
+                    if take_aside(directory.disk, str(partition), place[0], new, again=again):
+                        renamed.append(new)
+            seen[place] = None
 
         def taken(failure: DiskFailed | None) -> None:
-            for name in gone:
-                self._broker.hosting.remove_later(directory, name)
+            for name in renamed:
+                hosting.remove_later(directory, name)
+            for place in seen:
+                hosting.originals.forget(place, directory.directory_id)
             if isinstance(failure, (DiskFull, TooManyFiles)):
                 directory.heard(failure)
+                for partition, _ in new_names.values():
+                    self._making.stall(str(partition))
                 again_ms = self._world.clock.mono_ms() + RETRY_MS
-                self._world.timers.at(again_ms, again)
+                self._world.timers.at(again_ms, due)
                 return
-            if failure is not None:
-                directory.fail(failure)
+            directory.heard(failure)
             done()
 
-        def again() -> None:
+        def due() -> None:
             if directory.failed:
                 done()
             elif not self._broker.stopping:  # else a start sees to it
-                self._take_files(directory, refused, done)
+                rest = {place: each for place, each in new_names.items() if place not in seen}
+                self._take_files(directory, rest, done, again=True)
 
-        takes = []
-        for (topic_id, _), each in refused.items():
-            unique = self._world.entropy.uuid().hex()
-            aside = marked_name(each.partition, Kind.DELETED, unique)
-            takes.append(partial(take, topic_id, each.partition, aside))
-        disk.offload_all(takes, taken)
+        takes = [partial(take, place, *each) for place, each in new_names.items()]
+        directory.disk.offload_all(takes, taken)

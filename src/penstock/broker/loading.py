@@ -25,7 +25,7 @@ from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
 from penstock.broker.making import Wanted
 from penstock.broker.partition import Partition
-from penstock.broker.placements import Placed, Sizes, State, format_sizes, parse_sizes
+from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
 from penstock.controller.image import Topic
 from penstock.log.checkpoints import RECOVERY_POINTS, START_OFFSETS, read_offsets, read_whole
 from penstock.log.directory import (
@@ -307,15 +307,9 @@ def _load(
 def _retire(
     broker: "Broker", directory: Directory, entry: PartitionDirectory, topic_id: bytes
 ) -> None:
-    hosting = broker.hosting
     log.info("%s/%s: its topic was deleted before the stop", directory.disk.root, entry.name)
-    try:
-        hosting.retire_now(directory, entry)
-    except (DiskFull, TooManyFiles) as failure:
-        name, index = entry.partition
-        placed = Placed(directory.directory_id, State.MADE)
-        hosting.still_leaving((topic_id, index), name, placed)
-        hosting.leaving.take_later(entry.name, Wanted(name, topic_id, index), directory, failure)
+    name, index = entry.partition
+    broker.hosting.leaving.take_now(Wanted(name, topic_id, index), directory)
 
 
 def _keep_stray(broker: "Broker", directory: Directory, entry: PartitionDirectory) -> None:
@@ -442,7 +436,12 @@ def _keep_leaving(broker: "Broker") -> None:
     seen = {each.directory_id for each in hosting.directories if not each.failed}
     for place, placed in hosting.placements.before.items():
         if placed.directory_id not in seen and _was_deleted(broker, *place):
-            hosting.still_leaving(place, hosting.placements.names.get(place[0], ""), placed)
+            name = hosting.placements.names.get(place[0], "")
+            is_known = placed.directory_id != ZERO_ID
+            perhaps_in = [placed.directory_id] if is_known else [*hosting.placements.paths]
+            for directory_id in perhaps_in:
+                if directory_id not in seen:
+                    hosting.still_left(place, name, directory_id)
     for place, directory_ids in hosting.placements.left.items():
         for directory_id in directory_ids:
             if directory_id not in seen:

@@ -8,7 +8,7 @@ it is on its way out, or being made, a topic made anew under the same name waits
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -88,16 +88,19 @@ class Making:
         self._dropped = dropped
         self._settled = settled
         self._new: list[Wanted] = []  # to be announced
-        self._announcing = False
+        self._announcing: list[Wanted] = []
         self._waiting: deque[Wanted] = deque()
         self._under_way = 0
-        self._names: set[str] = set()  # of directories that are being made or taken away
+        # Of directories that are being made or taken away: several may have had the same.
+        self._names: Counter[str] = Counter()
+        self._stalled: set[str] = set()  # of those names, the ones that nobody can free soon
+        self._shelved: dict[str, list[Wanted]] = {}  # who waits for them
         self._due = False
         self._stopped = False
 
     @property
     def busy(self) -> bool:
-        return bool(self._new or self._waiting or self._under_way)
+        return bool(self._new or self._announcing or self._waiting or self._under_way)
 
     @property
     def working(self) -> bool:
@@ -112,11 +115,27 @@ class Making:
 
     def hold(self, name: str) -> None:
         """A directory of this name is on its way to another one."""
-        self._names.add(name)
+        self._names[name] += 1
 
     def let_go(self, name: str) -> None:
-        self._names.discard(name)
+        """Once for each time it was held."""
+        self._free(name)
         self.go_on()
+
+    def stall(self, name: str) -> None:
+        """If it is held, then for long, as a disk is full: whoever waits until all is made, be it
+        the node itself at its start, does not wait for what is to have this name."""
+        if name in self._names:
+            self._stalled.add(name)
+            self.go_on()
+
+    def _free(self, name: str) -> None:
+        assert self._names[name] > 0, "only what is held is let go"
+        self._names[name] -= 1
+        if not self._names[name]:
+            del self._names[name]
+            self._stalled.discard(name)
+            self._new.extend(self._shelved.pop(name, ()))
 
     def go_on(self) -> None:
         """On a later turn, so that whoever asks for much is not the one who waits for it."""
@@ -130,16 +149,25 @@ class Making:
             self._world.timers.soon(self._begin)
 
     def _announce_new(self) -> None:
-        count = len(self._new)
+        """Only those whose names are free: a directory that does not say whose it is, as power was
+        lost, must not look as if it could be that of the next one to have its name."""
+        wanted, self._new = self._new, []
+        for each in wanted:
+            if each.name in self._stalled:
+                self._shelved.setdefault(each.name, []).append(each)
+            elif each.name in self._names:
+                self._new.append(each)
+            else:
+                self._announcing.append(each)
+        if not self._announcing:
+            return
 
         def announced() -> None:
-            self._announcing = False
-            self._waiting.extend(self._new[:count])
-            del self._new[:count]
+            self._waiting.extend(self._announcing)
+            self._announcing = []
             self.go_on()
 
-        self._announcing = True
-        self._announce(self._new[:count], announced)
+        self._announce(self._announcing, announced)
 
     def _begin(self) -> None:
         self._due = False
@@ -152,7 +180,9 @@ class Making:
             if self._under_way == AT_ONCE_MAX:
                 break
             wanted = self._waiting.popleft()
-            if wanted.name in self._names:
+            if wanted.name in self._stalled:
+                self._shelved.setdefault(wanted.name, []).append(wanted)
+            elif wanted.name in self._names:
                 self._waiting.append(wanted)
             elif self._still_wanted(wanted):
                 directory = self._choose()
@@ -162,7 +192,7 @@ class Making:
                     continue
                 directory.making += 1
                 self._under_way += 1
-                self._names.add(wanted.name)
+                self._names[wanted.name] += 1
                 works.setdefault(directory, []).append(_Work(directory.disk, wanted))
             else:
                 self._dropped(wanted)
@@ -195,7 +225,7 @@ class Making:
         for work in works:
             directory.making -= 1
             self._under_way -= 1
-            self._names.discard(work.wanted.name)
+            self._free(work.wanted.name)
         for work in works:
             self._done(directory, work)
         self.go_on()

@@ -87,6 +87,16 @@ class Moves:
             return
         if partition.directory is target:
             return
+        leaving, name = self._broker.hosting.leaving, str(partition)
+        if leaving.is_in(name, target):
+            log.warning(
+                "%s moves to %s when what a deleted topic has left there is gone",
+                partition,
+                target.disk.root,
+            )
+            self._next[partition] = target, leftovers
+            leaving.when_gone(name, target, lambda: self._ask_next(partition))
+            return
         originals = self._broker.hosting.originals
         if originals.is_in(partition, target):
             self._next[partition] = target, leftovers

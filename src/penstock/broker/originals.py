@@ -8,13 +8,15 @@ is deleted it goes all the same, or one that is made anew would find its name ta
 
 Where it is, or may be, is in the file of placements too: should its disk be away for long, a start
 that can read it knows what it is, also if its topic was deleted meanwhile. The same holds for a
-copy that does not count and could not be taken back.
+copy that does not count and could not be taken back, and for all that is left of a deleted topic
+(leaving.py).
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.aside import take_aside
 from penstock.broker.placements import Place, Placements
 from penstock.world import DiskFailed, DiskFull, FileLost, TooManyFiles, World
 
@@ -34,6 +36,7 @@ class Original(NamedTuple):
     source: "Directory"
     retired: str  # what it will be called
     when_gone: Callable[[], None]
+    is_tried: bool = False  # a start has tried it, and a full disk said that it could not be
 
 
 class Originals:
@@ -45,13 +48,17 @@ class Originals:
         placements: Placements,
         remove_later: Callable[["Directory", str], None],
         is_stopping: Callable[[], bool],
+        stall: Callable[[str], None],
     ) -> None:
+        """`stall` hears of the name of a deleted partition that cannot be freed soon."""
         self._world = world
         self._placements = placements
         self._remove_later = remove_later
         self._is_stopping = is_stopping
+        self._stall = stall
         self._waiting: dict[Partition, dict[Directory, Original]] = {}
         self._going: set[str] = set()  # the new names of those that are being renamed
+        self._tried: set[str] = set()  # the same, of those that were tried
         self._then: dict[Partition, list[Callable[[], None]]] = {}
         self._left: dict[Place, tuple[str, dict[bytes, None]]] = {}  # topic, directory ids
 
@@ -65,7 +72,7 @@ class Originals:
         self._left.setdefault(place, (topic, {}))[1][directory_id] = None
         self._placements.changed()
 
-    def _forget(self, place: Place, directory_id: bytes) -> None:
+    def forget(self, place: Place, directory_id: bytes) -> None:
         noted = self._left.get(place)
         if noted is not None and noted[1].pop(directory_id, directory_id) is None:
             if not noted[1]:
@@ -75,6 +82,15 @@ class Originals:
     @property
     def left(self) -> Mapping[Place, list[bytes]]:
         return {place: list(where) for place, (_, where) in self._left.items()}
+
+    def left_in(
+        self, partition: "Partition", directories: Iterable["Directory"]
+    ) -> Iterable["Directory"]:
+        """Those that work, and have, or may have, something of it beside its own."""
+        _, where = self._left.get((partition.topic_id, partition.index), ("", {}))
+        working = [each for each in directories if not each.failed]
+        others = (each for each in working if each is not partition.directory)
+        return [each for each in others if each.directory_id in where]
 
     @property
     def names(self) -> Mapping[bytes, str]:
@@ -120,11 +136,21 @@ class Originals:
             self._say_that_it_waits(original)
             return
         self._going.add(original.retired)
+        again = original.is_tried or original.retired in self._tried
+
+        def rename() -> None:
+            name = str(partition)
+            new = original.retired
+            if not take_aside(source.disk, name, partition.topic_id, new, again=again):
+                raise FileLost(f"{source.disk.root}/{name} is of another topic")
 
         def renamed(failure: DiskFailed | None) -> None:
             self._going.discard(original.retired)
             if isinstance(failure, (DiskFull, TooManyFiles)):
+                self._tried.add(original.retired)
                 source.heard(failure)
+                if partition.gone:
+                    self._stall(str(partition))
                 again_ms = self._world.clock.mono_ms() + RETRY_MS
                 self._world.timers.at(again_ms, lambda: self._put_away(original))
             elif failure is not None:
@@ -134,12 +160,12 @@ class Originals:
             else:
                 self._is_away(original)
 
-        source.disk.rename(str(partition), original.retired, renamed)
+        source.disk.offload_all([rename], renamed)
 
     def _is_away(self, original: Original) -> None:
         partition, source = original.partition, original.source
         self._remove_later(source, original.retired)
-        self._forget((partition.topic_id, partition.index), source.directory_id)
+        self.forget((partition.topic_id, partition.index), source.directory_id)
         original.when_gone()
         self._waits_no_more(original)
 
@@ -162,6 +188,7 @@ class Originals:
         )
 
     def _waits_no_more(self, original: Original) -> None:
+        self._tried.discard(original.retired)
         waiting = self._waiting[original.partition]
         del waiting[original.source]
         if not waiting:

@@ -15,6 +15,7 @@ place.
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from penstock.log.checkpoints import read_whole
@@ -61,7 +62,7 @@ class Said(NamedTuple):
     sizes: Mapping[Place, Sizes]  # of what was offline and must not have changed
     names: Mapping[bytes, str]  # of the topics
     metadata_offset: int | None  # of the image that put the last partition here
-    left: Mapping[Place, Sequence[bytes]] = {}  # directories with something that does not count
+    left: Mapping[Place, Sequence[bytes]] = {}  # where else something of it is, or may be
 
     def knows(self, place: Place) -> bool:
         return place in self.placed or place in self.left
@@ -306,16 +307,16 @@ def format_placements(
     together: dict[tuple[bytes, Placed], list[str]] = {}
     for (topic_id, index), where in placed:
         together.setdefault((topic_id, where), []).append(str(index))
-    texts = {each: id_to_text(each) for each in paths}
+    text = cache(id_to_text)  # thousands of partitions have few ids
     for (topic_id, (directory_id, state)), indexes in together.items():
-        directory = texts.get(directory_id) or id_to_text(directory_id)
-        lines.append(f"{id_to_text(topic_id)} {directory} {state.value} {' '.join(indexes)}")
+        directory = text(directory_id)
+        lines.append(f"{text(topic_id)} {directory} {state.value} {' '.join(indexes)}")
     lines += [f"{_NAME} {id_to_text(topic_id)} {name}" for topic_id, name in names.items()]
     for (topic_id, index), each in sizes.items():
         lines.append(f"{_SIZES} {id_to_text(topic_id)} {index} {format_sizes(each)}")
     for (topic_id, index), where_left in (left or {}).items():
-        ids = " ".join(map(id_to_text, where_left))
-        lines.append(f"{_LEFT} {id_to_text(topic_id)} {index} {ids}")
+        ids = " ".join(map(text, where_left))
+        lines.append(f"{_LEFT} {text(topic_id)} {index} {ids}")
     lines.append("")
     return "\n".join(lines).encode()
 
