@@ -86,6 +86,7 @@ class Move:
         self._hold_timer: Timer | None = None
         self._rests = False  # after producers have waited too long
         self._rounds = 0  # of syncs, since little was missing for the first time
+        self._told_of_stall = False
         self.wished = False  # that this is wanted would outlive the node
         self.not_before_ms = 0.0  # monotonic
         self.waits_for_room = False
@@ -241,6 +242,10 @@ class Move:
         elif is_slow or self.copy.missing_bytes > HELD_BYTES_MAX * (HURRIED_FACTOR if last else 1):
             self._go_on()
         elif self.partition.log.chores.stalled:
+            if not self._told_of_stall:
+                self._told_of_stall = True
+                root = self.partition.directory.disk.root
+                log.warning("the move of %s waits for room in %s", self.partition, root)
             self.partition.log.chores.retry()
             self._later(STALL_RETRY_MS, self._go_on)
         elif TopicPartition(self.partition.topic, self.partition.index) in self.target.departures:
