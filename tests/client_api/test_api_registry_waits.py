@@ -1,6 +1,7 @@
 """An event loop never waits for a schema registry: it goes on while a schema is asked for."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -294,6 +295,27 @@ def test_what_has_waited_for_a_schema_is_written_in_pieces(
     assert values_of(penstock_cluster, topic) == [frame(1, SIX)] * count
     assert max(pieces) == WRITES_AT_ONCE
     assert len(slow.asked) == 1
+
+
+def test_what_waits_for_a_schema_when_its_transaction_is_aborted_is_in_no_other(
+    penstock_cluster: ClusterLike, slow: SlowRegistry
+) -> None:
+    topic = fresh_topic(penstock_cluster)
+    settings = {"transactional.id": topic}
+
+    async def story() -> None:
+        serde = avro(LONG, registry=slow.url)
+        async with producer_of(penstock_cluster, serde, settings=settings) as producer:
+            with contextlib.suppress(ZeroDivisionError):
+                async with producer.transaction():
+                    producer.post(topic, 7)
+                    raise ZeroDivisionError
+            slow.go_on.set()
+            async with producer.transaction():
+                producer.post(topic, 6)
+
+    run(story())
+    assert values_of(penstock_cluster, topic) == [frame(1, SIX)]
 
 
 def test_what_waits_for_a_schema_takes_its_share_of_the_buffer(
