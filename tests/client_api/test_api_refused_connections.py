@@ -11,6 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from access_work import (
+    begin_a_transaction,
+    post,
+    read_a_partition,
+    read_on,
+    read_on_blocking,
+    send,
+)
 from admin_server import AdminServer
 from producing import run
 from tls_front import TlsFront
@@ -21,7 +29,7 @@ from penstock import sync as blocking
 from penstock.client.admin.aio import Admin
 from penstock.client.failures import AuthenticationFailure, ClientError, TlsFailure, next_step
 from penstock.client.partitioners import RoundRobin
-from penstock.client.producer import BatchFailed, RecordsUndelivered
+from penstock.client.producer import BatchFailed
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.wire.messages import k17_sasl_handshake as k17
@@ -82,32 +90,6 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refusals]:
         }
 
 
-async def read_on(of: Refusal) -> None:
-    async with Consumer(of.settings, bootstrap=of.bootstrap, group="g", topics=["t"]) as consumer:
-        async for _ in consumer:
-            pass
-
-
-async def read_a_partition(of: Refusal) -> None:
-    places = {("t", 0): "start"}
-    async with Consumer(of.settings, bootstrap=of.bootstrap, assign=places) as consumer:  # type: ignore[arg-type]
-        async for _ in consumer:
-            pass
-
-
-def read_on_blocking(of: Refusal) -> None:
-    with blocking.Consumer(
-        of.settings, bootstrap=of.bootstrap, group="g", topics=["t"]
-    ) as consumer:
-        for _ in consumer:
-            pass
-
-
-async def send(of: Refusal) -> None:
-    async with Producer[bytes, bytes](of.settings, bootstrap=of.bootstrap) as producer:
-        await producer.send("t", b"x")
-
-
 async def send_where_a_partition_is_chosen(of: Refusal) -> None:
     async with Producer[bytes, bytes](
         of.settings, bootstrap=of.bootstrap, partitioner=RoundRobin()
@@ -121,24 +103,6 @@ async def send_a_batch(of: Refusal) -> None:
             await producer.send_batch("t", [b"x", b"y"])
         except BatchFailed as failed:
             raise failed.failures[0].error from failed
-
-
-async def post(of: Refusal) -> None:
-    async with Producer[bytes, bytes](of.settings, bootstrap=of.bootstrap) as producer:
-        await producer.post("t", b"x")
-        try:
-            await producer.flush()
-        except RecordsUndelivered as failed:
-            raise failed.failures[0].error from failed
-
-
-async def begin_a_transaction(of: Refusal) -> None:
-    settings = {**of.settings, "transactional.id": "t"}
-    async with (
-        Producer[bytes, bytes](settings, bootstrap=of.bootstrap) as producer,
-        producer.transaction(),
-    ):
-        pass
 
 
 def send_blocking(of: Refusal) -> None:

@@ -12,16 +12,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from access_work import (
+    begin_a_transaction,
+    post,
+    read_a_partition,
+    read_on,
+    read_on_blocking,
+    send,
+)
 from admin_server import CLOSE, AdminServer
 from producing import dead_address, run
 from tls_front import TlsFront
 from tls_stores import Stores
 
-from penstock import Consumer, Producer
 from penstock import sync as blocking
 from penstock.client import doubts
 from penstock.client.failures import ClientError, WrongProtocol
-from penstock.client.producer import RecordsUndelivered
 from penstock.client.transport.connection import CannotReach
 from penstock.client.transport.diagnosis import Spoken, mismatch, spoken_at
 from penstock.client.transport.security import Protocol
@@ -76,50 +82,6 @@ def wrongs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wrong
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.partition(":")
     return host, int(port)
-
-
-async def read_on(of: Wrong) -> None:
-    async with Consumer(of.settings, bootstrap=of.bootstrap, group="g", topics=["t"]) as consumer:
-        async for _ in consumer:
-            pass
-
-
-def read_on_blocking(of: Wrong) -> None:
-    with blocking.Consumer(
-        of.settings, bootstrap=of.bootstrap, group="g", topics=["t"]
-    ) as consumer:
-        for _ in consumer:
-            pass
-
-
-async def read_a_partition(of: Wrong) -> None:
-    places: Any = {("t", 0): "start"}
-    async with Consumer(of.settings, bootstrap=of.bootstrap, assign=places) as consumer:
-        async for _ in consumer:
-            pass
-
-
-async def send(of: Wrong) -> None:
-    async with Producer[bytes, bytes](of.settings, bootstrap=of.bootstrap) as producer:
-        await producer.send("t", b"x")
-
-
-async def post(of: Wrong) -> None:
-    async with Producer[bytes, bytes](of.settings, bootstrap=of.bootstrap) as producer:
-        await producer.post("t", b"x")
-        try:
-            await producer.flush()
-        except RecordsUndelivered as failed:
-            raise failed.failures[0].error from failed
-
-
-async def begin_a_transaction(of: Wrong) -> None:
-    settings = {**of.settings, "transactional.id": "t"}
-    async with (
-        Producer[bytes, bytes](settings, bootstrap=of.bootstrap) as producer,
-        producer.transaction(),
-    ):
-        pass
 
 
 SAID = [

@@ -35,6 +35,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.aside import name_aside
 from penstock.broker.directory import Directory
 from penstock.broker.doubles import Entries, Failed, Ours, Refuse, blaming, set_aside
 from penstock.broker.originals import Original
@@ -45,7 +46,6 @@ from penstock.log.directory import (
     MOVING_TO_FILE,
     Kind,
     PartitionDirectory,
-    marked_name,
     read_metadata,
 )
 from penstock.log.moving_marks import (
@@ -377,10 +377,10 @@ def put_originals_away(broker: "Broker", originals: Sequence[Departed]) -> set[s
     for directory, entry, departure in originals:
         name, index = entry.partition
         used = hosting.by_name.get(name, {}).get(index)
-        retired = marked_name(entry.partition, Kind.DELETED, broker.world.entropy.uuid().hex())
+        retired = name_aside(entry.partition, broker.world.entropy)
         if used is not None and not used.directory.failed and not directory.failed:
             try:
-                hosting.retire_now(directory, entry, retired)
+                hosting.retire_now(directory, entry.name, retired)
                 where = f"{directory.disk.root}/{entry.name}"
                 log.info("%s is in %s: %s is removed", used, used.directory.disk.root, where)
                 continue
@@ -441,7 +441,8 @@ def _wish_again(
         if is_known and not is_there and read_metadata(directory.disk, entry.name) in of_it:
             meant.append(entry.name)
         else:
-            broker.hosting.retire_now(directory, entry)
+            aside = name_aside(entry.partition, broker.world.entropy)
+            broker.hosting.retire_now(directory, entry.name, aside)
     if not meant:
         return
     if partition is None or partition.directory.failed:

@@ -5,8 +5,14 @@ not go through: the directory has its new name then, and another may have the ol
 of the next try.
 """
 
-from penstock.log.directory import read_metadata
-from penstock.world import Disk
+from penstock.log.directory import Kind, marked_name, read_metadata
+from penstock.model import TopicPartition
+from penstock.world import Disk, Entropy
+
+
+def name_aside(partition: TopicPartition, entropy: Entropy) -> str:
+    """What a partition's directory is called from when it leaves until it is removed."""
+    return marked_name(partition, Kind.DELETED, entropy.uuid().hex())
 
 
 def take_aside(disk: Disk, name: str, topic_id: bytes, aside: str, *, again: bool) -> bool:

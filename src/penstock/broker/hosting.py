@@ -35,7 +35,6 @@ from penstock.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from penstock.log.directory import Kind, PartitionDirectory, marked_name
 from penstock.log.log import Log, LogExists
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
@@ -532,16 +531,11 @@ class Hosting:
         if not arrives:  # else the move ends first, and asks for it then
             self.leaving.take_all(partition)
 
-    def retire_now(
-        self, directory: Directory, entry: PartitionDirectory, retired: str | None = None
-    ) -> None:
+    def retire_now(self, directory: Directory, name: str, aside: str) -> None:
         """What a start finds and nobody uses gets another name, and goes later. Waits for the
-        disk. Whoever will try it again says which name."""
-        if retired is None:
-            unique = self._world.entropy.uuid().hex()
-            retired = marked_name(entry.partition, Kind.DELETED, unique)
-        directory.disk.rename_now(entry.name, retired)
-        self.remove_later(directory, retired)
+        disk."""
+        directory.disk.rename_now(name, aside)
+        self.remove_later(directory, aside)
 
     def remove_later(self, directory: Directory, name: str, delay_ms: int | None = None) -> None:
         """Unlink what was renamed, once nobody can be reading it any more."""

@@ -12,10 +12,9 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.aside import take_aside
+from penstock.broker.aside import name_aside, take_aside
 from penstock.broker.making import Making, Wanted
 from penstock.broker.placements import Place
-from penstock.log.directory import Kind, marked_name
 from penstock.model import ZERO_ID, TopicPartition
 from penstock.world import DiskFailed, DiskFull, FileLost, TooManyFiles
 
@@ -96,20 +95,15 @@ class Leaving:
         """The same for what a start finds. Waits for the disk, but not for room, nor for files."""
         taking = self._taking(wanted, directory)
         try:
-            directory.disk.rename_now(taking.name, taking.new)
+            self._broker.hosting.retire_now(directory, taking.name, taking.new)
         except (DiskFull, TooManyFiles) as failure:
             self._making.hold(taking.name)
             self._begin(taking)
             self._take_again(taking, failure)
-        else:
-            self._broker.hosting.remove_later(directory, taking.new)
 
     def _taking(self, partition: "Partition | Wanted", directory: "Directory") -> _Taking:
         named = TopicPartition(partition.topic, partition.index)
-        return _Taking(partition.topic_id, named, directory, self._new_name(named))
-
-    def _new_name(self, partition: TopicPartition) -> str:
-        return marked_name(partition, Kind.DELETED, self._world.entropy.uuid().hex())
+        return _Taking(partition.topic_id, named, directory, name_aside(named, self._world.entropy))
 
     def _begin(self, taking: _Taking) -> None:
         where = (taking.directory, taking.name)
@@ -189,7 +183,7 @@ class Leaving:
 
         for directory in working:
             new_names = {
-                place: (each.partition, self._new_name(each.partition))
+                place: (each.partition, name_aside(each.partition, self._world.entropy))
                 for place, each in refused.items()
             }
             self._take_files(directory, new_names, looked_through)
