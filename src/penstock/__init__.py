@@ -5,6 +5,7 @@ from penstock import Admin, Consumer, Producer
 Nothing is loaded before it is asked for: a node imports this package, too.
 """
 
+from penstock.late import loaded_late
 from penstock.release import VERSION as __version__
 
 TYPE_CHECKING = False
@@ -65,16 +66,7 @@ __all__ = [
     "__version__",
 ]
 
-
-def __getattr__(name: str) -> object:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(module), name)
-    globals()[name] = found
-    return found
+__getattr__ = loaded_late(globals(), _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,9 @@
 from penstock.sync import Admin, Consumer, Producer
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from penstock.late import loaded_late
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
@@ -21,14 +22,7 @@ _MODULES = {
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer"]
 
-
-def __getattr__(name: str) -> object:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(module), name)
-    globals()[name] = found
-    return found
+__getattr__ = loaded_late(globals(), _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -372,3 +372,15 @@ def test_importing_the_package_loads_neither_librdkafka_nor_the_client() -> None
         "assert 'confluent_kafka' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["Consumer", "Producer"])
+def test_a_client_of_bytes_loads_neither_http_nor_the_protocol(name: str) -> None:
+    program = (
+        f"import sys, confluent_kafka; before = set(sys.modules); from penstock import {name}; "
+        f"{name}(bootstrap='127.0.0.1:1'); loaded = set(sys.modules) - before; "
+        "useless = [each for each in loaded "
+        "if each.startswith(('http', 'urllib', 'email', 'tempfile', 'penstock.wire'))]; "
+        "assert not useless, useless"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -28,6 +28,7 @@ from tls_stores import Stores
 from penstock import sync as blocking
 from penstock.client import doubts
 from penstock.client.failures import ClientError, WrongProtocol
+from penstock.client.transport import diagnosis
 from penstock.client.transport.connection import CannotReach
 from penstock.client.transport.diagnosis import Spoken, mismatch, spoken_at
 from penstock.client.transport.security import Protocol
@@ -145,7 +146,7 @@ def test_a_broker_that_is_down_ends_nobodys_loop(monkeypatch: pytest.MonkeyPatch
         looked.release()
         return found
 
-    monkeypatch.setattr(doubts, "spoken_at", counted)
+    monkeypatch.setattr(diagnosis, "spoken_at", counted)
     monkeypatch.setattr(doubts, "LOOK_AGAIN_S", 0.05)
     with blocking.Consumer(bootstrap=dead_address(), group="g", topics=["t"]) as consumer:
         for _ in range(3):
@@ -174,7 +175,7 @@ def test_a_server_that_hangs_up_now_and_then_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard = iter([Spoken.PLAIN_SASL, Spoken.PLAIN_SASL, Spoken.PLAIN])
-    monkeypatch.setattr(doubts, "spoken_at", lambda *_: next(heard))
+    monkeypatch.setattr(diagnosis, "spoken_at", lambda *_: next(heard))
     monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
     told: list[ClientError] = []
     doubtful = doubts.Doubts(
@@ -190,7 +191,7 @@ def test_a_server_that_hangs_up_now_and_then_is_looked_at_again(
 def test_what_is_not_certain_ends_nothing_that_has_worked(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spoken: Spoken, ends: bool
 ) -> None:
-    monkeypatch.setattr(doubts, "spoken_at", lambda *_: spoken)
+    monkeypatch.setattr(diagnosis, "spoken_at", lambda *_: spoken)
     monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
     told: list[ClientError] = []
     doubtful = doubts.Doubts(

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.client.cluster.nodes import parse_bootstrap
 from penstock.client.failures import AllBrokersDown, TransportFailure, WrongProtocol
-from penstock.client.transport.diagnosis import Mismatch, mismatch, spoken_at
 from penstock.client.transport.security import Protocol
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as RdkafkaError
+
+    from penstock.client.transport.diagnosis import Mismatch
 
 ADDRESSES_MAX = 3
 LOOK_AGAIN_S = 10.0
@@ -63,6 +63,8 @@ class Doubts:
         self._over.set()
 
     def _look(self) -> None:
+        from penstock.client.cluster.nodes import parse_bootstrap
+
         with self._looking:
             try:
                 addresses = parse_bootstrap(self._bootstrap)[:ADDRESSES_MAX]
@@ -78,7 +80,9 @@ class Doubts:
                         self._found(wrong)
                     return
 
-    def _wrong_at(self, host: str, port: int) -> Mismatch | None:
+    def _wrong_at(self, host: str, port: int) -> "Mismatch | None":
+        from penstock.client.transport.diagnosis import mismatch, spoken_at
+
         for _ in range(LOOKS):
             found = mismatch(self._protocol, spoken_at(host, port))
             if found is None or found.is_certain:

@@ -10,8 +10,9 @@ actions makes a broker fail, wait or be silent; the assertions work against any 
 loaded when they are first asked for: every run of pytest imports this package, few use all of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.late import loaded_late
 
 if TYPE_CHECKING:
     from penstock.testing.assertions import assert_records, read_committed, wait_until_caught_up
@@ -67,13 +68,10 @@ _MODULES = {
     "outside": ("ClusterLike", "OutsideCluster"),
     "unit_tests": ("ClusterTestCase",),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = loaded_late(
+    globals(),
+    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names},
+)
 
 
 def __dir__() -> list[str]:

@@ -284,7 +284,9 @@ class BatchLoop(Generic[K, V]):
     async def __anext__(self) -> "Batch[K, V]":
         steps, hand = self._steps, self._hand
         begun = hand.begun
-        ended = await hand.let_go()
+        task = asyncio.current_task()
+        ended = hand.work if hand.is_fluent(task) else await hand.let_go()
+        hand.work = None
         while True:
             try:
                 work = await steps.gather(ended, self._max, self._within)

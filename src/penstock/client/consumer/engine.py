@@ -44,6 +44,7 @@ from penstock.client.forks import leave_alone, register
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as RdkafkaConsumer
     from confluent_kafka import KafkaError as RdkafkaError
+    from confluent_kafka import KafkaException
 
 T = TypeVar("T")
 
@@ -90,6 +91,7 @@ class Engine:
         self._doubts = Doubts(plan.rdkafka, log, self._not_understood)
         self._average_bytes = 1
         self._error_of: Callable[[Fetched], object] = methodcaller("error")
+        self._failed: type[KafkaException] = ()  # type: ignore[assignment]  # until it is opened
         # Who decides what is read: the application names partitions, or the group gives them.
         self._by_name = self._by_group = False
         # Made by the polling thread; the others use them through orders and calls.
@@ -189,6 +191,7 @@ class Engine:
         from confluent_kafka import KafkaException, Message
 
         self._error_of = Message.error  # asked of every message: four times as quick as by name
+        self._failed = KafkaException
         wanted: dict[str, Any] = dict(self.plan.rdkafka)
         wanted.setdefault("error_cb", self._reported)
         wanted["on_commit"] = self.committing.answered
@@ -209,14 +212,12 @@ class Engine:
         return self.desk.wheel.has_reader and not needed
 
     def _turn(self) -> None:
-        from confluent_kafka import KafkaException
-
         self._rebalancing.take_over()
         self.desk.serve_orders()
         if self.desk.fatal is not None:
             # Only the partitions' end is still to be heard of.
             self.desk.pause(REST_SECONDS)
-            with contextlib.suppress(KafkaException):
+            with contextlib.suppress(self._failed):
                 self.rdkafka.consume(1, 0)
             return
         now = time.monotonic()
@@ -229,13 +230,11 @@ class Engine:
 
     def _bring(self, fetch: Callable[[], list[Fetched]]) -> bool:
         """Fetch, and lay on the desk what came; whether something did."""
-        from confluent_kafka import KafkaException
-
         self._rebalancing.gone.clear()
         self.desk.wheel.polled_at = time.monotonic()
         try:
             messages = fetch()
-        except KafkaException as error:
+        except self._failed as error:
             failure = from_rdkafka(error)
             log.error("%s", failure)
             self.desk.fail(failure, fatal=bool(error.args[0].fatal()))

@@ -50,6 +50,8 @@ class Partitions:
         self._desk = desk
         self._rdkafka = rdkafka
         self._committing = committing
+        # All that it has, and the same in librdkafka's words.
+        self._places: list[Place] = []
         self._asked: list[RdkafkaPlace] = []
         self._paused: set[Place] = set()
         # Everything stands still because the application does not read.
@@ -118,10 +120,10 @@ class Partitions:
 
     def _changed(self) -> None:
         with self._desk.lock:
-            places = self._desk.ledger.places
-        self._asked = _from(dict.fromkeys(places))
-        self._known = {place: at for place, at in self._known.items() if place in places}
-        self._fresh.intersection_update(places)
+            self._places = self._desk.ledger.places
+        self._asked = _from(dict.fromkeys(self._places))
+        self._known = {place: at for place, at in self._known.items() if place in self._places}
+        self._fresh.intersection_update(self._places)
 
     # -- positions
 
@@ -153,17 +155,12 @@ class Partitions:
     def _positions(self) -> dict[Place, int]:
         """Positions that have changed since they were last known. The others may be further
         meanwhile: an end that is reached moves no position of librdkafka's."""
-        found = {
-            (each.topic, each.partition): each.offset
-            for each in self._rdkafka.position(self._asked)
-            if each.offset >= 0
-        }
-        changed = {
-            place: offset
-            for place, offset in found.items()
-            if self._known.get(place) != offset and place not in self._fresh
-        }
-        self._known.update(changed)
+        changed: dict[Place, int] = {}
+        # They come in the order in which they were asked for: no need to ask each for its name.
+        for place, each in zip(self._places, self._rdkafka.position(self._asked), strict=True):
+            offset = each.offset
+            if offset >= 0 and self._known.get(place) != offset and place not in self._fresh:
+                changed[place] = self._known[place] = offset
         return changed
 
     # -- moving

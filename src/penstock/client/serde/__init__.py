@@ -1,13 +1,14 @@
 """Keys and values as Python has them, and as bytes: serializers, deserializers, schemas.
 
 `serializer_of` and `deserializer_of` take what a client was told: an object, a function, a type or
-a name, Java's own among them. Numbers are big-endian, as Java's serializers write them.
+a name, Java's own among them. Numbers are big-endian, as Java's serializers write them. What speaks
+to a registry is loaded when somebody asks for it.
 """
+
+from typing import TYPE_CHECKING
 
 from penstock.client.failures.kinds import DeserializationError, SerializationError
 from penstock.client.records import Headers
-from penstock.client.serde.avro import avro
-from penstock.client.serde.json_schema import json_schema
 from penstock.client.serde.json_values import JSON, json_of
 from penstock.client.serde.plain import (
     AS_GIVEN,
@@ -37,8 +38,20 @@ from penstock.client.serde.protocols import (
     SerializerOf,
     unwaiting,
 )
-from penstock.client.serde.registry import RegistryError, SchemaRegistry
 from penstock.client.serde.resolving import deserializer_of, serializer_of
+from penstock.late import loaded_late
+
+if TYPE_CHECKING:
+    from penstock.client.serde.avro_serde import avro
+    from penstock.client.serde.json_schema_serde import json_schema
+    from penstock.client.serde.registry import RegistryError, SchemaRegistry
+
+_MODULES = {
+    "RegistryError": "penstock.client.serde.registry",
+    "SchemaRegistry": "penstock.client.serde.registry",
+    "avro": "penstock.client.serde.avro_serde",
+    "json_schema": "penstock.client.serde.json_schema_serde",
+}
 
 __all__ = [
     "AS_GIVEN",
@@ -77,3 +90,5 @@ __all__ = [
     "string_in",
     "unwaiting",
 ]
+
+__getattr__ = loaded_late(globals(), _MODULES)

@@ -1,45 +1,23 @@
 """Serdes from Confluent's keys: schema.registry.url, basic.auth.*, auto.register.schemas, ..."""
 
-from collections.abc import Mapping
-
-from penstock.client.serde.avro import AvroSerde, avro
-from penstock.client.serde.json_schema import JsonSchemaSerde, json_schema
+from penstock.client.serde.avro_serde import AvroSerde, avro
+from penstock.client.serde.json_schema_serde import JsonSchemaSerde, json_schema
+from penstock.client.serde.keys import REGISTRY_PREFIX, text_of
 from penstock.client.serde.protocols import Properties, SerdeRefused
 from penstock.client.serde.registry import TIMEOUT_S_DEFAULT, SchemaRegistry
 from penstock.client.serde.subjects import SubjectOf, by_topic, subject_naming
 from penstock.client.transport.jaas import parse_jaas
 from penstock.client.transport.tls import Tls
 
-REGISTRY_PREFIX = "schema.registry."
-# Keys that serializers read and that clients hand to them.
-SERDE_KEYS: Mapping[str, str] = {
-    "schema.registry.url": "The addresses of the schema registry",
-    "schema.registry.timeout.ms": "How long one address of the registry is waited for; 10000",
-    "basic.auth.credentials.source": "URL, USER_INFO or SASL_INHERIT",
-    "basic.auth.user.info": "user:password for the registry",
-    "bearer.auth.credentials.source": "STATIC_TOKEN",
-    "bearer.auth.token": "A token for the registry",
-    "auto.register.schemas": "Whether a new schema is given to the registry; true",
-    "use.latest.version": "Whether values are written with their subject's newest schema; false",
-    "key.subject.name.strategy": "How subjects of keys are named; TopicNameStrategy",
-    "value.subject.name.strategy": "How subjects of values are named; TopicNameStrategy",
-    "json.fail.invalid.schema": "Whether JSON is validated against its schema; false",
-    "key.serializer.encoding": "The encoding of Java's StringSerializer for keys; UTF-8",
-    "value.serializer.encoding": "The encoding of Java's StringSerializer for values; UTF-8",
-    "serializer.encoding": "The encoding of Java's StringSerializer; UTF-8",
-    "key.deserializer.encoding": "The encoding of Java's StringDeserializer for keys; UTF-8",
-    "value.deserializer.encoding": "The encoding of Java's StringDeserializer for values; UTF-8",
-    "deserializer.encoding": "The encoding of Java's StringDeserializer; UTF-8",
-}
 _SOURCES = ("URL", "USER_INFO", "SASL_INHERIT")
 
 
 def registry_of(properties: Properties) -> SchemaRegistry:
     """The registry that these keys describe."""
-    url = _text(properties, "schema.registry.url")
+    url = text_of(properties, "schema.registry.url")
     if not url:
         raise SerdeRefused("schema.registry.url is missing; it looks like http://127.0.0.1:8081")
-    timeout = _text(properties, "schema.registry.timeout.ms")
+    timeout = text_of(properties, "schema.registry.timeout.ms")
     if timeout is not None and not timeout.isdecimal():
         raise SerdeRefused(f"schema.registry.timeout.ms={timeout} is no whole number")
     user, password = _user(properties)
@@ -79,26 +57,20 @@ def configured_json_schema(properties: Properties, is_key: bool) -> JsonSchemaSe
     )
 
 
-def encoding_of(properties: Properties, noun: str, is_key: bool) -> str | None:
-    """Of Java's String serializers: the part's own key before the general one."""
-    part = "key" if is_key else "value"
-    return _text(properties, f"{part}.{noun}.encoding") or _text(properties, f"{noun}.encoding")
-
-
 def _naming(properties: Properties, is_key: bool) -> SubjectOf:
-    said = _text(properties, f"{'key' if is_key else 'value'}.subject.name.strategy")
+    said = text_of(properties, f"{'key' if is_key else 'value'}.subject.name.strategy")
     return by_topic if said is None else subject_naming(said)
 
 
 def _user(properties: Properties) -> tuple[str | None, str | None]:
-    source = _text(properties, "basic.auth.credentials.source")
-    info = _text(properties, "basic.auth.user.info")
+    source = text_of(properties, "basic.auth.credentials.source")
+    info = text_of(properties, "basic.auth.user.info")
     if source is not None and source.upper() not in _SOURCES:
         raise SerdeRefused(
             f"basic.auth.credentials.source={source} is not one of {', '.join(_SOURCES)}"
         )
     if source is not None and source.upper() == "SASL_INHERIT":
-        options = parse_jaas(_text(properties, "sasl.jaas.config") or "").options
+        options = parse_jaas(text_of(properties, "sasl.jaas.config") or "").options
         return options.get("username"), options.get("password")
     if info is None:
         if source is not None and source.upper() == "USER_INFO":
@@ -111,8 +83,8 @@ def _user(properties: Properties) -> tuple[str | None, str | None]:
 
 
 def _token(properties: Properties) -> str | None:
-    source = _text(properties, "bearer.auth.credentials.source")
-    token = _text(properties, "bearer.auth.token")
+    source = text_of(properties, "bearer.auth.credentials.source")
+    token = text_of(properties, "bearer.auth.token")
     if source is not None and source.upper() != "STATIC_TOKEN":
         raise SerdeRefused(
             f"bearer.auth.credentials.source={source} is not offered; use STATIC_TOKEN and "
@@ -123,16 +95,8 @@ def _token(properties: Properties) -> str | None:
     return token
 
 
-def _text(properties: Properties, key: str) -> str | None:
-    """Also under Confluent's longer name, schema.registry.basic.auth.user.info and so on."""
-    value = properties.get(key)
-    if value is None:
-        value = properties.get(f"{REGISTRY_PREFIX}{key}")
-    return None if value is None else str(value)
-
-
 def _truth(properties: Properties, key: str, default: bool) -> bool:
-    text = _text(properties, key)
+    text = text_of(properties, key)
     if text is None:
         return default
     if text.lower() not in ("true", "false"):

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from penstock.client.python_paths import NotThere, load
 from penstock.client.records import Headers
-from penstock.client.serde.configured import configured_avro, configured_json_schema, encoding_of
 from penstock.client.serde.json_values import JSON, json_of
+from penstock.client.serde.keys import encoding_of
 from penstock.client.serde.plain import (
     AS_GIVEN,
     BOOLEAN,
@@ -94,9 +94,10 @@ _BY_JAVA_NAME: Mapping[str, Plain[Any]] = {
     f"{_JAVA_PACKAGE}Void": VOID,
     "io.confluent.kafka.serializers.KafkaJson": JSON,
 }
-_WITH_REGISTRY: Mapping[str, Callable[[Properties, bool], Any]] = {
-    "io.confluent.kafka.serializers.KafkaAvro": configured_avro,
-    "io.confluent.kafka.serializers.json.KafkaJsonSchema": configured_json_schema,
+# Functions of configured.py, which is loaded when one is named.
+_WITH_REGISTRY: Mapping[str, str] = {
+    "io.confluent.kafka.serializers.KafkaAvro": "configured_avro",
+    "io.confluent.kafka.serializers.json.KafkaJsonSchema": "configured_json_schema",
 }
 _NO_JAVA: Mapping[str, str] = {
     f"{_JAVA_PACKAGE}List": "write lists as JSON (json) or Avro instead",
@@ -201,7 +202,9 @@ def _named(name: str, side: _Side, is_key: bool, properties: Properties) -> obje
         encoding = encoding_of(properties, side.noun, is_key) if found is STRING else None
         return found if encoding is None else string_in(encoding)
     if stem != name and stem in _WITH_REGISTRY:
-        return _WITH_REGISTRY[stem](properties, is_key)
+        from penstock.client.serde import configured
+
+        return getattr(configured, _WITH_REGISTRY[stem])(properties, is_key)
     if stem in _NO_JAVA:
         raise SerdeRefused(f"{name} is Java and is not offered; {_NO_JAVA[stem]}")
     other = _READING if side is _WRITING else _WRITING

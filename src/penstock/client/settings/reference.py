@@ -5,7 +5,7 @@ python -m penstock.client.settings.reference > docs/reference/client-configurati
 
 from collections.abc import Iterable, Mapping
 
-from penstock.client.serde.configured import SERDE_KEYS
+from penstock.client.serde.keys import SERDE_KEYS
 from penstock.client.settings import (
     keys_admin,
     keys_connection,

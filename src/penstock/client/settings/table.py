@@ -1,10 +1,9 @@
 """All keys by client and name, and what a name is that is none of them."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import StrEnum
 
-from penstock.client.serde.configured import REGISTRY_PREFIX, SERDE_KEYS
+from penstock.client.serde.keys import REGISTRY_PREFIX, SERDE_KEYS
 from penstock.client.settings import (
     keys_admin,
     keys_connection,
@@ -71,6 +70,8 @@ def other_client(name: str, client: Client) -> Client | None:
 
 def nearest(name: str, client: Client) -> str | None:
     """The known key that looks most like it."""
+    from difflib import get_close_matches
+
     known = [*ROWS[client], *sorted(PASSING[client]), *keys_rdkafka.ALIASES, *SERDE_KEYS]
     found = get_close_matches(name.lower().replace("_", "."), known, n=1, cutoff=LIKENESS)
     return found[0] if found else None

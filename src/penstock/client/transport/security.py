@@ -9,8 +9,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from penstock.client.transport.jaas import EXAMPLE, LoginModule, parse_jaas
 from penstock.client.transport.sasl import Mechanism, OAuthBearer, Plain, Scram
@@ -128,6 +126,9 @@ def _tokens(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenS
         unsecured = UnsecuredTokens(dict(options))
         unsecured.claims()  # what is wrong with them is said now
         return unsecured
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     parts = urlsplit(url)
     if parts.scheme == "file":
         return FileTokens(url2pathname(parts.path))

@@ -7,7 +7,6 @@ cannot choose among the cipher suites of TLS 1.3: naming only such suites asks f
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -142,8 +141,10 @@ def _keystore(properties: Mapping[str, str]) -> Store | None:
 def _load_identity(context: ssl.SSLContext, store: Store) -> None:
     """OpenSSL takes a key from a file only: it is written where nobody else may look, and goes
     at once."""
+    from tempfile import TemporaryDirectory
+
     pem, password = identity(store)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as place:
+    with TemporaryDirectory(prefix="penstock-") as place:
         path = os.path.join(place, "identity.pem")
         with open(path, "w", encoding="ascii", opener=_private) as file:
             file.write(pem)

@@ -9,9 +9,6 @@ import base64
 import binascii
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -114,13 +111,15 @@ class EndpointTokens:
         return self._kept
 
     def _fetch(self) -> tuple[str, float]:
+        from urllib.error import HTTPError
+
         problem = ""
         for attempt in range(FETCHES_MAX):
             if attempt:
                 time.sleep(FETCH_PAUSE_SECONDS * attempt)
             try:
                 return _token_of(self._ask())
-            except urllib.error.HTTPError as refused:
+            except HTTPError as refused:
                 problem = f"HTTP {refused.code} {refused.reason}"
                 if refused.code < 500:
                     break  # the same question gets the same answer
@@ -129,13 +128,16 @@ class EndpointTokens:
         raise AuthenticationFailed(f"no token from {self.url}: {problem}")
 
     def _ask(self) -> bytes:
+        from urllib.parse import urlencode, urlsplit
+        from urllib.request import Request, urlopen
+
         fields = {"grant_type": "client_credentials"}
         if self.scope:
             fields["scope"] = self.scope
         credentials = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
-        request = urllib.request.Request(
+        request = Request(
             self.url,
-            data=urllib.parse.urlencode(fields).encode(),
+            data=urlencode(fields).encode(),
             headers={
                 "Authorization": f"Basic {credentials}",
                 "Accept": "application/json",
@@ -143,11 +145,9 @@ class EndpointTokens:
             },
         )
         context = None
-        if urllib.parse.urlsplit(self.url).scheme == "https":
+        if urlsplit(self.url).scheme == "https":
             context = (self.tls or Tls()).context()
-        with urllib.request.urlopen(
-            request, timeout=self.timeout_ms / 1000, context=context
-        ) as answer:
+        with urlopen(request, timeout=self.timeout_ms / 1000, context=context) as answer:
             data: bytes = answer.read(ANSWER_BYTES_MAX)
         return data
 
