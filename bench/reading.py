@@ -8,6 +8,8 @@ body has ended with.
 """
 
 import asyncio
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -109,17 +111,27 @@ async def read_each(consumer: Any, count: Count) -> None:
             return
 
 
+def settings_of_ours(load: Load) -> dict[str, Any]:
+    """What our Consumer would tell librdkafka; asked of another process, so that a bare one has
+    loaded nothing of ours."""
+    program = (
+        "import json, sys; from penstock.client.settings import consumer_settings; "
+        "print(json.dumps(dict(consumer_settings(json.loads(sys.argv[1])).rdkafka)))"
+    )
+    given = {**SETTINGS, "group.id": load.topic, "bootstrap.servers": load.bootstrap}
+    command = [sys.executable, "-c", program, json.dumps(given)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    found: dict[str, Any] = json.loads(told.stdout)
+    return found
+
+
 def bare(read: Callable[[Any, Count], None]) -> Callable[[Load], Done]:
     """A load on librdkafka's own consumer, with the settings that ours gives it."""
 
     def work(load: Load) -> Done:
         from confluent_kafka import Consumer
 
-        from penstock.client.settings import consumer_settings
-
-        given = {**SETTINGS, "group.id": load.topic}
-        wanted = dict(consumer_settings(given, bootstrap=load.bootstrap).rdkafka)
-        consumer = Consumer({**wanted, "enable.auto.offset.store": True})
+        consumer = Consumer({**settings_of_ours(load), "enable.auto.offset.store": True})
         consumer.subscribe([load.topic])
         count = Count(load)
         try:
