@@ -463,7 +463,7 @@ def test_signals_in_the_main_thread_lose_no_record(
     assert set(range(done)) <= seen, "what was committed was read"
     with consumer() as second:
         while done < 4_000:
-            (record,) = second.take(1, within_s=WAIT_SECONDS_MAX)
+            (record,) = second.take(1, within=WAIT_SECONDS_MAX)
             seen.add(int(record.value or b""))
             done = record.offset + 1
     assert seen == set(range(4_000))

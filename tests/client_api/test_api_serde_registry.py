@@ -204,8 +204,14 @@ def test_an_incompatible_schema_says_what_to_do(fake: FakeRegistry) -> None:
 @pytest.mark.parametrize("answer", [b"not json", b"[]", b"", b'{"other":1}', b'{"schema":7}'])
 def test_an_answer_that_is_none_is_refused(fake: FakeRegistry, answer: bytes) -> None:
     fake.answer_with = lambda request: send(request, 200, answer)
-    with pytest.raises(RegistryError):
+    with pytest.raises(RegistryError, match="not another server's"):
         SchemaRegistry(fake.url).by_id(1)
+
+
+def test_a_server_that_knows_no_subjects_is_no_registry(fake: FakeRegistry) -> None:
+    fake.answer_with = lambda request: send(request, 404, b"<html>nothing here</html>")
+    with pytest.raises(RegistryError, match="not another server's"):
+        SchemaRegistry(fake.url).register("s", TEXT)
 
 
 def test_a_redirect_is_not_followed(fake: FakeRegistry) -> None:

@@ -228,10 +228,10 @@ class Consumer(Generic[K, V]):
         records = await self._steps.own.take(1, timeout_s)
         return records[0] if records else None
 
-    async def take(self, max: int, within_s: float) -> list[Record[K, V]]:
+    async def take(self, max: int, within: float) -> list[Record[K, V]]:
         """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
         before."""
-        return list(await self._steps.own.take(max, within_s))
+        return list(await self._steps.own.take(max, within))
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:

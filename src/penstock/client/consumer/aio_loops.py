@@ -86,13 +86,15 @@ class Steps(Generic[K, V]):
         """Up to so many, within a time from the first one on; waits for the first."""
         self._want(count)
         task = asyncio.current_task()
+        if ended is not None:
+            ended.over = True
         if self.desk.ledger.unread < count:
             if ended is not None:
                 self.desk.finish(ended)
-                ended = None
-            if not self.core.engine.fetch_here(count):
+            if not self.core.engine.fetch_here(count, ended):
                 await self.await_unread(1, None)
                 await self.await_unread(count, within_s)
+            ended = None
         while (work := self.desk.step(ended, count, task)) is None:
             ended = None  # somebody else was quicker
             await self.await_unread(1, None)
@@ -302,7 +304,7 @@ class BatchLoop(Generic[K, V]):
 
 
 class Batch(Records[K, V]):
-    """Records that were read together, in order."""
+    """Records that were read together, in order; there until the loop asks for the next batch."""
 
     __slots__ = ("_steps",)
 

@@ -216,10 +216,10 @@ class Consumer(Generic[K, V]):
         before."""
         return self._steps.own.take(1, timeout_s, _first)
 
-    def take(self, max: int, within_s: float) -> list[Record[K, V]]:
+    def take(self, max: int, within: float) -> list[Record[K, V]]:
         """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
         before."""
-        return self._steps.own.take(max, within_s, list)
+        return self._steps.own.take(max, within, list)
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:

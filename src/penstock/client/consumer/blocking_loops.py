@@ -124,13 +124,15 @@ class Steps(Generic[K, V]):
     def gather(self, ended: Work[Fetched] | None, count: int, within_s: float) -> Work[Fetched]:
         """Up to so many, within a time from the first one on; waits for the first."""
         self._want(count)
+        if ended is not None:
+            ended.over = True
         if self.desk.ledger.unread < count:
             if ended is not None:
                 self.desk.finish(ended)
-                ended = None
-            if not self.core.engine.fetch_here(count):
+            if not self.core.engine.fetch_here(count, ended):
                 self._await_unread(1, None)
                 self._await_unread(count, within_s)
+            ended = None
         thread = threading.current_thread()
         while (work := self.desk.step(ended, count, thread)) is None:
             ended = None  # somebody else was quicker
@@ -300,7 +302,7 @@ class BatchLoop(Generic[K, V]):
 
 
 class Batch(Records[K, V]):
-    """Records that were read together, in order."""
+    """Records that were read together, in order; there until the loop asks for the next batch."""
 
     __slots__ = ("_steps",)
 

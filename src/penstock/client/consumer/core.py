@@ -287,6 +287,7 @@ class Core(Generic[K, V]):
             self.reader.finish(said)
             return {self.place(said): said.offset + 1}
         if isinstance(said, Records):
+            said.check()
             self.desk.finish(said.work)
             return {at: each + 1 for at, each in last_offsets(said.work.messages).items()}
         return {self.place(at): offset for at, offset in said.items()}

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.client.consumer.committing import Committing, PollOver
 from penstock.client.consumer.desk import Desk, Fetched
 from penstock.client.consumer.faces import Face
-from penstock.client.consumer.ledger import Place, place_of
+from penstock.client.consumer.ledger import Place, Work, place_of
 from penstock.client.consumer.partitions import Partitions
 from penstock.client.consumer.plan import Plan, Subscription
 from penstock.client.consumer.rebalancing import Rebalancing
@@ -62,6 +62,8 @@ FIRST_PATIENCE_S = 1.0
 ASK_AGAIN_S = 0.1
 # So long nothing is read before partitions stand still; then polling goes on.
 ROOM_PATIENCE_S = 0.25
+# Of a reader's fetch, so many at a time.
+PART_RECORDS = 250
 # The binding takes no larger number.
 CONSUME_MAX = 1_000_000
 # Records that are fetched and not read take about so much at most.
@@ -224,37 +226,39 @@ class Engine:
         self.committing.keep_time(self.rdkafka, now)
         if self._body_is_stuck(now) or self._reader_fetches:
             return
-        self._bring(self._fetch)
+        self._bring(self._fetch())
         if self.desk.frozen:
             self.desk.thaw()
 
-    def _bring(self, fetch: Callable[[], list[Fetched]]) -> bool:
-        """Fetch, and lay on the desk what came; whether something did."""
+    def _bring(self, fetched: Iterable[list[Fetched]]) -> bool:
+        """Fetch, and lay on the desk what came, part after part; whether something did."""
         self._rebalancing.gone.clear()
         self.desk.wheel.polled_at = time.monotonic()
+        messages: list[Fetched] = []
         try:
-            messages = fetch()
+            for part in fetched:
+                messages += part
         except self._failed as error:
             failure = from_rdkafka(error)
             log.error("%s", failure)
             self.desk.fail(failure, fatal=bool(error.args[0].fatal()))
-            return False
         if messages:
             self._arrived(messages)
         return bool(messages)
 
     # -- from a reader's thread
 
-    def fetch_here(self, count: int) -> bool:
+    def fetch_here(self, count: int, spent: Work[Fetched] | None = None) -> bool:
         """Fetch in the thread of the reader, as far as something is at hand; whether so many are
-        unread now. If not, he waits for the polling thread."""
+        unread now. If not, he waits for the polling thread. `spent` is finished, and over: its
+        messages go as others come."""
         ledger = self.desk.ledger
         while (missing := count - ledger.unread) > 0:
-            if not self._fetch_here(missing):
+            if not self._fetch_here(missing, spent):
                 return False
         return True
 
-    def _fetch_here(self, missing: int) -> bool:
+    def _fetch_here(self, missing: int, spent: Work[Fetched] | None) -> bool:
         desk, rebalancing = self.desk, self._rebalancing
         try:
             if desk.is_engaged or not desk.wheel.take():
@@ -264,7 +268,7 @@ class Engine:
             if desk.is_engaged or self.partitions.held or rebalancing.coming or room <= 0:
                 return False
             rebalancing.by_reader = True
-            return self._bring(lambda: self.rdkafka.consume(room, 0))
+            return self._bring(self._fetch_instead(spent, room))
         except BaseException:
             # A signal's, in the main thread: what librdkafka gave may be lost on the way here.
             desk.order(self.partitions.rewind)
@@ -273,6 +277,20 @@ class Engine:
             rebalancing.by_reader = False
             desk.wheel.give_back()
             desk.wake()
+
+    def _fetch_instead(self, spent: Work[Fetched] | None, room: int) -> Iterator[list[Fetched]]:
+        """What there is room for, in parts, and for each as many of the spent ones go: whenever
+        700 objects more have come than gone, the garbage collector looks at all young ones."""
+        old = [] if spent is None else spent.messages
+        part_max = PART_RECORDS if old else room
+        while room > 0:
+            wanted = min(part_max, room)
+            part = self.rdkafka.consume(wanted, 0)
+            yield part
+            if len(part) < wanted:
+                return
+            del old[-wanted:]
+            room -= wanted
 
     def subscribe(self, subscription: Subscription, starts: Mapping[Place, int | None]) -> None:
         """An order: read this from now on. Partitions that were named before go first; those that
@@ -313,15 +331,21 @@ class Engine:
 
     # -- fetching
 
-    def _fetch(self) -> list[Fetched]:
+    def _fetch(self) -> Iterator[list[Fetched]]:
         room = self._room()
         if self.partitions.held:
             if room * 2 < self.desk.unread_max:
-                return self._consume(1) or self._rest(1)
-            self.partitions.release()
+                room = 1
+            else:
+                self.partitions.release()
         if room <= 0:
-            return self._wait_for_room()
-        return self._consume(room) or self._rest(room)
+            yield self._wait_for_room()
+            return
+        found = self._consume(room)
+        if found:
+            yield found
+        else:
+            yield from self._rest(room)
 
     def _room(self) -> int:
         self._bound()
@@ -352,26 +376,27 @@ class Engine:
             self.partitions.hold()
         return []
 
-    def _rest(self, room: int) -> list[Fetched]:
+    def _rest(self, room: int) -> Iterator[list[Fetched]]:
         """Wait for a record, if somebody waits for one or librdkafka has something to report; else
         for somebody to want something. Not for long: the other may come meanwhile."""
         self.partitions.catch_up()
         if not (self.desk.is_awaited or self.committing.expects_answers):
             self.desk.pause(REST_SECONDS)
-            return []
+            return
         if self.desk.stopping:
-            return []
+            return
         busy = time.monotonic() - self.desk.ordered_at < BUSY_SECONDS
         self.committing.at_rest = True
         try:
             message = self.rdkafka.poll(REST_SECONDS_BUSY if busy else REST_SECONDS)
         except PollOver:
-            return []
+            return
         finally:
             self.committing.at_rest = False
-        if message is None:
-            return []
-        return [message, *self._consume(room - 1)] if room > 1 else [message]
+        if message is not None:
+            yield [message]
+            if room > 1:
+                yield self._consume(room - 1)
 
     # -- what came
 

@@ -77,6 +77,7 @@ class Work(Generic[M]):
         "held",
         "messages",
         "one_by_one",
+        "over",
         "owner",
         "records",
         "since",
@@ -96,6 +97,8 @@ class Work(Generic[M]):
         self.failure: Exception | None = None
         # Whether a loop has it, and gives it back if it is left.
         self.held = False
+        # A loop has asked for the next: the messages go while those come.
+        self.over = False
         # What the body got; kept so that a record stands for itself and not for an equal one.
         self.records: Sequence[object] = ()
         self._firsts: dict[Place, int] | None = None

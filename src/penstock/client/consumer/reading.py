@@ -5,13 +5,13 @@ message. With a deserializer every record is made whole, so that one that cannot
 before anybody works on it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
 from penstock.client.consumer.desk import Desk, Fetched
 from penstock.client.consumer.ledger import Work, place_of
 from penstock.client.consumer.plan import Plan
-from penstock.client.failures import DeserializationError
+from penstock.client.failures import BatchOver, DeserializationError
 from penstock.client.interceptors import ConsumerInterceptor, close_all, committed, consumed_through
 from penstock.client.records import K, Record, V, headers_of_message
 from penstock.client.serde import AS_GIVEN, BYTES, Deserializer, NotToldYet, Plain
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 class Cover(Record[bytes, bytes]):
     """A record that reads its message when it is asked; only the value, which nearly everybody
-    wants, is there already. Made by `_covers`."""
+    wants, is there already. Made by `_cover` and `_covers`."""
 
     __slots__ = ()
 
@@ -54,12 +54,21 @@ class Cover(Record[bytes, bytes]):
         self._leader_epoch = None if epoch is None or epoch < 0 else epoch
 
 
-def _covers(messages: Iterable[Fetched]) -> Iterator[Cover]:
-    for message in messages:
-        cover = Cover()
+def _cover(message: Fetched) -> Cover:
+    cover: Cover = Cover()
+    cover._message = message
+    cover.value = message.value()
+    return cover
+
+
+def _covers(work: Work[Fetched]) -> Iterator[Cover]:
+    for message in work.messages:
+        cover = Cover()  # `_cover` once more: a call takes as long as the rest
         cover._message = message
         cover.value = message.value()
         yield cover
+    if work.over:  # some of them are gone
+        raise BatchOver()
 
 
 class Records(Sequence[Record[K, V]]):
@@ -67,31 +76,39 @@ class Records(Sequence[Record[K, V]]):
     kept: thousands of objects that live on are what Python's garbage collector spends its time on.
     """
 
-    __slots__ = ("_made", "_messages", "work")
+    __slots__ = ("_count", "_made", "work")
 
     def __init__(self, reader: "Reader[K, V]", work: Work[Fetched]) -> None:
         """Raises DeserializationError if the first cannot be read; those from the first unreadable
         one on are not in it, and come again."""
         self.work = work
         self._made: Sequence[Record[K, V]] | None = None if reader.is_lazy else reader.open(work)
-        self._messages = work.messages
+        self._count = len(work.messages if self._made is None else self._made)
 
     @property
     def records(self) -> Sequence[Record[K, V]]:
-        return list(self) if self._made is None else self._made
+        """To keep: they stay when the loop goes on."""
+        return list(self)
 
     def values(self) -> "list[V | None]":
         """The values alone, the quickest way to them."""
+        self.check()
         if self._made is None:
-            return [message.value() for message in self._messages]
+            return [message.value() for message in self.work.messages]
         return [record.value for record in self._made]
 
+    def check(self) -> None:
+        """Raises if the loop has gone on."""
+        if self.work.over:
+            raise BatchOver()
+
     def __len__(self) -> int:
-        return len(self._messages) if self._made is None else len(self._made)
+        return self._count
 
     def __iter__(self) -> Iterator[Record[K, V]]:
+        self.check()
         if self._made is None:
-            return cast("Iterator[Record[K, V]]", _covers(self._messages))
+            return cast("Iterator[Record[K, V]]", _covers(self.work))
         return iter(self._made)
 
     @overload
@@ -99,11 +116,13 @@ class Records(Sequence[Record[K, V]]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Record[K, V]]: ...
     def __getitem__(self, at: int | slice) -> Record[K, V] | Sequence[Record[K, V]]:
+        self.check()
         if self._made is not None:
             return self._made[at]
+        messages = self.work.messages
         if isinstance(at, slice):
-            return cast("Sequence[Record[K, V]]", list(_covers(self._messages[at])))
-        return cast("Record[K, V]", next(_covers((self._messages[at],))))
+            return cast("Sequence[Record[K, V]]", list(map(_cover, messages[at])))
+        return cast("Record[K, V]", _cover(messages[at]))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} records)"
@@ -208,7 +227,7 @@ class Reader(Generic[K, V]):
     def first(self, work: Work[Fetched]) -> Record[K, V] | None:
         """The record of work on one message; None if an interceptor has kept it to itself."""
         if self.is_lazy:
-            return cast("Record[K, V]", next(_covers(work.messages)))
+            return cast("Record[K, V]", _cover(work.messages[0]))
         made = self.open(work)
         return made[0] if made else None
 

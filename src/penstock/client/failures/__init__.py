@@ -8,6 +8,7 @@ reference.py    writes docs/reference/errors.md
 """
 
 from penstock.client.failures.kinds import (
+    BatchOver,
     BufferExhausted,
     ClientClosed,
     ClientError,
@@ -114,6 +115,7 @@ __all__ = [
     "AuthenticationFailure",
     "BadCompression",
     "BadMessage",
+    "BatchOver",
     "BrokerHandleDestroyed",
     "BrokerNodeUpdate",
     "BufferExhausted",

@@ -81,6 +81,12 @@ class PartitionsRevoked(ClientError):
     )
 
 
+class BatchOver(ClientError):
+    """The loop has asked for the next batch: the records of this one are finished, and gone."""
+
+    next_step = "Keep `batch.records` of those that are needed longer"
+
+
 class WrongLoop(ClientError, RuntimeError):
     """An asyncio client belongs to the event loop it was first used in."""
 

@@ -28,6 +28,7 @@ LATEST_KEPT_S = 300.0
 TIMEOUT_S_DEFAULT = 10.0
 REFERENCES_MAX = 100
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_WHOSE_ADDRESS = "See whether schema.registry.url is a schema registry's, and not another server's"
 AVRO, JSON_SCHEMA = "AVRO", "JSON"
 
 T = TypeVar("T")
@@ -298,6 +299,9 @@ def _refusal(address: SplitResult, path: str, status: int, told: object) -> Regi
     step = ""
     if status in (401, 403):
         step = "Check basic.auth.user.info, and what the user may do there"
+    elif status < 300 or (status == 404 and not said):
+        text = "the answer is no JSON object"
+        step = _WHOSE_ADDRESS
     elif status == 404:
         step = (
             "Register the schema first, or let the serializer do it (auto_register=True)"
@@ -306,8 +310,6 @@ def _refusal(address: SplitResult, path: str, status: int, told: object) -> Regi
         )
     elif status == 409:
         step = "Change the schema so that it is compatible with what the subject has"
-    elif 200 <= status < 300:
-        text = "the answer is no JSON object"
     return RegistryError(
         f"the schema registry at {_shown(address)} answered {path} with {status}: {text}",
         status=status,
@@ -316,10 +318,14 @@ def _refusal(address: SplitResult, path: str, status: int, told: object) -> Regi
     )
 
 
+def _no_answer(what: str) -> RegistryError:
+    return RegistryError(what, status=200, step=_WHOSE_ADDRESS)
+
+
 def _schema(answer: Mapping[str, Any]) -> Schema:
     text = answer.get("schema")
     if not isinstance(text, str):
-        raise RegistryError("the answer of the schema registry has no schema", status=200)
+        raise _no_answer("the answer of the schema registry has no schema")
     references = answer.get("references") or ()
     try:
         found = tuple(
@@ -327,14 +333,14 @@ def _schema(answer: Mapping[str, Any]) -> Schema:
             for each in references
         )
     except (KeyError, TypeError, ValueError):
-        raise RegistryError("the references of a schema cannot be read", status=200) from None
+        raise _no_answer("the references of a schema cannot be read") from None
     return Schema(text, str(answer.get("schemaType") or AVRO), found)
 
 
 def _whole(answer: Mapping[str, Any], name: str) -> int:
     number = answer.get(name)
     if not isinstance(number, int):
-        raise RegistryError(f"the answer of the schema registry has no {name}", status=200)
+        raise _no_answer(f"the answer of the schema registry has no {name}")
     return number
 
 
