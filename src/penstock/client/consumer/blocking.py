@@ -206,7 +206,8 @@ class Consumer(Generic[K, V]):
 
     def batches(self, max: int = 500, within: float = 0.5) -> BatchLoop[K, V]:
         """Batches of at most `max` records, gathered for at most `within` seconds from the first
-        one on; never empty. A batch is finished when the body of its loop has ended."""
+        one on; never empty. A batch is finished when the body of its loop has ended, and gone
+        then: keep its `records` if you need them longer."""
         if max < 1 or within < 0:
             raise ValueError("a batch has at least one record, and time does not run backwards")
         return BatchLoop(self._steps, self, max, within)
