@@ -3,10 +3,14 @@
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -306,6 +310,66 @@ def test_a_reader_interrupted_within_the_ledger_loses_nothing(
     (told,) = [each for each in source.told if each[0] == "assign"]
     assert told[1][0] == (*A, 0)
     assert engine.desk.ledger.unread == 0
+
+
+def interrupted_at(line: int, call: Callable[[], object]) -> bool:
+    """Whether a call was interrupted, as by a signal, at its nth line within the ledger or desk."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if not frame.f_code.co_filename.endswith(("ledger.py", "desk.py")):
+            return None
+        if event == "line":
+            seen += 1
+            if seen == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_what_is_given_back_while_a_signal_comes_is_there_once_wherever_it_comes() -> None:
+    for line in count(1):
+        engine, _ = sourced()
+        desk = engine.desk
+        engine._arrived([Message(A, number) for number in range(6)])
+        first, second = (desk.step(None, 2, reader) for reader in "ab")
+        assert first is not None and second is not None
+        desk.give_back(first)
+        desk.abandoned.append(second)
+        interrupted = interrupted_at(line, partial(desk.step, None, 1, "c"))
+        desk.take_back("c")
+        desk.settle()
+        assert read(engine, 9) == [(A, number) for number in range(6)]
+        if not interrupted:
+            break
+    assert line > 20, "it was interrupted here and there"
+
+
+def test_a_reader_waits_while_nothing_is_handed_out() -> None:
+    engine, source = sourced()
+    source.pieces = [[Message(A, 0)]]
+    assert engine.fetch_here(1)
+    engine.desk.frozen = True
+    assert not engine.fetch_here(1)
+
+
+def test_whoever_was_to_be_woken_hears_of_a_failure() -> None:
+    engine, _ = sourced()
+    woken: list[bool] = []
+    engine.desk.enlist(Waiter(1, lambda: woken.append(True)))
+    engine._arrived([Message(A, 0)])
+    engine.desk.fail(ClientError("the turn has failed"), fatal=True)
+    assert woken == [True]
 
 
 def test_an_interruption_while_partitions_go_ends_the_consumer() -> None:

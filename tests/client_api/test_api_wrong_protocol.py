@@ -27,6 +27,7 @@ from tls_stores import Stores
 
 from penstock import sync as blocking
 from penstock.client import doubts
+from penstock.client.echo import Echo
 from penstock.client.failures import ClientError, WrongProtocol
 from penstock.client.transport import diagnosis
 from penstock.client.transport.connection import CannotReach
@@ -171,6 +172,12 @@ def test_a_server_that_hangs_up_on_everybody_is_no_proof_of_anything() -> None:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def doubts_of(told: list[ClientError]) -> tuple[doubts.Doubts, Echo]:
+    log = logging.getLogger("penstock.client")
+    echo = Echo(log)
+    return doubts.Doubts({"bootstrap.servers": "h:1"}, log, echo, told.append), echo
+
+
 def test_a_server_that_hangs_up_now_and_then_is_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -178,9 +185,7 @@ def test_a_server_that_hangs_up_now_and_then_is_looked_at_again(
     monkeypatch.setattr(diagnosis, "spoken_at", lambda *_: next(heard))
     monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
     told: list[ClientError] = []
-    doubtful = doubts.Doubts(
-        {"bootstrap.servers": "h:1"}, logging.getLogger("penstock.client"), told.append
-    )
+    doubtful, _ = doubts_of(told)
     doubtful._look()
     assert not told and next(heard, None) is None
 
@@ -194,13 +199,32 @@ def test_what_is_not_certain_ends_nothing_that_has_worked(
     monkeypatch.setattr(diagnosis, "spoken_at", lambda *_: spoken)
     monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
     told: list[ClientError] = []
-    doubtful = doubts.Doubts(
-        {"bootstrap.servers": "h:1"}, logging.getLogger("penstock.client"), told.append
-    )
+    doubtful, _ = doubts_of(told)
     doubtful.has_worked = True
     doubtful._look()
     assert bool(told) is ends
     assert "no connection to h:1 can come about" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("logged", "ends"),
+    [
+        ("FAIL [c#producer-1] [thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected", True),
+        ("FAIL [c#producer-1] [thrd:h:1/bootstrap]: h:1/bootstrap: 2/2 brokers are down", True),
+        ("FAIL [c#producer-1] [thrd:h:1/1]: h:1/1: Disconnected (after 624ms in state UP)", False),
+        ("FAIL [c#producer-1] [thrd:sasl_ssl://h:9093/12]: sasl_ssl://h:9093/12: Timed", False),
+    ],
+)
+def test_who_has_heard_of_a_node_has_been_answered(
+    monkeypatch: pytest.MonkeyPatch, logged: str, ends: bool
+) -> None:
+    monkeypatch.setattr(diagnosis, "spoken_at", lambda *_: Spoken.PLAIN_SASL)
+    monkeypatch.setattr(doubts, "BETWEEN_LOOKS_S", 0.0)
+    told: list[ClientError] = []
+    doubtful, echo = doubts_of(told)
+    echo.log(logging.INFO, logged)
+    doubtful._look()
+    assert bool(told) is ends
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from penstock.client.echo import Echo
 from penstock.client.failures import AllBrokersDown, TransportFailure, WrongProtocol
 from penstock.client.transport.security import Protocol
 
@@ -34,16 +35,18 @@ class Doubts:
         self,
         rdkafka: Mapping[str, object],
         log: logging.Logger,
+        echo: Echo,
         found: Callable[[WrongProtocol], None],
     ) -> None:
-        """`rdkafka` are the client's settings, by librdkafka's names."""
+        """`rdkafka` are the client's settings, by librdkafka's names; `echo` is where it logs."""
         said = str(rdkafka.get("security.protocol", Protocol.PLAINTEXT)).upper()
         self._protocol = Protocol(said)
         self._bootstrap = str(rdkafka.get("bootstrap.servers", ""))
         self._log = log
+        self._echo = echo
         self._found = found
-        # Something came of it already: what is not certain is logged then, and ends nothing. It may
-        # be a proxy whose servers are down.
+        # The cluster has answered already: what is not certain is logged then, and ends nothing. It
+        # may be a proxy whose servers are down.
         self.has_worked = False
         self._next_look = 0.0
         self._looking = threading.Lock()
@@ -76,7 +79,7 @@ class Doubts:
                     what = f"no connection to {host}:{port} can come about: {found.what}"
                     wrong = WrongProtocol(what, next_step=found.next_step)
                     self._log.error("%s", wrong)
-                    if found.is_certain or not self.has_worked:
+                    if found.is_certain or not (self.has_worked or self._echo.knows_nodes):
                         self._found(wrong)
                     return
 

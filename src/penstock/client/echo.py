@@ -2,10 +2,13 @@
 
 import logging
 import math
+import re
 import time
 
 ECHO_SECONDS = 30.0
 ECHOES_MAX = 200
+# A broker is named by its node id once the cluster has told it, and only then.
+_NODE = re.compile(r":\d+/\d+\b")
 
 
 class Echo:
@@ -14,10 +17,13 @@ class Echo:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._said: dict[str, float] = {}
+        # Whether the cluster has answered once.
+        self.knows_nodes = False
 
     def log(self, level: int, words: str, *values: object) -> None:
         """librdkafka's binding calls it as it would a Logger."""
         text = words % values if values else words
+        self.knows_nodes = self.knows_nodes or _NODE.search(text) is not None
         # What differs: who says it in which thread, how long it took, how many were not logged.
         essence = text.rpartition("]: ")[2].partition(" (after ")[0]
         now = time.monotonic()

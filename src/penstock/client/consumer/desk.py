@@ -304,9 +304,10 @@ class Desk:
         self._later = [each for each in self._later if each[0] > now]
 
     def settle(self) -> None:
-        """Give back what loops have left."""
+        """Give back what loops have left. Each is forgotten afterwards: a signal may come."""
         while self.abandoned:
-            self.ledger.give_back(self.abandoned.popleft())
+            self.ledger.give_back(self.abandoned[0])
+            self.abandoned.popleft()
 
     def _tell(self) -> None:
         """Raise what the application has to know."""
@@ -327,7 +328,8 @@ class Desk:
         return woken
 
     def _all_waiters(self) -> list[Waiter]:
-        woken, self._waiters = self._waiters, []
+        woken = [*self._waiters, *self._to_wake]
+        self._waiters, self._to_wake = [], []
         return woken
 
 

@@ -90,7 +90,8 @@ class Engine:
         self._closing_until = 0.0
         # Why brokers do not let it in, as far as nothing has come of them since.
         self._refusal: Exception | None = None
-        self._doubts = Doubts(plan.rdkafka, log, self._not_understood)
+        self._echo = Echo(log)
+        self._doubts = Doubts(plan.rdkafka, log, self._echo, self._not_understood)
         self._average_bytes = 1
         self._error_of: Callable[[Fetched], object] = methodcaller("error")
         self._failed: type[KafkaException] = ()  # type: ignore[assignment]  # until it is opened
@@ -198,7 +199,7 @@ class Engine:
         wanted.setdefault("error_cb", self._reported)
         wanted["on_commit"] = self.committing.answered
         try:
-            self.rdkafka = RdkafkaConsumer(wanted, logger=Echo(log))
+            self.rdkafka = RdkafkaConsumer(wanted, logger=self._echo)
         except KafkaException as error:
             raise from_rdkafka(error, about="the consumer cannot be made") from error
         self.partitions = Partitions(self.plan, self.desk, self.rdkafka, self.committing)
@@ -256,7 +257,7 @@ class Engine:
         while (missing := count - ledger.unread) > 0:
             if not self._fetch_here(missing, spent):
                 return False
-        return True
+        return not self.desk.frozen  # then there is nothing to have, whatever lies there
 
     def _fetch_here(self, missing: int, spent: Work[Fetched] | None) -> bool:
         desk, rebalancing = self.desk, self._rebalancing

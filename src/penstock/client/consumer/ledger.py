@@ -304,6 +304,8 @@ class Ledger(Generic[M]):
             for at, each in enumerate(work.messages)
             if at >= begin and at not in work.done and self._is_current(work, place_of(each))
         ]
+        # Unread before it is out of hand: a signal in between must not lose it.
+        self._return(kept)
         if begin == 0:
             del self._works[work.ticket]
             self._release_handles(work)
@@ -311,13 +313,22 @@ class Ledger(Generic[M]):
             assert not work.done, "a batch is cut before it is handed out"
             work.messages = work.messages[:begin]
             work._firsts = None
-        if kept:
-            self.unread += len(kept)
-            # All that is given back comes before the rest, however many bodies have had it.
-            if self._chunks and self._chunks[0].returned:
-                kept += self._chunks.popleft().unread()
-            kept.sort(key=lambda each: (place_of(each), each.offset()))
-            self._chunks.appendleft(_Chunk(kept, returned=True))
+
+    def _return(self, messages: list[M]) -> None:
+        """All that is given back comes before the rest, however many bodies have had it. What is
+        there already, from a try that was interrupted, stays once."""
+        first = self._chunks[0] if self._chunks and self._chunks[0].returned else None
+        there = first.unread() if first is not None else []
+        known = set(map(id, there))
+        missing = [each for each in messages if id(each) not in known]
+        if missing:
+            ordered = sorted([*there, *missing], key=lambda each: (place_of(each), each.offset()))
+            chunk = _Chunk(ordered, returned=True)
+            if first is None:
+                self._chunks.appendleft(chunk)
+            else:
+                self._chunks[0] = chunk
+        self.unread = sum(map(len, self._chunks))
 
     def skip(self, place: Place, offset: int) -> bool:
         """Pass over one unread message, as if it were finished; whether it was there."""

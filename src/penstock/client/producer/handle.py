@@ -74,7 +74,7 @@ class Handle:
         from confluent_kafka import KafkaException, Producer
 
         echo = Echo(log)
-        self._doubts = Doubts(settings.rdkafka, log, self._refused)
+        self._doubts = Doubts(settings.rdkafka, log, echo, self._refused)
         self.troubles = Troubles(echo, self._doubts, self._refused)
         self.polling = threading.Lock()
         self._asking = threading.Lock()
