@@ -2,6 +2,7 @@
 
 import logging
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -115,9 +116,11 @@ class Commits(Rdkafka):
         super().__init__()
         self.sent: list[list[RdkafkaPlace]] = []
 
-    def commit(self, *, offsets: list[RdkafkaPlace], asynchronous: bool) -> None:
-        assert asynchronous
-        self.sent.append(offsets)
+        self.waited_for: list[list[RdkafkaPlace]] = []
+
+    def commit(self, *, offsets: list[RdkafkaPlace], asynchronous: bool) -> list[RdkafkaPlace]:
+        (self.sent if asynchronous else self.waited_for).append(offsets)
+        return offsets
 
 
 def test_a_commit_by_the_clock_waits_for_the_answer_to_the_one_before() -> None:
@@ -145,6 +148,29 @@ def test_a_commit_by_the_clock_waits_for_the_answer_to_the_one_before() -> None:
     finish(3)
     committing.keep_time(rdkafka, now + ANSWER_PATIENCE_S + 5 * (interval_s + 1))  # type: ignore[arg-type]
     assert offsets() == [1, 3, 4]
+
+
+class Working(Nobody):
+    """Bodies that have not ended."""
+
+    def is_working(self, work: Work[Any]) -> bool:
+        return not work.ended
+
+
+def test_a_body_that_waits_for_its_commit_is_answered_before_its_partition_goes() -> None:
+    engine, _ = engine_of("range")
+    engine._rebalancing._face = Working()
+    rdkafka: Any = Commits()
+    engine._arrived([Message(A, 0)])
+    work = engine.desk.step(None, 1, None)
+    assert work is not None
+    future: Future[None] = Future()
+    engine.committing.request(rdkafka, {A: 1}, 10.0, future)
+    future.add_done_callback(lambda _: engine.desk.finish(work))
+    assert len(rdkafka.sent) == 1 and not future.done()
+    engine._rebalancing.on_revoke(rdkafka, [RdkafkaPlace(*A)])
+    assert future.result(0) is None and len(rdkafka.waited_for) == 1
+    assert not engine.committing.expects_answers
 
 
 class Struck(Nobody):

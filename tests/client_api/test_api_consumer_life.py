@@ -31,7 +31,7 @@ from penstock.errors import (
     RebalanceInProgress,
     TopicAuthorizationFailed,
 )
-from penstock.testing import Cluster, Fail, Silence
+from penstock.testing import Cluster, Delay, Fail, Silence
 from penstock.testing.outside import ClusterLike
 
 # A close that was to take half a second must not take much more, however busy the machine is.
@@ -419,3 +419,25 @@ def test_read_committed_shows_no_aborted_records_and_commits_past_the_markers(
 
     run(consume())
     assert committed(penstock_cluster, group, topic) == 8
+
+
+def test_a_close_does_not_wait_for_a_body_that_waits_for_its_commit(cluster: Cluster) -> None:
+    topic, group = filled_topic(cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        settings = {"enable.auto.commit": False, "revoke.timeout.ms": 20_000}
+        consumer = consumer_of(cluster, topic, group, settings=settings)
+
+        async def work() -> None:
+            async for record in consumer:
+                await consumer.commit({at(topic): record.offset + 1})
+                return
+
+        with cluster.intercept("OffsetCommit", Delay(1.0)) as delayed:
+            working = asyncio.create_task(work())
+            await until(lambda: delayed.count > 0, "the commit is under way")
+            assert await timed_close(consumer, 20) < 10
+            await working
+
+    run(consume())
+    assert committed(cluster, group, topic) == 1

@@ -110,9 +110,14 @@ class Committing:
             offsets = {place: due[place] for place in places if place in due}
             self._begin(rdkafka, Pending(offsets, until=until))
 
-    def await_answers(self, rdkafka: "RdkafkaConsumer", until: float) -> None:
-        """At the end: see whether all was committed. A rebalance may be in the way, and pass."""
-        while self._pending and (now := time.monotonic()) < until:
+    def await_answers(
+        self, rdkafka: "RdkafkaConsumer", until: float, *, requested: bool = False
+    ) -> None:
+        """At the end: see whether all was committed, or only what somebody waits for. A rebalance
+        may be in the way, and pass."""
+        while any(each.future is not None or not requested for each in self._pending):
+            if (now := time.monotonic()) >= until:
+                return
             self._send_again(rdkafka, now)
             self.at_rest = True
             try:
@@ -137,6 +142,13 @@ class Committing:
             self._insist(rdkafka, pending)
         else:
             self._begin(rdkafka, pending)
+
+    def insist(self, rdkafka: "RdkafkaConsumer") -> None:
+        """Before a wait in which no poll comes: who waits for a commit is answered now. He may be
+        the one who is waited for."""
+        for pending in [each for each in self._pending if each.future is not None]:
+            self._pending.remove(pending)
+            self._insist(rdkafka, pending)
 
     def _begin(self, rdkafka: "RdkafkaConsumer", pending: Pending) -> None:
         if pending.offsets:

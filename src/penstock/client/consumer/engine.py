@@ -512,6 +512,8 @@ class Engine:
                     time.monotonic() + self.plan.revoke_timeout_s,
                     max(time.monotonic(), self._closing_until - FAREWELL_S),
                 )
+                # A body may wait for the answer, and part_with for the body.
+                self.committing.await_answers(self.rdkafka, until, requested=True)
                 self._rebalancing.part_with(self.rdkafka, places, until, self._closing_until)
         except BaseException:
             log.exception("the consumer could not part with its partitions in order")

@@ -83,6 +83,8 @@ class Rebalancing:
         with self._inside():
             if not self.closing:
                 self.gone += places
+                if self._at_work(places):
+                    self._committing.insist(rdkafka)
                 self.part_with(rdkafka, places, self._patience())
             self._partitions.let_go(places, incrementally=self._plan.cooperative)
         self._committing.end_rest()
