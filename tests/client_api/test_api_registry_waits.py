@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -23,6 +24,7 @@ from penstock.client.failures import (
 )
 from penstock.client.interceptors import Outgoing, ProducerInterceptor
 from penstock.client.producer.backlog import WRITES_AT_ONCE, Backlog
+from penstock.client.producer.encoding import _guessed_bytes
 from penstock.client.records import OutRecord
 from penstock.client.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
 from penstock.client.serde.framing import frame
@@ -502,3 +504,25 @@ def test_what_the_one_who_is_asked_raises_reaches_the_caller(fake: FakeRegistry)
             await when_told(lambda: twin.deserialize("t", frame(99, b""), ()))
 
     run(story())
+
+
+def test_all_that_a_waiting_record_holds_takes_its_share_of_the_buffer() -> None:
+    @dataclass(slots=True)
+    class Slotted:
+        large: bytes
+
+    @dataclass
+    class Local:
+        large: bytes
+
+    circle: list[Any] = [bytes(1_000_000)]
+    circle.append(circle)
+    for value, headers in [
+        (Local(bytes(1_000_000)), ()),
+        (Slotted(bytes(1_000_000)), ()),
+        ({"a": [{"b": bytes(1_000_000)}]}, ()),
+        (circle, ()),
+        (1, (("trace", bytes(1_000_000)),)),
+    ]:
+        record = Outgoing("orders", value, b"key", None, headers, None)
+        assert 1_000_000 <= _guessed_bytes(record) < 1_010_000

@@ -7,9 +7,10 @@ has to ask elsewhere first (a schema registry) is not written yet, in an event l
 """
 
 import copy
-import pickle
+import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.client.failures import SerializationError, from_rdkafka
@@ -27,8 +28,8 @@ COUNTS_AGE_S_MAX = 300.0  # as metadata.max.age.ms
 # What a record costs beside its bytes; about Kafka's upper estimate for one record in a batch.
 RECORD_OVERHEAD_BYTES = 100
 HEADER_OVERHEAD_BYTES = 8
-# What a record is taken for that is not bytes yet, and of which nobody can guess more.
-UNWRITTEN_BYTES = 1_000
+# Of a record that is not bytes yet: so many of its parts are asked how large they are.
+PARTS_LOOKED_AT = 1_000
 MESSAGE_SIZE_TOO_LARGE = 10
 
 
@@ -263,11 +264,30 @@ def _serialized(
 
 
 def _guessed_bytes(record: Outgoing[Any, Any]) -> int:
-    """About what Python itself would write."""
-    try:
-        return len(pickle.dumps((record.key, record.value)))
-    except Exception:  # there are values that it cannot write
-        return UNWRITTEN_BYTES
+    """What it takes in memory, as far as that can be seen."""
+    seen: set[int] = set()
+    waiting: list[Any] = [record.key, record.value, record.headers]
+    size = 0
+    while waiting and len(seen) < PARTS_LOOKED_AT:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        size += sys.getsizeof(part, 0)
+        if isinstance(part, Mapping):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, (list, tuple, set, frozenset, deque)):
+            waiting += part
+        elif not isinstance(part, type):
+            waiting += getattr(part, "__dict__", {}).values()
+            names = [each for kind in type(part).__mro__ for each in _slots(kind)]
+            waiting += [getattr(part, each, None) for each in names]
+    return size
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    named = kind.__dict__.get("__slots__", ())
+    return (named,) if isinstance(named, str) else tuple(named)
 
 
 def _now(value: Any) -> Any:
