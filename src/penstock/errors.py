@@ -17,6 +17,8 @@ class KafkaError(Exception):
 
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
+    # Of one error, where another is right than for all of its class.
+    own_step: str | None = None
 
     def __init_subclass__(cls, code: int, retriable: bool = False) -> None:
         cls.code = code
@@ -24,10 +26,27 @@ class KafkaError(Exception):
 
     @property
     def message(self) -> str:
-        text = str(self) or type(self).summary()
+        """What is said to the peer, or was said by him."""
+        text = super().__str__() or type(self).summary()
         if len(text) <= MESSAGE_CHARACTERS_MAX:
             return text
         return f"{text[:MESSAGE_CHARACTERS_MAX]}..."
+
+    @property
+    def next_step(self) -> str:
+        """What to do about it; empty where nothing is known."""
+        from penstock.next_steps import NEXT_STEPS
+
+        if self.own_step is not None:
+            return self.own_step
+        return NEXT_STEPS.get(type(self).kafka_name(), "")
+
+    def __str__(self) -> str:
+        """For a person: the message and the next step."""
+        text, step = self.message, self.next_step
+        if not step or step in text:
+            return text
+        return f"{text.rstrip('.')}. {step}."
 
     @classmethod
     def summary(cls) -> str:

@@ -472,7 +472,7 @@ def test_what_a_signal_interrupts_in_take_is_taken_again(cluster: Cluster) -> No
         topics=[topic],
     ) as consumer:
         with pytest.raises(KeyboardInterrupt):
-            consumer._steps.own.take(1, WAIT_SECONDS_MAX, lambda _: interrupt())
+            consumer._steps.hand().take(1, WAIT_SECONDS_MAX, lambda _: interrupt())
         assert [each.offset for each in consumer.take(1, WAIT_SECONDS_MAX)] == [0]
 
 

@@ -19,7 +19,6 @@ from penstock.client.failures import (
     NoOffset,
     SerializationError,
     TimedOut,
-    explained,
     from_rdkafka,
     is_fatal,
     is_refusal,
@@ -188,11 +187,11 @@ def test_an_unknown_answer_is_still_an_error() -> None:
     assert isinstance(from_rdkafka(Rdkafka(9_999, "newer broker")), UnknownServerError)
 
 
-def test_an_answer_of_the_raw_client_can_be_explained() -> None:
-    error = explained(TopicAuthorizationFailed("not orders"))
-    assert str(error).startswith("not orders. Let the principal's administrator")
-    assert explained(error) is error
-    assert str(error).count("kafka-acls") == 1
+def test_what_a_broker_answered_says_what_to_do() -> None:
+    error = TopicAuthorizationFailed("not orders")
+    assert error.message == "not orders", "what was said, and nothing else"
+    assert str(error) == f"not orders. {NEXT_STEPS['TOPIC_AUTHORIZATION_FAILED']}."
+    assert str(TopicAuthorizationFailed()).startswith(TopicAuthorizationFailed.summary())
 
 
 def test_a_failed_serialization_names_topic_part_and_cause() -> None:

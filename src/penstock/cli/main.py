@@ -153,12 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refused(error: KafkaError) -> int:
     """What the server said, and what to do about it."""
-    from penstock.client.failures.next_steps import NEXT_STEPS
-
     note(f"error: {error_text(error)}")
-    step = NEXT_STEPS.get(error.kafka_name())
-    if step:
-        note(f"{step}.")
+    if error.next_step:
+        note(f"{error.next_step}.")
     return int(ExitCode.REFUSED)
 
 

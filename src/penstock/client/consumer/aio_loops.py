@@ -16,6 +16,7 @@ from penstock.client.consumer.aio_face import LoopFace
 from penstock.client.consumer.asking import once_told
 from penstock.client.consumer.core import Core
 from penstock.client.consumer.desk import Fetched, Waiter
+from penstock.client.consumer.hands import Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import Subscription
 from penstock.client.consumer.reading import Records
@@ -37,8 +38,8 @@ class Steps(Generic[K, V]):
         self.core = core
         self.desk = core.desk
         self.face = face
-        # What poll() and take() gave last.
-        self.own: Hand[K, V] = Hand(self)
+        # What poll() and take() gave last, and to whom.
+        self.hands: Hands[Hand[K, V]] = Hands(lambda: Hand(self), lambda task: task.done())
         self._opening: asyncio.Future[None] | None = None
 
     # -- opening and waiting
@@ -212,6 +213,13 @@ class Hand(Generic[K, V]):
     def hold(self, work: Work[Fetched]) -> None:
         if not self._steps.core.plan.manual_finish:
             self.work = work
+
+    def finish(self) -> None:
+        """What it holds is done; unless it was taken from it, and it has not heard of that yet."""
+        work = self.work
+        if work is not None and work.failure is None:
+            self.work = None
+            self._steps.desk.finish(work)
 
     def __del__(self) -> None:
         if self.work is not None:

@@ -214,13 +214,13 @@ class Consumer(Generic[K, V]):
 
     def poll(self, timeout_s: float) -> Record[K, V] | None:
         """The next record, or None if none comes in time. Finishes what poll() or take() gave
-        before."""
-        return self._steps.own.take(1, timeout_s, _first)
+        the caller before."""
+        return self._steps.hand().take(1, timeout_s, _first)
 
     def take(self, max: int, within: float) -> list[Record[K, V]]:
         """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
-        before."""
-        return self._steps.own.take(max, within, list)
+        the caller before."""
+        return self._steps.hand().take(max, within, list)
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:
@@ -274,9 +274,13 @@ class Consumer(Generic[K, V]):
         self, offsets: Committable = None, *, timeout_s: float | None = None
     ) -> Mapping[TopicPartition, int]:
         """Commit everything that is finished; or a record, a batch, offsets. Records and batches
-        that are named count as finished. Gives what was committed."""
+        that are named count as finished, and so does, if nothing is named, what poll() or take()
+        gave the caller. Gives what was committed."""
         self._steps.open()
         limit = self._steps.limit(timeout_s)
+        if offsets is None:
+            with self._steps.desk.lock:
+                self._steps.hands.finish_of(threading.current_thread())
         wanted = self._core.to_commit(offsets)
         self._steps.wait(self._core.commit(wanted, limit), limit, "the commit")
         self._core.reader.tell_commits()

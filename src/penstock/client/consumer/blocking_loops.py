@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from penstock.client.consumer.core import Core
 from penstock.client.consumer.desk import Fetched, Waiter
+from penstock.client.consumer.hands import Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import PartitionsCallback, Subscription
 from penstock.client.consumer.reading import Records
@@ -67,8 +68,10 @@ class Steps(Generic[K, V]):
         self.core = core
         self.desk = core.desk
         self.face = face
-        # What poll() and take() gave last.
-        self.own: Hand[K, V] = Hand(self)
+        # What poll() and take() gave last, and to whom.
+        self.hands: Hands[Hand[K, V]] = Hands(
+            lambda: Hand(self), lambda thread: not thread.is_alive()
+        )
         self._opening = threading.Lock()
         self._opened = False
 
@@ -111,6 +114,11 @@ class Steps(Generic[K, V]):
             raise TimedOut(f"{what} took longer than {limit_s:g} s") from None
 
     # -- steps
+
+    def hand(self) -> "Hand[K, V]":
+        """Of the thread that calls poll() or take()."""
+        with self.desk.lock:
+            return self.hands.of(threading.current_thread())
 
     def next(self, ended: Work[Fetched] | None) -> Work[Fetched]:
         """One message; waits for it."""
@@ -210,6 +218,13 @@ class Hand(Generic[K, V]):
         work.held = True
         if not self._steps.core.plan.manual_finish:
             self._work = work
+
+    def finish(self) -> None:
+        """What it holds is done; unless it was taken from it, and it has not heard of that yet."""
+        work = self._work
+        if work is not None and work.failure is None:
+            self._work = None
+            self._steps.desk.finish(work)
 
     def __del__(self) -> None:
         if self._work is not None:

@@ -2,7 +2,6 @@
 
 kinds.py        the base, and the failures of our own
 local.py        what librdkafka finds itself, one class per code
-next_steps.py   what to do about what a broker answered; the classes of that are in penstock.errors
 telling.py      from librdkafka's errors to all of these, and what any of them can be asked
 reference.py    writes docs/reference/errors.md
 """
@@ -92,9 +91,7 @@ from penstock.client.failures.local import (
     WaitingForCoordinator,
     WrongState,
 )
-from penstock.client.failures.next_steps import NEXT_STEPS
 from penstock.client.failures.telling import (
-    explained,
     from_rdkafka,
     is_fatal,
     is_refusal,
@@ -104,6 +101,7 @@ from penstock.client.failures.telling import (
     requires_abort,
 )
 from penstock.errors import KafkaError
+from penstock.next_steps import NEXT_STEPS
 
 __all__ = [
     "LOCAL_BY_CODE",
@@ -189,7 +187,6 @@ __all__ = [
     "WrongLoop",
     "WrongProtocol",
     "WrongState",
-    "explained",
     "from_rdkafka",
     "is_fatal",
     "is_refusal",

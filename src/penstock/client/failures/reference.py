@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from penstock.client.failures import kinds
 from penstock.client.failures.kinds import ClientError
 from penstock.client.failures.local import LOCAL_BY_CODE
-from penstock.client.failures.next_steps import NEXT_STEPS
 from penstock.errors import BY_CODE
+from penstock.next_steps import NEXT_STEPS
 
 _HEAD = """\
 # Errors

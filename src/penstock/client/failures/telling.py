@@ -5,7 +5,7 @@ LocalError, one class per code. Each text ends with the next step. `is_fatal`, `
 `is_retriable` and `next_step` ask any of them.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from penstock.client.failures.kinds import ClientError, sentences
 from penstock.client.failures.local import (
@@ -14,8 +14,7 @@ from penstock.client.failures.local import (
     LocalError,
     TlsFailure,
 )
-from penstock.client.failures.next_steps import NEXT_STEPS
-from penstock.errors import KafkaError, from_code
+from penstock.errors import from_code
 
 if TYPE_CHECKING:  # librdkafka is loaded by those who use it
     from confluent_kafka import KafkaError as RdkafkaError
@@ -26,8 +25,6 @@ _NEW_CLIENT = "This client cannot be used any more: close it and make a new one"
 _ABORT = "Abort the transaction; the next one may succeed"
 # In the texts of TLS: one side has looked at the other and said no.
 _LASTING = ("certificate", "alert")
-
-Answered = TypeVar("Answered", bound=KafkaError)
 
 
 def from_rdkafka(error: "RdkafkaError | RdkafkaException", *, about: str = "") -> Exception:
@@ -46,8 +43,8 @@ def from_rdkafka(error: "RdkafkaError | RdkafkaException", *, about: str = "") -
         failure = _local(code, reported.name(), what, step)
     else:
         failure = from_code(code)
-        step = step or next_step(failure)
-        failure.args = (sentences(what, step),)
+        failure.own_step = step
+        failure.args = (sentences(what, failure.next_step),)
     _note(failure, reported)
     return failure
 
@@ -77,18 +74,8 @@ def refusal_about(refusal: "RdkafkaError | ClientError", about: str) -> Exceptio
     return from_rdkafka(refusal, about=about)
 
 
-def explained(error: Answered) -> Answered:
-    """The same error with the next step in its text."""
-    step = next_step(error)
-    if step and step not in str(error):
-        error.args = (sentences(error.message, step),)
-    return error
-
-
 def next_step(error: BaseException) -> str:
     """What to do about it; empty where nothing is known."""
-    if isinstance(error, KafkaError):
-        return NEXT_STEPS.get(type(error).kafka_name(), "")
     return str(getattr(error, "next_step", ""))
 
 

@@ -1,0 +1,149 @@
+"""poll() and take(): whose next call finishes what, and what a commit without a name counts."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from consuming import at, committed, consumer_of, filled_topic, fresh_group
+from producing import run
+
+from penstock.client.consumer.hands import Hands
+from penstock.sync import Consumer as BlockingConsumer
+from penstock.testing.outside import ClusterLike
+
+BY_HAND = {"enable.auto.commit": False}
+
+
+def blocking_of(cluster: ClusterLike, topic: str, group: str) -> BlockingConsumer[bytes, bytes]:
+    return BlockingConsumer(
+        {"auto.offset.reset": "earliest", **BY_HAND},
+        bootstrap=cluster.bootstrap,
+        group=group,
+        topics=[topic],
+    )
+
+
+def test_a_commit_counts_what_poll_gave_the_caller(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            for number in range(3):
+                assert await consumer.poll(20) is not None
+                assert await consumer.commit() == {at(topic): number + 1}
+
+    run(consume())
+    assert committed(penstock_cluster, group, topic) == 3
+
+
+def test_a_blocking_commit_counts_what_take_gave_the_caller(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+    with blocking_of(penstock_cluster, topic, group) as consumer:
+        assert len(consumer.take(2, 20)) == 2
+        assert consumer.commit() == {at(topic): 2}
+    assert committed(penstock_cluster, group, topic) == 2
+
+
+def test_a_commit_does_not_count_what_poll_gave_another_task(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            assert await consumer.poll(20) is not None
+            assert await asyncio.create_task(consumer.commit()) == {}
+
+    run(consume())
+
+
+def test_a_poll_with_a_limit_of_asyncios_own_finishes_the_one_before(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            for _ in range(3):
+                # Before Python 3.12 each of these is a task of its own.
+                assert await asyncio.wait_for(consumer.poll(20), 30) is not None
+            assert consumer.finished_offsets() == {at(topic): 2}
+            await consumer.commit()
+
+    run(consume())
+    assert committed(penstock_cluster, group, topic) == 3
+
+
+def test_tasks_that_poll_at_once_each_finish_their_own(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 40), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+
+            async def work() -> int:
+                count = 0
+                while await consumer.poll(2) is not None:
+                    count += 1
+                return count
+
+            assert sum(await asyncio.gather(work(), work(), work())) == 40
+            assert consumer.finished_offsets() == {at(topic): 40}
+
+    run(consume())
+
+
+def test_threads_that_poll_at_once_each_finish_their_own(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 40), fresh_group()
+    with blocking_of(penstock_cluster, topic, group) as consumer:
+
+        def work() -> None:
+            while consumer.poll(2) is not None:
+                pass
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(60)
+        assert consumer.finished_offsets() == {at(topic): 40}
+
+
+def test_a_slow_tasks_record_is_not_finished_by_anothers_poll(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            assert await consumer.poll(20) is not None  # and it is worked on
+
+            async def others() -> Any:
+                await consumer.poll(20)
+                await consumer.poll(20)
+                return consumer.finished_offsets()
+
+            assert await asyncio.create_task(others()) == {}
+
+    run(consume())
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.finished = 0
+
+    def finish(self) -> None:
+        self.finished += 1
+
+
+@pytest.mark.parametrize("first", ["mine", "left"])
+def test_of_several_that_were_left_each_is_finished(first: str) -> None:
+    over: set[object] = set()
+    hands: Hands[Kept] = Hands(Kept, lambda owner: owner in over)
+    order = ["me", "a", "b"] if first == "mine" else ["a", "b", "me"]
+    made = {owner: hands.of(owner) for owner in order}
+    over |= {"a", "b"}
+    assert hands.of("me") is made["me"]
+    assert [made[each].finished for each in ("a", "b", "me")] == [1, 1, 0]
+    over.add("me")
+    assert hands.of("new") is made["me"], "what it holds is finished by the next call"
