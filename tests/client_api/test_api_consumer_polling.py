@@ -45,6 +45,56 @@ def test_a_blocking_commit_counts_what_take_gave_the_caller(penstock_cluster: Cl
     assert committed(penstock_cluster, group, topic) == 2
 
 
+@pytest.mark.parametrize("by", ["record", "batch"])
+def test_a_commit_in_the_body_of_a_loop_counts_what_the_body_has(
+    penstock_cluster: ClusterLike, by: str
+) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            if by == "record":
+                async for record in consumer:
+                    assert await consumer.commit() == {at(topic): record.offset + 1}
+                    if record.offset == 2:
+                        break
+            else:
+                async for batch in consumer.batches(max=3, within=10):
+                    assert await consumer.commit() == {at(topic): len(batch)}
+                    break
+
+    run(consume())
+    assert committed(penstock_cluster, group, topic) == 3
+
+
+def test_a_blocking_commit_in_the_body_of_a_loop_counts_its_record(
+    penstock_cluster: ClusterLike,
+) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+    with blocking_of(penstock_cluster, topic, group) as consumer:
+        for record in consumer:
+            assert consumer.commit() == {at(topic): record.offset + 1}
+            if record.offset == 2:
+                break
+    assert committed(penstock_cluster, group, topic) == 3
+
+
+def test_a_commit_counts_nothing_that_is_finished_by_hand(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(
+            penstock_cluster, topic, group, settings=BY_HAND, manual_finish=True
+        ) as consumer:
+            async for record in consumer:
+                assert await consumer.commit() == {}
+                consumer.finish(record)
+                assert await consumer.commit() == {at(topic): 1}
+                break
+
+    run(consume())
+
+
 def test_a_commit_does_not_count_what_poll_gave_another_task(
     penstock_cluster: ClusterLike,
 ) -> None:

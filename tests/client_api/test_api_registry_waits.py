@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+from unittest import mock
 
 import pytest
 from consuming import WAIT_SECONDS_MAX, at, consumer_of, fill, fresh_group, moment, read, until
@@ -24,7 +25,7 @@ from penstock.client.failures import (
 )
 from penstock.client.interceptors import Outgoing, ProducerInterceptor
 from penstock.client.producer.backlog import WRITES_AT_ONCE, Backlog
-from penstock.client.producer.encoding import _guessed_bytes
+from penstock.client.producer.encoding import Encoded, Unwritten, _guessed_bytes
 from penstock.client.records import OutRecord
 from penstock.client.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
 from penstock.client.serde.framing import frame
@@ -526,3 +527,24 @@ def test_all_that_a_waiting_record_holds_takes_its_share_of_the_buffer() -> None
     ]:
         record = Outgoing("orders", value, b"key", None, headers, None)
         assert 1_000_000 <= _guessed_bytes(record) < 1_010_000
+
+
+def test_what_has_its_answer_does_not_expire_while_it_is_written_in_pieces() -> None:
+    written: list[Any] = []
+    backlog = Backlog(1_000_000, 1.0)
+    record: Outgoing[Any, Any] = Outgoing("orders", 6, None, None, (), None)
+    waiting = Unwritten("orders", record, lambda: None, "a schema", 10)
+    sender = mock.Mock()
+    for _ in range(WRITES_AT_ONCE + 1):
+        backlog.add(waiting, mock.Mock(), sender, 0.0)
+
+    def refill() -> bool:
+        return backlog.refill(
+            99.0,  # long after their time
+            lambda _: Encoded("orders", b"6", None, 0, 0, None),
+            lambda _: 0,
+            lambda encoded, _: written.append(encoded),
+        )
+
+    assert refill() and not refill()
+    assert len(written) == WRITES_AT_ONCE + 1 and not sender.fail.called

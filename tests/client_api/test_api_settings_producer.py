@@ -1,12 +1,15 @@
 """A producer's settings mean what they mean to Kafka: librdkafka understood what was said."""
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from librdkafka_told import NOWHERE, told
 
+import penstock
+from penstock import sync as blocking
 from penstock.client.settings import ProducerSettings, SettingRefused, producer_settings
 
 
@@ -283,3 +286,25 @@ def test_servers_are_said_once() -> None:
 def test_a_refusal_survives_the_way_to_another_process() -> None:
     refused = SettingRefused("acks", "no")
     assert str(pickle.loads(pickle.dumps(refused))) == "acks: no"
+
+
+@pytest.mark.parametrize("said", ["127.0.0.1:9092", ["bootstrap.servers"], 9092])
+@pytest.mark.parametrize(
+    "client", [penstock.Producer, penstock.Consumer, blocking.Producer, blocking.Consumer]
+)
+def test_settings_that_are_no_mapping_are_refused_with_the_way_out(
+    client: Callable[..., object], said: object
+) -> None:
+    with pytest.raises(SettingRefused, match="bootstrap='127"):
+        client(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [({}, None), ({"max.block.ms": 1_000}, 1_000), ({"max.block.ms": 10**9}, 3_600_000)],
+)
+def test_a_topic_that_nobody_knows_is_waited_for_no_longer_than_max_block_ms(
+    said: dict[str, int], told: int | None
+) -> None:
+    found = producer_settings(said, bootstrap="127.0.0.1:9092").rdkafka
+    assert found.get("topic.metadata.propagation.max.ms") == told

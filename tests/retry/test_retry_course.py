@@ -59,6 +59,20 @@ def test_one_that_may_not_be_tried_yet_goes_to_the_same_step_again() -> None:
     assert (again.attempts, again.due_ms, again.cause) == (2, 60_100, "why")
 
 
+def test_one_waits_on_the_longest_step_that_ends_before_the_one_it_waits_for() -> None:
+    course = Course(STEPS, 3, ordered=True)
+    trail = Trail("orders", 3, 1, None, "billing", 1, 50, 1, 1, "why")
+    first = course.admit(Record(NAMES.retry(5_000), 3, 0, b"k", b"v", trail.headers(())))
+    course.begin(first, 1_000)
+    course.failed(first, ValueError("no"), 1_000)
+    assert first.writes[0].topic == NAMES.retry(60_000)
+    for number, (now_ms, wait_ms) in enumerate([(1_000, 60_000), (2_000, 5_000), (60_000, 5_000)]):
+        entry = course.admit(source(2 + number))
+        assert course.begin(entry, now_ms) is Verdict.BEHIND
+        assert entry.writes[0].topic == NAMES.retry(wait_ms)
+        assert read_trail(entry.writes[0].headers).due_ms == now_ms + wait_ms
+
+
 def test_records_without_a_key_wait_for_nobody() -> None:
     course = Course(STEPS, 3, ordered=True)
     entry = course.admit(source(1, None))

@@ -537,3 +537,28 @@ def test_a_marker_that_was_left_by_an_earlier_life_is_no_lag_for_ever(
                 assert await place.lag() == 1
 
     run(story())
+
+
+def test_a_plain_function_is_a_handler_too(place: Bench) -> None:
+    async def story() -> None:
+        seen: list[str] = []
+
+        def handle(record: Anything) -> None:
+            seen.append(record.value)
+
+        retrying = place.retrying()
+        retrying.add(place.topic, handle, value=str)  # type: ignore[arg-type]
+        await place.send(("k", "order"))
+        async with running(retrying):
+            await retrying.until(lambda: retrying.counts[place.topic].succeeded == 1)
+        assert seen == ["order"]
+
+    run(story())
+
+
+def test_a_guard_that_is_none_is_refused(place: Bench) -> None:
+    async def story() -> None:
+        with pytest.raises(TypeError, match=r"Guard\('id', window='1h'\)"):
+            place.retrying().add(place.topic, Trials(), guard="id")  # type: ignore[arg-type]
+
+    run(story())

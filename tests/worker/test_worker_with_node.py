@@ -275,3 +275,18 @@ def test_what_cannot_be_a_handler_is_refused_when_it_is_decorated() -> None:
     app.on("t")(lambda value: value)
     with pytest.raises(ValueError, match="has a handler already"):
         app.on("t")(lambda value: value)
+
+
+def test_a_stop_before_the_run_has_begun_counts(penstock_cluster: ClusterLike) -> None:
+    topic = fresh(penstock_cluster)
+    app = worker_for(penstock_cluster)
+
+    @app.on(topic)
+    async def handle(_: Record[bytes, bytes]) -> None: ...
+
+    async def story() -> None:
+        task = asyncio.create_task(app.run())
+        app.stop()
+        await asyncio.wait_for(task, 30)
+
+    asyncio.run(story())

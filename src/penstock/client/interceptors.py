@@ -94,7 +94,10 @@ def sent_through(
     """The record after all of them."""
     for each in interceptors:
         try:
-            record = each.on_send(record)
+            seen = each.on_send(record)
+            if not isinstance(seen, Outgoing):
+                raise TypeError(f"on_send returned {seen!r} instead of a record")
+            record = seen
         except Exception:
             log.exception("%s.on_send failed; the record goes on without it", type(each).__name__)
     return record
@@ -118,7 +121,10 @@ def consumed_through(
     """The records after all of them."""
     for each in interceptors:
         try:
-            records = each.on_consume(records)
+            seen = each.on_consume(records)
+            if not isinstance(seen, Sequence):
+                raise TypeError(f"on_consume returned {seen!r} instead of records")
+            records = seen
         except Exception:
             log.exception("%s.on_consume failed; the records go on", type(each).__name__)
     return records

@@ -243,4 +243,16 @@ def headers_to_send(said: HeadersLike) -> list[tuple[str, bytes | None]]:
     if not said:
         return []
     pairs = said.items() if isinstance(said, Mapping) else said
-    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+    return [(name, _header_bytes(name, value)) for name, value in pairs]
+
+
+def _header_bytes(name: object, value: object) -> bytes | None:
+    if not isinstance(name, str):
+        raise TypeError(f"the header {name!r} is not named by text")
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"the header {name} is {value!r}; it takes bytes, text or None")

@@ -166,6 +166,8 @@ class Course:
     # Events whose records are handled and not committed: `seen` may outlive this course, and a
     # record that is read again because its commit failed is no duplicate of itself.
     _handled: dict[bytes, Entry] = field(default_factory=dict)
+    # Of keys whose order is kept: when the one that was tried last is tried again.
+    _due_ms: dict[bytes, int] = field(default_factory=dict)
 
     @property
     def names(self) -> Names:
@@ -246,6 +248,8 @@ class Course:
             return
         trail = entry.trail.failed(error, now_ms, now_ms + wait_ms)
         letter = self._beside(self.names.retry(wait_ms), entry, trail)
+        if self.ordered and entry.key is not None:
+            self._due_ms[entry.key] = now_ms + wait_ms
         self._decide(entry, Fate.RETRIED, [letter], change)
 
     def refused(self, entry: Entry, error: BaseException, now_ms: int) -> None:
@@ -318,8 +322,12 @@ class Course:
         return not self.pending.may_try(entry.key, entry.trail.offset)
 
     def _behind(self, entry: Entry, now_ms: int) -> Verdict:
-        """To the step that it came from, or to the first; that is no attempt."""
+        """To the longest step that ends before what it waits for is due: not to be written more
+        often than needed. To the step that it came from, or to the first, if that is not known.
+        That is no attempt."""
         wait_ms = self.steps.waits_ms[0] if entry.wait_ms is None else entry.wait_ms
+        left_ms = self._due_ms.get(entry.key or b"", 0) - now_ms
+        wait_ms = max((each for each in self.steps.waits_ms if each <= left_ms), default=wait_ms)
         try:
             change = self._waits(entry)
         except TooManyWait as full:
@@ -347,7 +355,10 @@ class Course:
 
     def _gone(self, entry: Entry) -> Change | None:
         """It waits no more. Also without `ordered`: what an earlier run has noted is cleared."""
-        return None if entry.key is None else self.pending.remove(entry.key, entry.trail.offset)
+        if entry.key is None:
+            return None
+        self._due_ms.pop(entry.key, None)
+        return self.pending.remove(entry.key, entry.trail.offset)
 
     def _decide(
         self, entry: Entry, fate: Fate, writes: Sequence[Write], change: Change | None

@@ -9,6 +9,7 @@ has meant the process.
 import asyncio
 import logging
 from collections.abc import Callable
+from inspect import isawaitable
 from typing import Any
 
 from penstock.client.asking import when_told
@@ -47,7 +48,9 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
         return
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            result = await route.handler(record)
+            result: object = route.handler(record)
+            if isawaitable(result):  # a plain function has done its work already
+                result = await result
         writes = await when_told(lambda: route.outputs(result, entry))
     except KeyboardInterrupt:
         raise

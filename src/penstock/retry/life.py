@@ -25,9 +25,11 @@ from penstock.client.producer import Producer
 from penstock.client.records import Record
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
+from penstock.retry import crowding
 from penstock.retry.clock import Clock
 from penstock.retry.course import Counts, Course
 from penstock.retry.crew import Crew
+from penstock.retry.crowding import Crowding
 from penstock.retry.handling import handle
 from penstock.retry.ladder import Names
 from penstock.retry.lanes import Job, Lanes
@@ -83,6 +85,7 @@ class Life:
         self.around = around
         self.courses: dict[Source, Course] = {}
         self.shelf = Shelf()
+        self.crowding = Crowding(around.in_flight_max)
         self._admin = admin
         self._found = found
         self._routes = {route.topic: route for route in around.routes}
@@ -135,6 +138,7 @@ class Life:
             try:
                 reading = self._crew.start(self._read())
                 falling_due = self._crew.start(self._watch_due())
+                self._crew.start(self._watch_crowding())
                 self._crew.start(self.writer.run())
                 self._crew.start(self._upkeep.run())
                 await self._first(stop.wait())
@@ -182,7 +186,31 @@ class Life:
             for record in batch:
                 self._sort(record, now_ms)
             await self._sync_pauses()
-            await self.writer.wait_until(lambda: self.in_flight <= limit - step)
+            await self._wait_for_room(limit - step)
+
+    async def _wait_for_room(self, most: int) -> None:
+        """Until no more are in flight; who keeps the others waiting for long is left out of it."""
+
+        def has_room() -> bool:
+            return self.crowding.others(self.courses) <= most
+
+        while not has_room():
+            try:
+                async with asyncio.timeout(crowding.CROWDED_S):
+                    await self.writer.wait_until(has_room)
+            except TimeoutError:
+                slow = self.crowding.begin(self.courses)
+                if slow:
+                    names = ", ".join(f"{each.topic}-{each.partition}" for each in slow)
+                    log.warning("%s stands still: a record of it takes long; others go on", names)
+                    await self._sync_pauses()
+
+    async def _watch_crowding(self) -> None:
+        while True:
+            await self.writer.wait_until(lambda: bool(self.crowding.eased(self.courses)))
+            self.crowding.end(self.courses)
+            await self._sync_pauses()
+            await self.writer.tell()
 
     def _sort(self, record: Record[bytes, bytes], now_ms: int) -> None:
         source = self.ownership.source_of(record.place)
@@ -237,12 +265,17 @@ class Life:
             await self._sync_pauses()
 
     async def _sync_pauses(self) -> None:
-        """Partitions of which something is held stand still, the others do not."""
+        """Partitions of which something is held, and those that crowd, stand still, the others do
+        not."""
         async with self._pausing:
-            wanted = self.shelf.places
-            stop = [each for each in wanted if each not in self._held_back]
-            go_on = [each for each in sorted(self._held_back) if not self.shelf.holds(each)]
-            self._held_back = set(wanted)
+            slow = [each for each in self.crowding.sources if self.ownership.is_whole(each)]
+            wanted = {
+                *self.shelf.places,
+                *(place for source in slow for place in self.ownership.places(source)),
+            }
+            stop = [each for each in sorted(wanted) if each not in self._held_back]
+            go_on = [each for each in sorted(self._held_back) if each not in wanted]
+            self._held_back = wanted
             if stop:
                 await self.consumer.pause(*stop)
             if go_on:

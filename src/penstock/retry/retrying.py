@@ -62,7 +62,8 @@ class Retrying:
         stop_timeout_s: float = STOP_SECONDS,
         clock: Clock | None = None,
     ) -> None:
-        """`in_flight_max` bounds the records that are read and not committed."""
+        """`in_flight_max` bounds the records that are read and not committed; twice as many if a
+        record takes long, so that other partitions go on."""
         if in_flight_max < 1:
             raise ValueError("at least one record has to be in flight")
         given = dict(settings or {})
@@ -102,8 +103,11 @@ class Retrying:
 
         `ordered` keeps the order of each key also while one of its records waits. `concurrency` is
         how many are handled at once; those of one key never are. With `output` what the handler
-        returns is written there, in the same transaction.
+        returns is written there, in the same transaction. A handler that is no coroutine function
+        runs in the event loop, and holds it up: penstock.worker has threads for those.
         """
+        if guard is not None and not isinstance(guard, Guard):
+            raise TypeError(f"guard={guard!r}: say Guard(...), e.g. Guard('id', window='1h')")
         if topic in self._routes:
             raise ValueError(f"{topic} has a handler already; a topic has one in a group")
         steps = ladder if isinstance(ladder, Ladder) else Ladder.of(ladder)

@@ -82,6 +82,7 @@ class Worker:
         self._producer: Producer[Any, Any] | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._figures: Figures | None = None
+        self._stop_asked = False
 
     def on(
         self,
@@ -173,18 +174,22 @@ class Worker:
             namespace=None if namespace is None else str(namespace),
         )
         self._figures = figures
+        if self._stop_asked:
+            retrying.stop()
         try:
             async with producer:
                 self._producer = producer
                 await retrying.run()
         finally:
             self._producer = self._figures = None
+            self._stop_asked = False
             if self._executor is not None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = None
 
     def stop(self) -> None:
         """What was begun ends within `stop_timeout_s`, is committed, and run() returns."""
+        self._stop_asked = True  # also of a run() that has not begun yet
         if self._figures is not None:
             self._figures.retrying.stop()
 

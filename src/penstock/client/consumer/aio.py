@@ -226,14 +226,13 @@ class Consumer(Generic[K, V]):
     async def poll(self, timeout_s: float) -> Record[K, V] | None:
         """The next record, or None if none comes in time. Finishes what poll() or take() gave
         the caller before."""
-        hand = self._steps.hands.of(asyncio.current_task())
-        records = await hand.take(1, timeout_s)
+        records = await self._steps.hand().take(1, timeout_s)
         return records[0] if records else None
 
     async def take(self, max: int, within: float) -> list[Record[K, V]]:
         """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
         the caller before."""
-        return list(await self._steps.hands.of(asyncio.current_task()).take(max, within))
+        return list(await self._steps.hand().take(max, within))
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:
@@ -286,13 +285,14 @@ class Consumer(Generic[K, V]):
     async def commit(
         self, offsets: Committable = None, *, timeout_s: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """Commit everything that is finished; or a record, a batch, offsets. Records and batches
-        that are named count as finished, and so does, if nothing is named, what poll() or take()
-        gave the caller. Gives what was committed."""
+        """Commit everything that is finished, and what the caller has in hand: the record or batch
+        of the loop that he is in, or what poll() or take() gave him. Or a record, a batch, offsets:
+        records and batches that are named count as finished. Gives what was committed."""
         await self._steps.open()
         limit = self._steps.limit(timeout_s)
         if offsets is None:
             self._steps.hands.finish_of(asyncio.current_task())
+            self._core.finish_of(asyncio.current_task())
         wanted = self._core.to_commit(offsets)
         await self._steps.wait(self._core.commit(wanted, limit), limit, "the commit")
         self._core.reader.tell_commits()

@@ -81,6 +81,11 @@ class Steps(Generic[K, V]):
 
     # -- steps
 
+    def hand(self) -> "Hand[K, V]":
+        """Of the task that calls poll() or take()."""
+        self.core.engine.check()
+        return self.hands.of(asyncio.current_task())
+
     async def gather(
         self, ended: Work[Fetched] | None, count: int, within_s: float
     ) -> Work[Fetched]:

@@ -273,14 +273,15 @@ class Consumer(Generic[K, V]):
     def commit(
         self, offsets: Committable = None, *, timeout_s: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """Commit everything that is finished; or a record, a batch, offsets. Records and batches
-        that are named count as finished, and so does, if nothing is named, what poll() or take()
-        gave the caller. Gives what was committed."""
+        """Commit everything that is finished, and what the caller has in hand: the record or batch
+        of the loop that he is in, or what poll() or take() gave him. Or a record, a batch, offsets:
+        records and batches that are named count as finished. Gives what was committed."""
         self._steps.open()
         limit = self._steps.limit(timeout_s)
         if offsets is None:
             with self._steps.desk.lock:
                 self._steps.hands.finish_of(threading.current_thread())
+                self._core.finish_of(threading.current_thread())
         wanted = self._core.to_commit(offsets)
         self._steps.wait(self._core.commit(wanted, limit), limit, "the commit")
         self._core.reader.tell_commits()

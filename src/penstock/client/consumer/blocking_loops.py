@@ -6,6 +6,7 @@ not committed, and the next step raises HandlerTimedOut or PartitionsRevoked.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -24,6 +25,9 @@ from penstock.client.records import K, Record, V
 from penstock.model import TopicPartition
 
 T = TypeVar("T")
+
+# How late Python may hear of a signal in a thread that waits for records.
+HEAR_SIGNALS_S = 0.2
 
 log = logging.getLogger("penstock.client.consumer")
 
@@ -117,6 +121,7 @@ class Steps(Generic[K, V]):
 
     def hand(self) -> "Hand[K, V]":
         """Of the thread that calls poll() or take()."""
+        self.core.engine.check()
         with self.desk.lock:
             return self.hands.of(threading.current_thread())
 
@@ -167,8 +172,12 @@ class Steps(Generic[K, V]):
         arrived = threading.Event()
         waiter = Waiter(count, arrived.set)
         if not self.desk.enlist(waiter):
+            until = math.inf if timeout_s is None else time.monotonic() + timeout_s
             try:
-                arrived.wait(timeout_s)
+                # A signal that comes just before a wait does not end it: Python hears of it after.
+                while (left := until - time.monotonic()) > 0:
+                    if arrived.wait(min(left, HEAR_SIGNALS_S)):
+                        break
             finally:
                 self.desk.leave(waiter)
 

@@ -277,6 +277,13 @@ class Core(Generic[K, V]):
 
     # -- commits
 
+    def finish_of(self, caller: object) -> None:
+        """What the caller has in hand is done, as he says by committing."""
+        with self.desk.lock:
+            for work in self.desk.ledger.in_hand:
+                if work.owner is caller and not work.one_by_one:
+                    self.desk.finish(work)
+
     def to_commit(self, said: Committable) -> dict[Place, int]:
         """What was said, as offsets. What is committed by name counts as finished."""
         if self.plan.group is None:

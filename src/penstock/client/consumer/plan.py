@@ -22,6 +22,7 @@ from penstock.client.settings import (
     SettingValue,
     consumer_settings,
 )
+from penstock.client.settings.reading import check_mapping
 from penstock.model import TopicPartition
 
 # Where to read from: an offset, a moment, or an end of the partition.
@@ -82,6 +83,8 @@ class Plan:
         """A partition as the cluster knows it."""
         if isinstance(said, Record):
             return (self.namespace.add_topic(said.topic), said.partition)
+        if not isinstance(said, tuple) or len(said) != 2:
+            raise TypeError(f"{said!r} is no partition; say (topic, number) or TopicPartition(...)")
         topic, partition = said
         return (self.namespace.add_topic(topic), partition)
 
@@ -160,6 +163,7 @@ def make_plan(
     hides_internal: bool,
 ) -> tuple[Plan, ConsumerSettings]:
     """What was said, as a plan; SettingRefused where it cannot be."""
+    check_mapping(settings)
     given = dict(settings or {})
     if group is not None:
         given["group.id"] = group

@@ -105,7 +105,8 @@ class Backlog:
                 continue
             self._drop(first)
             first.sender.taken()
-        self._expire(now_s)
+        if writes_left:  # else they wait for nothing but this
+            self._expire(now_s)
         return not writes_left
 
     def _expire(self, now_s: float) -> None:

@@ -31,6 +31,7 @@ ACK_TIMEOUT_MS_MOST = 900_000
 IN_FLIGHT_MAX = 5
 LINGER_MS = 5
 KILOBYTES_MOST = 2**31 - 1
+PROPAGATION_MS_MOST = 3_600_000
 # librdkafka's partitioners; others are run by the producer.
 DEFAULT_PARTITIONER = "murmur2_random"
 
@@ -60,6 +61,11 @@ def producer_settings(
         "partitioner": DEFAULT_PARTITIONER,
         "queue.buffering.max.kbytes": min(max(buffer_bytes // 1024, 1), KILOBYTES_MOST),
     }
+    if said.has("max.block.ms"):
+        # So long librdkafka waits for a topic that nobody knows.
+        rdkafka["topic.metadata.propagation.max.ms"] = min(
+            said.whole("max.block.ms", MAX_BLOCK_MS), PROPAGATION_MS_MOST
+        )
     if said.get("batch.size", 1) == 0:
         rdkafka["batch.num.messages"] = 1
     if transactional_id is None:

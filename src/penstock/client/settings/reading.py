@@ -84,6 +84,7 @@ def read(
     given: Mapping[str, SettingValue] | None, client: Client, bootstrap: str | None = None
 ) -> Given:
     """Everything that was said, checked key by key."""
+    check_mapping(given)
     found = Given(client)
     for said, value in (given or {}).items():
         if not isinstance(said, str):
@@ -92,6 +93,16 @@ def read(
             _take(found, said, value)
     _take_bootstrap(found, bootstrap)
     return found
+
+
+def check_mapping(given: object) -> None:
+    """Settings have keys; an address alone is a common mistake."""
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingRefused(
+            "settings",
+            f"are a mapping of Kafka's keys, and {given!r} is none; an address is said as "
+            "bootstrap='127.0.0.1:9092'",
+        )
 
 
 def _take_bootstrap(found: Given, bootstrap: str | None) -> None:
