@@ -1,14 +1,18 @@
 """poll() and take(): whose next call finishes what, and what a commit without a name counts."""
 
 import asyncio
+import math
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from consuming import at, committed, consumer_of, filled_topic, fresh_group
 from producing import run
 
+from penstock.client.consumer.aio_loops import Hand
 from penstock.client.consumer.hands import Hands
+from penstock.client.consumer.ledger import Work
 from penstock.sync import Consumer as BlockingConsumer
 from penstock.testing.outside import ClusterLike
 
@@ -197,3 +201,26 @@ def test_of_several_that_were_left_each_is_finished(first: str) -> None:
     assert [made[each].finished for each in ("a", "b", "me")] == [1, 1, 0]
     over.add("me")
     assert hands.of("new") is made["me"], "what it holds is finished by the next call"
+
+
+@pytest.mark.parametrize("why", ["another task", "its time is over", "struck", "forked", "news"])
+def test_a_step_takes_the_short_way_only_if_nothing_is_to_be_told(why: str) -> None:
+    engine = SimpleNamespace(forked_off=False)
+    desk = SimpleNamespace(news=[], abandoned=[])
+    hand: Hand[bytes, bytes] = Hand(SimpleNamespace(core=SimpleNamespace(engine=engine), desk=desk))  # type: ignore[arg-type]
+    task: Any = object()
+    hand._task, hand._turn_at = task, math.inf
+    hand.work = work = Work(0, [], task, 0.0)
+    assert hand.is_fluent(task)
+    match why:
+        case "another task":
+            hand._task = object()  # type: ignore[assignment]
+        case "its time is over":
+            hand._turn_at = 0.0
+        case "struck":
+            work.failure = LookupError()
+        case "forked":
+            engine.forked_off = True
+        case "news":
+            desk.news.append({})
+    assert not hand.is_fluent(task)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.retry.ladder import STEPS_MAX, WAIT_MS_MAX, Ladder, Names, wait_ms_of, wait_text
+from penstock.retry.settings import client_settings
 
 
 @given(st.integers(1, WAIT_MS_MAX))
@@ -64,3 +65,10 @@ def test_steps_are_found_among_the_names_of_topics() -> None:
     mine = ["orders.billing.retry.5s", "orders.billing.retry.1m", "orders.billing.retry.60s"]
     # Nobody here writes 60 seconds otherwise than as a minute.
     assert names.steps_among([*others, *mine]) == [5_000, 60_000]
+
+
+@pytest.mark.parametrize("said", [None, True])
+def test_a_source_that_is_deleted_stays_deleted_unless_told(said: bool | None) -> None:
+    given = {} if said is None else {"allow.auto.create.topics": said}
+    found = client_settings(given, bootstrap="127.0.0.1:1", group="g")
+    assert found.consumer["allow.auto.create.topics"] is bool(said)

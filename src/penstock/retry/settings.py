@@ -95,6 +95,8 @@ def client_settings(
         )
     # Kafka's own default would pass over what was sent before a group first ran.
     consumer.setdefault("auto.offset.reset", "earliest")
+    # A source has to be there; one that is deleted stays deleted.
+    consumer.setdefault("allow.auto.create.topics", False)
     read = consumer_settings(consumer)
     # Beside topics have to be read from their beginning; the source's wish is served by a seek.
     consumer["auto.offset.reset"] = "earliest"
