@@ -210,7 +210,8 @@ def test_a_step_takes_the_short_way_only_if_nothing_is_to_be_told(why: str) -> N
     hand: Hand[bytes, bytes] = Hand(SimpleNamespace(core=SimpleNamespace(engine=engine), desk=desk))  # type: ignore[arg-type]
     task: Any = object()
     hand._task, hand._turn_at = task, math.inf
-    hand.work = work = Work(0, [], task, 0.0)
+    work: Work[Any] = Work(0, [], task, 0.0)
+    hand.work = work
     assert hand.is_fluent(task)
     match why:
         case "another task":
