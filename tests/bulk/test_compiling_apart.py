@@ -36,14 +36,17 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(place: Path, cache: str = "cache", script: str = SCRIPT) -> list[object]:
+def ran(
+    place: Path, cache: str = "cache", script: str = SCRIPT, directory: Path | None = None
+) -> list[object]:
     surroundings = {
         **os.environ,
         "NUMBA_CACHE_DIR": str(place / cache),
         "PYTHONPATH": os.pathsep.join((str(place), *sys.path)),
     }
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-P", "-c", script],
+        cwd=directory,
         env=surroundings,
         capture_output=True,
         text=True,
@@ -63,6 +66,15 @@ def test_kernels_that_have_changed_are_compiled_again(place: Path) -> None:
     ran(place)
     (place / "apart_kernels.py").write_text(SOURCE.replace("+ 1", "+ 2"))
     assert ran(place) == [True, False, True, 43]
+
+
+def test_the_other_process_imports_nothing_from_the_current_directory_unless_we_do(
+    place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    trapped = tmp_path_factory.mktemp("trapped")
+    (trapped / "json.py").write_text("open('taken', 'w').close()\n")
+    assert ran(place, directory=trapped) == [True, False, True, 42]
+    assert not (trapped / "taken").exists()
 
 
 def test_where_nothing_can_be_kept_a_module_compiles_itself(place: Path) -> None:

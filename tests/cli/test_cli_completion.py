@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cli_running import NO_PROFILES
@@ -47,6 +48,36 @@ def completed(line: str, **environment: str) -> list[str]:
 )
 def test_bash_is_told_what_could_follow(line: str, found: list[str]) -> None:
     assert completed(line) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("--profile d", ["dev", "dev-old"]),
+        ("topic list --profile dev-", ["dev-old"]),
+        ("profile use p", ["prod"]),
+        ("profile show p", ["prod"]),
+        ("profile set p", ["prod"]),
+        ("profile remove d", ["dev", "dev-old"]),
+    ],
+)
+def test_profiles_are_those_of_the_file(tmp_path: Path, line: str, found: list[str]) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("".join(f"[profiles.{each}]\n" for each in ("dev", "dev-old", "prod")))
+    assert completed(f"penstock {line}", PENSTOCK_CONFIG=str(path)) == found
+
+
+def test_a_file_of_profiles_that_cannot_be_read_is_no_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("nonsense")
+    assert completed("penstock profile use p", PENSTOCK_CONFIG=str(path)) == []
+
+
+@pytest.mark.parametrize("verb", ["explain", "unset --topic t"])
+def test_keys_of_configuration_are_known(verb: str) -> None:
+    found = completed(f"penstock config {verb} retention.b")
+    assert found == ["retention.bytes"]
+    assert "log.retention.ms" in completed(f"penstock config {verb} log.retention")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

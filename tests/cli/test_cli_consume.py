@@ -1,12 +1,22 @@
 """`penstock consume` against a node: places, filters, templates, groups, terminals."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+from unittest import mock
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from cli_clients import WAIT_SECONDS_MAX, transactional, write_open
+from cli_clients import WAIT_SECONDS_MAX, produce, transactional, write_open
 from cli_running import Ran, run, run_at_terminal
 
+from penstock.cli import consume, record_reading
+from penstock.cli.access import Access
+from penstock.cli.consume_options import Isolation
+from penstock.cli.output import CommandFailed, ExitCode
+from penstock.cli.places import Kind, Place, find_place
+from penstock.client.values import PartitionDescription, TopicDescription
+from penstock.model import TopicPartition
 from penstock.testing import Cluster
 
 ESCAPE = "\x1b[2J"
@@ -172,3 +182,93 @@ def test_security_reaches_every_client(cluster: Cluster, ten: str) -> None:
 def test_a_group_needs_a_name(cluster: Cluster, topic: str) -> None:
     refused = at(cluster, "consume", topic, "--group", "")
     assert (refused.code, refused.err) == (2, "error: --group: a group needs a name\n")
+
+
+# -- a node that goes away
+
+
+@pytest.fixture
+def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A node that may come to harm; whoever reads from it is not patient."""
+    monkeypatch.setattr(record_reading, "QUIET_S_MAX", 0.5)
+    with Cluster() as running:
+        running.create_topic("t", partitions=2)
+        produce(running.bootstrap, "t", {0: 2, 1: 1})
+        yield running
+
+
+def once_found(monkeypatch: pytest.MonkeyPatch, harm: Callable[[], None]) -> None:
+    """Something happens when the command knows where to begin, and has read nothing yet."""
+
+    def find(*arguments: Any) -> dict[TopicPartition, int]:
+        found = find_place(*arguments)
+        harm()
+        return found
+
+    monkeypatch.setattr(consume, "find_place", find)
+
+
+def test_reading_ends_if_the_node_goes_away_and_stays_away(
+    mortal: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_found(monkeypatch, mortal.kill)
+    ran = at(mortal, "consume", "t")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("warning: 1/1 brokers are down (ALL_BROKERS_DOWN)\nerror: ")
+    assert "Is a node running there?" in ran.err
+
+
+def test_reading_ends_if_the_node_does_not_answer_any_more(
+    mortal: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_found(monkeypatch, mortal.pause)
+    ran = at(mortal, "consume", "t", "-X", "request.timeout.ms=300")
+    mortal.resume()
+    assert (ran.code, ran.out) == (3, "")
+
+
+def test_reading_goes_on_when_the_node_is_back(
+    mortal: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_found(monkeypatch, mortal.stop)
+    looked: list[str] = []
+
+    def look_after(_access: Access, wanted: consume.Wanted) -> None:
+        if not looked:
+            mortal.start()
+        looked.append(wanted.topic)
+
+    monkeypatch.setattr(consume, "_look_after", look_after)
+    ran = at(mortal, "consume", "t")
+    assert ran.code == 0
+    assert sorted(ran.out.split()) == ["0", "0", "1"]
+    assert set(looked) == {"t"}
+
+
+def test_who_follows_is_told_once_that_the_node_is_away_and_waits(
+    mortal: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_found(monkeypatch, mortal.stop)
+    noted: list[str] = []
+
+    def note(text: str) -> None:
+        noted.append(text)
+        mortal.start()
+
+    monkeypatch.setattr(record_reading, "note", note)
+    ran = at(mortal, "consume", "t", "--follow", "-n", "3")
+    assert sorted(ran.out.split()) == ["0", "0", "1"]
+    assert noted == ["warning: 1/1 brokers are down (ALL_BROKERS_DOWN)"]
+
+
+def test_a_partition_that_nobody_leads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = PartitionDescription(0, -1, 0, (2,), (), ())
+    admin = mock.MagicMock()
+    admin.describe_topics.return_value = {
+        "t": TopicDescription("t", bytes(16), False, (partition,))
+    }
+    monkeypatch.setattr(consume, "connect", lambda _access: nullcontext(admin))
+    wanted = consume.Wanted("t", Place(Kind.START), [], None, Isolation.COMMITTED, False)
+    with pytest.raises(CommandFailed, match="not all was read: t-0 has no leader") as failed:
+        consume._look_after(Access("h:1"), wanted)
+    assert failed.value.code == ExitCode.CANNOT_REACH

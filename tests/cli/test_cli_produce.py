@@ -1,7 +1,9 @@
 """`penstock produce`: lines, JSON, files, failures."""
 
+import errno
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,9 @@ from cli_running import Ran, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import produce_input
-from penstock.cli.output import CommandFailed
+from penstock.cli import produce, produce_input
 from penstock.cli.produce import send
-from penstock.cli.produce_input import Chunk, NamedInput, chunks_of, lines_of
+from penstock.cli.produce_input import Chunk, InputEnded, NamedInput, chunks_of, lines_of
 from penstock.cli.produce_json import NotARecord, entries_of_lines, entry_of_line
 from penstock.cli.produce_options import Input
 from penstock.cli.produce_progress import Progress
@@ -62,7 +63,7 @@ def test_lines_are_the_same_whatever_the_blocks(data: bytes, block: int, chunk: 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
-    with pytest.raises(CommandFailed, match="stdin: line 2 is longer"):
+    with pytest.raises(InputEnded, match="stdin: line 2 is longer"):
         list(lines_of(named(b"a\n" + b"b" * 11)))
 
 
@@ -76,7 +77,11 @@ def test_progress_knows_how_much_was_read() -> None:
 # -- JSON lines
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
@@ -97,7 +102,8 @@ any_line = st.one_of(
     st.sampled_from(
         [b"", b" ", b"{", b"}", b'{"value":1},{"value":2}', b'{"value":[{"a":1}', b'{"b":2}]}',
          b"\xff", b"nothing", b'{"value":"\\ud800"}', b'{"value":{"a":"\\ud800"}}', b"[" * 5_000,
-         b'{"value": 1} ', b'{"value":NaN}', b'{"other":1}', b',', b'"', b'{"partition":-1}']
+         b'{"value": 1} ', b'{"value":NaN}', b'{"key":[1e999]}', b'{}', b'{"other":1}', b',',
+         b'"', b'{"partition":-1}']
     ),
 )  # fmt: skip
 
@@ -125,7 +131,7 @@ def test_a_value_comes_back_as_the_json_it_was(said: list[dict[str, Any]]) -> No
     lines = [json.dumps(each).encode() for each in said]
     for given_line, entry in zip(said, entries_of_lines(lines), strict=True):
         if isinstance(entry, NotARecord):
-            assert "surrogates not allowed" in str(entry)
+            assert "surrogates not allowed" in str(entry) or not given_line
             continue
         assert entry is not None
         for part in "key", "value":
@@ -150,6 +156,10 @@ def test_a_value_comes_back_as_the_json_it_was(said: list[dict[str, Any]]) -> No
         (b'{"value_base64": "!"}', "value_base64 is no base64"),
         (b'{"value": 1} x', "something follows"),
         (b'{"value": }', "Expecting value"),
+        (b"{}", "says neither key nor value"),
+        (b'{"value": NaN}', "NaN, Infinity and numbers as large are no JSON"),
+        (b'{"value": {"a": [-Infinity]}}', "NaN, Infinity and numbers as large are no JSON"),
+        (b'{"value": 1, "headers": {"h": 1e999}}', "NaN, Infinity and numbers as large"),
         (b'{"value": "\\ud800"}', "surrogates not allowed"),
     ],
 )
@@ -238,6 +248,46 @@ def test_a_file_can_be_one_record(cluster: Cluster, topic: str, tmp_path: Path) 
 
 
 # -- failures
+
+
+def test_what_came_before_a_line_that_is_too_long_is_written_and_counted(
+    cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\nb\n" + b"c" * 11)
+    ran = at(cluster, "produce", topic, str(path), "--format", "json")
+    assert ran.code == 4
+    assert (ran.json["written"], ran.json["failed"]) == (2, 0)
+    assert ran.json["error"] == f"{path}: line 3 is longer than 0 MB"
+    assert "; nothing from there on was read\n" in ran.err
+    assert sorted(at(cluster, "consume", topic).out.split()) == ["a", "b"]
+
+
+def test_a_first_line_that_is_too_long_is_an_input_that_cannot_be_read(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
+    assert at(cluster, "produce", topic, stdin=b"c" * 11).code == 2
+
+
+def test_what_came_before_a_disk_failed_is_written_and_counted(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = iter([b"a\nb\n"])
+
+    class Failing(io.BytesIO):
+        def read1(self, _size: int | None = -1, /) -> bytes:
+            for block in blocks:
+                return block
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    failing = NamedInput("disk", Failing(), None)
+    monkeypatch.setattr(produce, "_inputs", lambda *_: [failing])
+    ran = at(cluster, "produce", topic)
+    assert ran.code == 4
+    assert "error: disk: input/output error; nothing from there on was read\n" in ran.err
+    assert ran.err.endswith(f"2 records written to {topic}\n")
 
 
 def test_records_that_the_server_refuses_are_counted(cluster: Cluster) -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from penstock.cli.access import resolve
 from penstock.cli.output import CommandFailed, ExitCode, Options
 from penstock.cli.profiles import Profile, Profiles, is_secret, read_profiles, to_toml
+from penstock.cli.worker import configure
+from penstock.worker import Worker
 
 JAAS = 'org.apache...PlainLoginModule required username="ann" password="open sesame";'
 
@@ -182,6 +184,11 @@ def test_flags_win_over_the_environment_and_that_over_the_profile() -> None:
     assert (said.bootstrap, said.namespace.prefix) == ("flag:1", "f.")
 
 
+@pytest.mark.parametrize("said", [Options(namespace=""), Options(settings=("namespace=",))])
+def test_an_empty_namespace_that_is_said_wins_over_the_profiles(said: Options) -> None:
+    assert not resolve(said, PROFILE, {}).namespace
+
+
 def test_an_address_among_the_settings_is_an_address() -> None:
     assert resolve(Options(settings=("bootstrap.servers=x:1",)), PROFILE, {}).bootstrap == "x:1"
     kept = Profile(None, None, {"bootstrap.servers": "y:1", "namespace": "n."})
@@ -230,3 +237,15 @@ def test_an_address_of_the_environment_that_hides_the_profiles_is_told(
     assert run(*line).err.startswith(told)
     monkeypatch.setenv("PENSTOCK_PROFILE", "staging")
     assert "note: " not in run("topic", "list").err
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix"),
+    [(Options(), "w."), (Options(namespace=""), ""), (Options(namespace="f."), "f.")],
+)
+def test_a_namespace_that_is_said_goes_before_that_of_a_worker(
+    options: Options, prefix: str
+) -> None:
+    application = Worker(group="g", namespace="w.")
+    configure(application, resolve(options, Profile(), {}), options)
+    assert application.namespace == prefix

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 from cli_clients import commit, produce
@@ -58,8 +59,8 @@ def test_a_rate_is_the_difference_of_end_offsets_over_the_time_between() -> None
         ("b", 0.0),
     ]
     assert [(row["broker"], row["records_per_s"]) for row in frame.brokers] == [
-        ("1", 15.0),
-        ("2*", 0.0),
+        (1, 15.0),
+        (2, 0.0),
     ]
 
 
@@ -104,7 +105,24 @@ def test_what_retention_has_removed_or_is_gone_is_no_lag() -> None:
 def test_what_is_not_well_is_counted() -> None:
     frame = frame_of(look(1.0, {}), None)
     assert {row["topic"]: row["unhealthy"] for row in frame.topics} == {"a": 0, "b": 1}
-    assert {row["broker"]: row["out_of_sync"] for row in frame.brokers} == {"1": 1, "2*": 0}
+    assert {row["broker"]: row["out_of_sync"] for row in frame.brokers} == {1: 1, 2: 0}
+
+
+def test_the_controller_is_told_beside_the_number_of_a_broker() -> None:
+    frame = frame_of(look(1.0, {}), None)
+    assert [(row["broker"], row["controller"]) for row in frame.brokers] == [(1, False), (2, True)]
+    heading, one, two = lines_of(frame, rows=5)[2:5]
+    assert "CONTROLLER" in heading
+    assert (one.split()[:4], two.split()[:4]) == (
+        ["1", "one:9092", "-", "no"],
+        ["2", "two:9092", "r", "yes"],
+    )
+
+
+def test_the_number_of_a_broker_is_no_amount() -> None:
+    seen = look(1.0, {})
+    frame = frame_of(replace(seen, brokers=(Broker(1001, "one", 9092),)), None)
+    assert lines_of(frame, rows=5)[3].split()[0] == "1001"
 
 
 def test_lines_are_cut_to_the_terminal_and_tables_to_their_rows() -> None:
@@ -153,6 +171,7 @@ def test_one_frame_shows_brokers_topics_and_groups(cluster: Cluster) -> None:
     assert [(row["topic"], row["offsets"]) for row in shown["topics"]] == [("busy", 10)]
     assert [(row["group"], row["lag"]) for row in shown["groups"]] == [("readers", 2)]
     assert shown["records_per_s"] == 0
+    assert [(row["broker"], row["controller"]) for row in shown["brokers"]] == [(1, True)]
 
 
 def test_several_frames_are_lines_for_programs(cluster: Cluster) -> None:

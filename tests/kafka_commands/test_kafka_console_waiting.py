@@ -1,14 +1,20 @@
 """The console commands where something is not there, or does not fit: what Java's do."""
 
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka_running import Node, ran
 
+from penstock.cli.kafka import console_consumer, console_producer
+from penstock.cli.kafka.lines import LineRecord
 from penstock.testing import Cluster
 
 NOBODY = "127.0.0.1:1"
@@ -281,3 +287,41 @@ def test_a_record_that_cannot_be_written_counts(node: Node, topic: str) -> None:
 def test_a_group_without_a_name_is_refused(node: Node, topic: str) -> None:
     found = node.ran("console-consumer", "--topic", topic, "--group=", "", "--timeout-ms", "1000")
     assert found.code == 1 and "the group id is empty" in found.err
+
+
+# -- ended by a signal
+
+
+def test_a_reader_that_is_ended_commits_what_it_printed_and_leaves(
+    node: Node, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.done("console-producer", "--topic", topic, *PLAIN, stdin=b"a\nb\n")
+    printed = console_consumer._Reader.printed
+
+    def printed_and_ended(self: console_consumer._Reader, message: Any) -> None:
+        printed(self, message)
+        if message.offset() == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(console_consumer._Reader, "printed", printed_and_ended)
+    wanted = ("--topic", topic, "--group", topic, "--from-beginning")
+    found = node.ran("console-consumer", *wanted)
+    assert (found.code, found.out) == (143, "a\nb\n")
+    assert found.err == "Processed a total of 2 messages\n"
+    described = node.done("consumer-groups", "--describe", "--group", topic)
+    assert f"Consumer group '{topic}' has no active members." in described.err + described.out
+    assert re.search(rf"{topic} +{topic} +0 +2 +2 +0 ", described.out)
+
+
+def test_what_was_read_before_a_signal_arrives(
+    node: Node, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def records(_reader: object) -> Iterator[LineRecord]:
+        yield LineRecord(None, b"a", [])
+        yield LineRecord(None, b"b", [])
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal comes at once")
+
+    monkeypatch.setattr(console_producer, "_records", records)
+    assert node.ran("console-producer", "--topic", topic, *PLAIN).code == 143
+    assert stored(node, topic, 2) == ["a", "b"]

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from random import randrange
+from sysconfig import get_path
 
 import pytest
 from kafka_running import ran
@@ -44,6 +45,32 @@ def test_a_script_runs_its_command() -> None:
         check=True,
     )
     assert re.fullmatch(r"[\w-]{22}\n", done.stdout)
+
+
+@pytest.fixture
+def trapped(tmp_path: Path) -> Path:
+    """A directory with files that leave a mark if Python takes them for modules."""
+    for name in ("json", "penstock"):
+        (tmp_path / f"{name}.py").write_text("open('taken', 'w').close()\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [ROOT / "bin" / "kafka-storage.sh", Path(get_path("scripts")) / "kafka-storage"],
+    ids=["script", "installed"],
+)
+def test_a_command_imports_nothing_from_the_current_directory(trapped: Path, command: Path) -> None:
+    done = subprocess.run(
+        [command, "random-uuid"],
+        cwd=trapped,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert not (trapped / "taken").exists()
+    assert done.returncode == 0, done
 
 
 @pytest.mark.parametrize("name", ["producer", "consumer"])
@@ -157,6 +184,19 @@ def test_a_server_runs_in_the_background_and_is_stopped_by_its_number(tmp_path: 
         "topics", "--bootstrap-server", f"localhost:{server.client}", "--create", "--topic", "t"
     )
     assert found.out == "Created topic t.\n"
+    assert ran("server-stop", f"--node-id={server.node_id}").code == 0
+    said(f"until test -e {server.data}/.kafka_cleanshutdown; do :; done")
+
+
+def test_a_server_in_the_background_imports_nothing_from_the_current_directory(
+    trapped: Path,
+) -> None:
+    server = Server(trapped)
+    script = ROOT / "bin" / "kafka-server-start.sh"
+    said(f"cd {trapped}; LOG_DIR=. {script} -daemon {server.config}")
+    told = f"test -e {trapped}/taken || grep -q 'Kafka Server started' {trapped}/kafkaServer.out"
+    said(f"until {told}; do :; done")
+    assert not (trapped / "taken").exists()
     assert ran("server-stop", f"--node-id={server.node_id}").code == 0
     said(f"until test -e {server.data}/.kafka_cleanshutdown; do :; done")
 

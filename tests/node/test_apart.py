@@ -91,6 +91,17 @@ def test_it_runs_in_another_process_with_less_priority_over_the_same_directory(r
     assert (root, names) == (str(room.root), ["file"])
 
 
+def test_it_imports_nothing_from_the_current_directory_unless_we_do(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pickle", "penstock"):
+        (tmp_path / f"{name}.py").write_text("open('taken', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    assert room.result("count", 1) == (1, None)
+    assert not (tmp_path / "taken").exists()
+
+
 def test_a_process_serves_one_piece_of_work_after_the_other(room: Room) -> None:
     first = room.result("about")[0][0]
     assert room.result("about")[0][0] == first

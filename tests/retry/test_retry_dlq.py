@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,36 @@ def test_letters_are_shown_with_cause_attempts_and_place(
     assert main(["--bootstrap", place.cluster.bootstrap, "dlq", "show", place.names.dead]) == 0
     text = capsys.readouterr().out
     assert "cause     ValueError: no use" in text and "value     three" in text
+
+
+@pytest.mark.parametrize(
+    ("last_failed_ms", "oldest", "shown"),
+    [
+        (99_999_999_999_999_999, "99999999999999999", "2, the last at 99999999999999999"),
+        (None, None, "2"),
+    ],
+)
+def test_a_letter_with_no_time_that_can_be_told_is_listed_and_shown(
+    place: Bench,
+    capsys: pytest.CaptureFixture[str],
+    last_failed_ms: int | None,
+    oldest: str | None,
+    shown: str,
+) -> None:
+    (letter, *_) = run(place.read(place.names.dead))
+    trail = replace(read_trail(letter.headers), last_failed_ms=last_failed_ms)
+    forged = place.cluster.create_topic(f"{place.topic}.forged.dead", 1, {})
+
+    async def forge() -> None:
+        async with Producer[Any, Any](bootstrap=place.cluster.bootstrap) as producer:
+            await producer.send(forged, "value", headers=trail.headers(()))
+
+    run(forge())
+    assert dlq(place, "list", forged) == 0
+    (row,) = told(capsys)
+    assert (row["letters"], row["oldest"]) == (1, oldest)
+    assert main(["--bootstrap", place.cluster.bootstrap, "dlq", "show", forged]) == 0
+    assert f"  attempts  {shown}\n" in capsys.readouterr().out
 
 
 def test_a_replay_goes_to_the_first_retry_topic_and_happens_once(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import textwrap
 import urllib.request
 from collections.abc import Iterator
@@ -225,3 +226,31 @@ def test_a_target_without_an_application_is_refused(
 ) -> None:
     assert main(["streams", "describe", target]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["broken_shop.py:app", "broken_shop:app"])
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("import no_such_part\n", "ModuleNotFoundError: No module named 'no_such_part'"),
+        ("def total(:\n", "SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
+    ],
+)
+def test_a_script_that_fails_is_said_to_with_its_own_frames(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    target: str,
+    broken: str,
+    said: str,
+) -> None:
+    (tmp_path / "broken_shop.py").write_text(broken)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main(["streams", "describe", target]) == 2
+    first, *traceback = capsys.readouterr().err.splitlines()
+    assert first == f"error: {target.removesuffix(':app')} fails while it is imported:"
+    assert traceback[-1] == said
+    files = [line.split('"')[1] for line in traceback if line.startswith("  File ")]
+    assert {Path(each).name for each in files} == {"broken_shop.py"}

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -257,3 +258,24 @@ def test_a_real_consumer_catches_up(cluster: Cluster, topic: str) -> None:
             wait_until_caught_up(cluster, topic, timeout_s=SOON_S)
         consumer.commit(asynchronous=False)
         wait_until_caught_up(cluster, topic)
+
+
+def test_pytest_shows_the_line_of_the_test_and_none_of_ours(cluster: Cluster, topic: str) -> None:
+    write(cluster, topic, b"a")
+    with pytest.raises(AssertionError) as wrong:
+        assert_records(cluster, topic, ["b"], timeout_s=SOON_S)
+    with pytest.raises(AssertionError) as late:
+        assert_records(cluster, topic, ["a", "b"], timeout_s=SOON_S)
+    for failed in (wrong, late):
+        shown = failed.traceback.filter(failed)
+        assert [Path(each.path).name for each in shown] == ["test_testing_assertions.py"]
+
+
+def test_pytest_shows_where_an_error_that_is_no_assertion_comes_from(
+    cluster: Cluster, topic: str
+) -> None:
+    write(cluster, topic, b"no json")
+    with pytest.raises(json.JSONDecodeError) as failed:
+        assert_records(cluster, topic, ["b"], value=json.loads)
+    shown = failed.traceback.filter(failed)
+    assert "assertions.py" in [Path(each.path).name for each in shown]

@@ -204,6 +204,28 @@ def test_what_is_no_worker_is_said(tmp_path: Path, target: str, said: str) -> No
         assert said in "".join(worker.lines)
 
 
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def handle(:\n", "SyntaxError: invalid syntax"),
+        ("def price():\n    return 1 / 0\n\nprice()\n", "ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit('no key')\n", "SystemExit: no key"),
+    ],
+)
+def test_a_module_that_fails_at_its_import_is_said_to_with_its_own_frames(
+    tmp_path: Path, broken: str, said: str
+) -> None:
+    (tmp_path / "shop.py").write_text(broken)
+    with worker_process(tmp_path, "shop:app") as worker:
+        assert worker.wait() == 2
+    first, *traceback = worker.lines
+    assert first == "error: shop fails while it is imported:\n"
+    assert traceback[-1] == f"{said}\n"
+    files = [line.split('"')[1] for line in traceback if line.startswith("  File ")]
+    assert set(files) == {str(tmp_path / "shop.py")}
+
+
 # -- killed
 
 

@@ -65,7 +65,8 @@ def _stamp(source: Path) -> str:
 
 
 def _compile_apart(module: str) -> bool:
-    command = [sys.executable, "-m", __name__, module]
+    # Modules are found where this process finds them: not in the current directory, unless we do.
+    command = [sys.executable, "-P", "-m", __name__, module]
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     try:
         # Its input is a pipe that nobody writes to: it closes with this process.

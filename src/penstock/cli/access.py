@@ -77,9 +77,10 @@ def resolve(options: Options, profile: Profile, environment: Mapping[str, str]) 
     typed = key_values(options.settings, "-X")
     settings = {**profile.settings, **_settings_in(environment), **typed}
     said = settings.pop(BOOTSTRAP_KEY, None)
-    prefix = settings.pop(NAMESPACE_KEY, None)
+    prefixes = (options.namespace, settings.pop(NAMESPACE_KEY, None), profile.namespace)
     try:
-        namespace = namespace_of(options.namespace or prefix or profile.namespace)
+        # An empty one is said, too: a way out of the profile's.
+        namespace = namespace_of(next((each for each in prefixes if each is not None), None))
     except BadNamespace as wrong:
         raise CommandFailed(str(wrong), ExitCode.USAGE) from None
     bootstrap = typed.get(BOOTSTRAP_KEY) or options.bootstrap or said or profile.bootstrap

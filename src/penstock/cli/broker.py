@@ -8,6 +8,7 @@ from penstock.cli.access import access_of
 from penstock.cli.admin import connect
 from penstock.cli.cluster import broker_row
 from penstock.cli.confirmation import YesOption, confirm
+from penstock.cli.number_limits import INT32_MAX
 from penstock.cli.output import (
     CommandFailed,
     Format,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The brokers of the cluster.", no_args_is_help=True)
 
 COLUMNS = ("broker", "host", "port", "rack", "fenced", "controller", "leads", "replicas")
-BrokerId = Annotated[int, typer.Argument(metavar="ID")]
+BrokerId = Annotated[int, typer.Argument(metavar="ID", max=INT32_MAX)]
 
 
 @app.command("list")

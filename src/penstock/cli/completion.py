@@ -1,4 +1,5 @@
-"""What a shell is told could follow: names of topics and groups, asked of the cluster.
+"""What a shell is told could follow: names of topics and groups, asked of the cluster; profiles, as
+their file has them; keys of configuration, which need nobody.
 
 The cluster is the one that the line, the environment and the profile say. Whoever presses Tab waits
 at most COMPLETE_MS, and hears nothing of what goes wrong.
@@ -42,6 +43,19 @@ def complete_group(context: typer.Context, incomplete: str) -> list[str]:
     )
 
 
+def complete_profile(incomplete: str) -> list[str]:
+    with suppress(Exception):
+        return _beginning(incomplete, read_profiles(profiles_path()).by_name)
+    return []
+
+
+def complete_key(incomplete: str) -> list[str]:
+    """Of brokers, topics and groups."""
+    from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
+
+    return _beginning(incomplete, (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS))
+
+
 def _names(
     context: typer.Context, incomplete: str, ask: Callable[["Admin"], Iterable[str]]
 ) -> list[str]:
@@ -49,9 +63,12 @@ def _names(
         from penstock.cli.admin import connect
 
         with connect(_hasty(_access(context))) as admin:
-            found = sorted({name for name in ask(admin) if name.startswith(incomplete)})
-            return found[:NAMES_MAX]
+            return _beginning(incomplete, ask(admin))
     return []
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted({name for name in names if name.startswith(incomplete)})[:NAMES_MAX]
 
 
 def _access(context: typer.Context) -> Access:

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
-from penstock.cli.completion import complete_group, complete_topic
+from penstock.cli.completion import complete_group, complete_key, complete_topic
 from penstock.cli.keys import note_without_effect, unknown_keys
 from penstock.cli.output import (
     CommandFailed,
@@ -53,7 +53,7 @@ GroupOption = Annotated[
 ]
 BrokerOption = Annotated[int | None, typer.Option("--broker", metavar="ID", help="One broker.")]
 AllBrokersOption = Annotated[bool, typer.Option("--all-brokers", help="All brokers at once.")]
-Keys = Annotated[list[str], typer.Argument(metavar="KEY")]
+Keys = Annotated[list[str], typer.Argument(metavar="KEY", autocompletion=complete_key)]
 
 
 def _resource(

@@ -26,6 +26,7 @@ from penstock.cli.consume_options import (
     TemplateOption,
     TimestampsOption,
 )
+from penstock.cli.ending_signals import Signalled, ended_by_signals
 from penstock.cli.filters import parse_filters
 from penstock.cli.output import CommandFailed, ExitCode, Format, format_of, note
 from penstock.cli.partitions import partitions_of
@@ -84,19 +85,26 @@ def consume(
         raise CommandFailed("--template and --format are two ways to say it", ExitCode.USAGE)
     print_record = printer_for(form, template, shown, null_marker.encode(), pretty)
     printed = 0
-    with _reading(access_of(context), wanted) as reading:
-        for batch in reading.batches():
-            for number, record in enumerate(batch, 1):
-                if all(each(record) for each in passing):
-                    print_record(record)
-                    printed += 1
-                if printed == count:
+    access = access_of(context)
+    with ended_by_signals(), _reading(access, wanted) as reading:
+        for batch in reading.batches(lambda: _look_after(access, wanted)):
+            done = 0
+            try:
+                for record in batch:
+                    if all(each(record) for each in passing):
+                        print_record(record)
+                        printed += 1
+                    done += 1
+                    if printed == count:
+                        break
+                if wait or printed == count:
                     sys.stdout.flush()
-                    reading.finish(batch[:number])
-                    return
-            if wait:
-                sys.stdout.flush()
-            reading.finish(batch)
+                reading.finish(batch[:done])
+            except (KeyboardInterrupt, Signalled):
+                reading.finish(batch[:done])  # the others are printed by whoever reads next
+                raise
+            if printed == count:
+                return
 
 
 def _reading(access: Access, wanted: Wanted) -> "Reading":
@@ -125,6 +133,20 @@ def _reading(access: Access, wanted: Wanted) -> "Reading":
         "auto.offset.reset": RESETS[wanted.place.kind],
     }
     return Reading.of_group({**given, **own}, access.namespace, wanted.topic, follow=wanted.follow)
+
+
+def _look_after(access: Access, wanted: Wanted) -> None:
+    """Not all was read, and nothing comes: why, if the cluster tells; CannotReach if it does not.
+
+    It may be well: a group that is waited for, a node that was away.
+    """
+    from penstock.cli.timed_out import NO_PARTITION, reason
+
+    with connect(access) as admin:
+        found = admin.describe_topics([wanted.topic])[wanted.topic]
+    why = reason(wanted.topic, found, wanted.partitions or [NO_PARTITION], None)
+    if why is not None:
+        raise CommandFailed(f"not all was read: {why}", ExitCode.CANNOT_REACH)
 
 
 def _check_member(wanted: Wanted) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -24,6 +23,7 @@ from penstock.cli.output import (
 )
 from penstock.cli.record_view import as_json, harmless, pretty
 from penstock.cli.shared_options import on_cluster
+from penstock.cli.times import time_text
 
 if TYPE_CHECKING:
     from penstock.model import TopicPartition
@@ -97,7 +97,7 @@ def list_topics(
             "group": each.group,
             "letters": each.letters,
             "replayed": each.replayed,
-            "oldest": _time_text(each.oldest_ms),
+            "oldest": None if each.oldest_ms is None else time_text(each.oldest_ms),
         }
         for each in found
     ]
@@ -170,7 +170,9 @@ def _show(letter: "Letter", form: Format) -> None:
         print("  not written by a retry: it says nothing of its way")
     else:
         print(f"  cause     {_text(trail.cause.encode())}")
-        print(f"  attempts  {trail.attempts}, the last at {_time_text(trail.last_failed_ms)}")
+        failed_ms = trail.last_failed_ms
+        last = "" if failed_ms is None else f", the last at {time_text(failed_ms)}"
+        print(f"  attempts  {trail.attempts}{last}")
         print(f"  source    {trail.topic}-{trail.partition}@{trail.offset}, group {trail.group}")
     for name, value in letter.own_headers:
         print(f"  header    {_text(name.encode())}: {_text(value)}")
@@ -301,11 +303,11 @@ def _with_letters(access: Access, work: "Callable[[DeadLetters], Coroutine[Any, 
 
 
 def _choice(at: list[str], key: list[str], cause: str | None, *, replayed: bool | None) -> "Choice":
-    from penstock.retry.letters import Choice, NoChoice, parse_places
+    from penstock.retry.letters import Choice, parse_places
 
     try:
         offsets = parse_places(at) if at else None
-    except NoChoice as wrong:
+    except ValueError as wrong:  # NoChoice, or a number that goes on and on
         raise CommandFailed(f"--at {wrong}", ExitCode.USAGE) from None
     return Choice(offsets, frozenset(each.encode() for each in key), cause, replayed)
 
@@ -318,10 +320,3 @@ def _name(topic: str, group: str | None) -> str:
 
 def _text(data: bytes | None) -> str:
     return "-" if data is None else harmless(data).decode()
-
-
-def _time_text(moment_ms: int | None) -> str | None:
-    if moment_ms is None:
-        return None
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

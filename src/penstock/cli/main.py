@@ -30,6 +30,7 @@ from penstock.cli import (
     version,
     worker,
 )
+from penstock.cli.completion import complete_profile
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -97,6 +98,7 @@ def options(
         typer.Option(
             metavar="NAME",
             envvar="PENSTOCK_PROFILE",
+            autocompletion=complete_profile,
             help="A profile: see `penstock profile`. Default: the current one, if there is one.",
         ),
     ] = None,
@@ -106,7 +108,7 @@ def options(
             metavar="PREFIX",
             envvar="PENSTOCK_NAMESPACE",
             help="Stands before all names of topics, groups and transactional ids; others are "
-            "hidden. It keeps environments apart, and is no security boundary.",
+            "hidden. It keeps environments apart, and is no security boundary. '' for none.",
         ),
     ] = None,
     settings: Annotated[
@@ -164,7 +166,11 @@ def _from_outside(problem: Exception) -> int:
     from penstock.client.failures.kinds import ClientError, TimedOut
     from penstock.client.transport.connection import CannotReach, NotAuthenticated
     from penstock.client.transport.stores import BadStore
+    from penstock.wire.primitives import Unwritable
 
+    if isinstance(problem, Unwritable):
+        note(f"error: what was given cannot be sent: {problem}")
+        return int(ExitCode.USAGE)
     if isinstance(problem, BadStore):
         note(f"error: {problem}")
         return int(ExitCode.USAGE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from penstock.cli.completion import complete_topic
+from penstock.cli.number_limits import DIGITS_MAX
 from penstock.cli.output import CommandFailed, ExitCode, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
@@ -33,7 +34,7 @@ def parse_topics(texts: Sequence[str], option: str = "--topic") -> Choice:
     for text in texts:
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
-        if not topic or not all(part.isdecimal() for part in parts):
+        if not topic or not all(part.isdecimal() and len(part) <= DIGITS_MAX for part in parts):
             raise CommandFailed(
                 f"{option} {text}: must be NAME, or NAME:0,1 with numbers of partitions",
                 ExitCode.USAGE,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.cli.number_limits import DIGITS_MAX, INT64_MAX
 from penstock.cli.output import CommandFailed, ExitCode
 from penstock.cli.partitions import offsets_at
 from penstock.cli.times import parse_time
@@ -22,7 +23,6 @@ from penstock.model import TopicPartition
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
 
-NUMBER_MAX = 2**63 - 1
 PLACE_HELP = "start, end, an offset, -10 (before the end), +5 (after the start), or @ and a time."
 _STARTS = ("start", "beginning", "earliest")
 _ENDS = ("end", "latest")
@@ -68,7 +68,7 @@ _COUNTED = {"-": Kind.BEFORE_END, "+": Kind.AFTER_START, "@": Kind.TIME}
 
 
 def _numbered(kind: Kind, digits: str, option: str) -> Place:
-    if int(digits) > NUMBER_MAX:
+    if len(digits) > DIGITS_MAX or int(digits) > INT64_MAX:
         raise CommandFailed(f"{option} {digits}: too large", ExitCode.USAGE)
     return Place(kind, int(digits))
 

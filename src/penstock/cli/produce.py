@@ -12,6 +12,7 @@ import typer
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import CLIENT_ID, connect
 from penstock.cli.completion import complete_topic
+from penstock.cli.ending_signals import Signalled, ended_by_signals
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -110,7 +111,7 @@ def produce(
         progress = Progress(sys.stderr, [each.size_bytes for each in inputs])
         tally = Tally(progress.note)
         chunks = chunks_of(kind, inputs, key_separator, null_marker, tally.refuse)
-        with _without_collector():
+        with _without_collector(), ended_by_signals():
             send(Sender(settings, target, tally), chunks, tally, progress)
     why = _why(access, topic, tally, acks_all=str(settings.get("acks", "all")) in ACKS_ALL)
     _conclude(tally, topic, why, format_of(context))
@@ -146,15 +147,20 @@ def _without_collector() -> Iterator[None]:
 
 
 def send(sender: "Sender", chunks: "Iterator[Chunk]", tally: Tally, progress: Progress) -> None:
+    from penstock.cli.produce_input import InputEnded
+
     try:
-        for chunk in chunks:
-            sender.send(chunk)
-            progress.read_bytes += chunk.read_bytes
-            progress.show(tally.accepted, sender.waiting)
+        try:
+            for chunk in chunks:
+                sender.send(chunk)
+                progress.read_bytes += chunk.read_bytes
+                progress.show(tally.accepted, sender.waiting)
+        except InputEnded as ended:
+            tally.break_off(str(ended))
         while sender.waiting:
             sender.wait(FLUSH_S)
             progress.show(tally.accepted, sender.waiting)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Signalled):
         progress.end()
         waiting = sender.waiting
         written = max(0, tally.written - waiting)
@@ -185,5 +191,6 @@ def _conclude(tally: Tally, topic: str, why: str | None, form: Format) -> None:
     else:
         failed = f", {tally.failed} failed" if tally.failed else ""
         note(f"{counted(tally.written, 'record')} written to {topic}{failed}")
-    if tally.failed:
-        raise typer.Exit(ExitCode.PARTIAL if tally.written else ExitCode.REFUSED)
+    if tally.failed or tally.broken_off:
+        nothing_done = ExitCode.USAGE if tally.broken_off else ExitCode.REFUSED
+        raise typer.Exit(ExitCode.PARTIAL if tally.written else nothing_done)

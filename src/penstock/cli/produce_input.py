@@ -7,7 +7,7 @@ plain if none of its entries has headers, a partition or a timestamp of its own.
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple, TypeAlias
 
-from penstock.cli.output import CommandFailed, ExitCode
+from penstock.cli.output import reason_of
 from penstock.cli.produce_json import Entry, NotARecord, entries_of_lines, is_plain
 from penstock.cli.produce_options import Input
 
@@ -16,6 +16,10 @@ CHUNK_ENTRIES_MAX = 1_000  # more at a time fall out of the processor's cache
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 Refuse: TypeAlias = Callable[[str], None]
+
+
+class InputEnded(Exception):
+    """No more can be read; the text says why. What came before it is sent all the same."""
 
 
 class Chunk(NamedTuple):
@@ -41,6 +45,7 @@ def chunks_of(
     null_marker: str | None,
     refuse: Refuse,
 ) -> Iterator[Chunk]:
+    """InputEnded where one of them cannot be read to its end."""
     null = None if null_marker is None else null_marker.encode()
     for each in inputs:
         if kind is Input.WHOLE:
@@ -67,31 +72,34 @@ def lines_of(source: NamedInput) -> Iterator[Lines]:
     """Lines in lists, without their newlines; only a newline ends a line."""
     rest, number = b"", 1
     # A pipe gives what it has: a slow writer's lines do not wait for a block to fill.
-    while block := source.stream.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
+    while block := _read(source, source.stream.read1, BLOCK_BYTES):  # type: ignore[attr-defined]
         lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
         rest = lines.pop()
-        if len(rest) > LINE_BYTES_MAX:
-            raise CommandFailed(
-                f"{source.name}: line {number + len(lines)} is longer than "
-                f"{LINE_BYTES_MAX // 1024 // 1024} MB",
-                ExitCode.USAGE,
-            )
         for begin in range(0, len(lines), CHUNK_ENTRIES_MAX):
             some = lines[begin : begin + CHUNK_ENTRIES_MAX]
             read_bytes = len(block) if begin == 0 else 0
             yield Lines(number, some, read_bytes)
             number += len(some)
+        if len(rest) > LINE_BYTES_MAX:
+            raise InputEnded(
+                f"{source.name}: line {number} is longer than {LINE_BYTES_MAX // 1024 // 1024} MB"
+            )
     if rest:
         yield Lines(number, [rest], 0)
 
 
 def _whole(source: NamedInput) -> bytes:
-    data = source.stream.read(LINE_BYTES_MAX + 1)
+    data = _read(source, source.stream.read, LINE_BYTES_MAX + 1)
     if len(data) > LINE_BYTES_MAX:
-        raise CommandFailed(
-            f"{source.name}: larger than {LINE_BYTES_MAX // 1024 // 1024} MB", ExitCode.USAGE
-        )
+        raise InputEnded(f"{source.name}: larger than {LINE_BYTES_MAX // 1024 // 1024} MB")
     return data
+
+
+def _read(source: NamedInput, read: Callable[[int], bytes], count: int) -> bytes:
+    try:
+        return read(count)
+    except OSError as problem:
+        raise InputEnded(f"{source.name}: {reason_of(problem)}") from problem
 
 
 # -- lines

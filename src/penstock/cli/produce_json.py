@@ -16,7 +16,8 @@ from penstock.cli.times import parse_time
 Entry: TypeAlias = dict[str, Any]
 
 _raw_decode = json.JSONDecoder().raw_decode
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Python reads NaN, Infinity and numbers that are too large; written again they are no JSON.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 # Stands between values that are read or written together. Nobody can have written it into one.
 _BETWEEN = secrets.token_hex(16)
 _JOIN_TEXT = f',"{_BETWEEN}",'
@@ -73,6 +74,8 @@ def entry_of_line(line: bytes) -> Entry | None:
 def _entry(said: Any) -> Entry:
     if type(said) is not dict:
         raise NotARecord('must be an object, such as {"key": "a", "value": 1}')
+    if not said:
+        raise NotARecord("an empty object says neither key nor value; null is a way to say none")
     if said.keys() <= PLAIN_FIELDS:
         return {name: _content(value) for name, value in said.items()}
     return _entry_of_fields(said)
@@ -102,7 +105,13 @@ def _content(value: Any) -> bytes | None:
     """Text as it is, null as null, everything else as JSON."""
     if type(value) is str:
         return value.encode()
-    return None if value is None else _encode(value).encode()
+    if value is None:
+        return None
+    try:
+        text = _encode(value)
+    except ValueError:
+        raise NotARecord("NaN, Infinity and numbers as large are no JSON") from None
+    return text.encode()
 
 
 def _from_base64(name: str, value: Any) -> bytes | None:
@@ -159,7 +168,7 @@ def _entries_together(lines: Sequence[bytes]) -> list[Entry] | None:
         entries: list[Entry] = said[::2]
         others: list[tuple[Entry, str]] = []
         for number, entry in enumerate(entries):
-            if type(entry) is not dict or not entry.keys() <= PLAIN_FIELDS:
+            if type(entry) is not dict or not entry or not entry.keys() <= PLAIN_FIELDS:
                 entries[number] = _entry(entry)
                 continue
             for name, value in entry.items():

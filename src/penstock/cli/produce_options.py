@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.number_limits import INT32_MAX
+
 
 class Acks(StrEnum):
     ALL = "all"
@@ -50,7 +52,9 @@ HeadersOption = Annotated[
     list[str],
     typer.Option("--header", metavar="KEY=VALUE", help="For every record; may be repeated."),
 ]
-PartitionOption = Annotated[int | None, typer.Option(min=0, help="Default: by the key, or spread.")]
+PartitionOption = Annotated[
+    int | None, typer.Option(min=0, max=INT32_MAX, help="Default: by the key, or spread.")
+]
 AcksOption = Annotated[Acks, typer.Option(help="Whose acknowledgement to wait for.")]
 CompressionOption = Annotated[Compression, typer.Option(help="How batches are compressed.")]
 IdempotentOption = Annotated[

@@ -22,6 +22,7 @@ class Tally:
         self.accepted = 0
         self.undelivered = 0
         self.refused = 0
+        self.broken_off = False  # the input could not be read to its end
         self.last_error: str | None = None
         self.timed_out: set[int] = set()  # partitions whose records did not leave in time
 
@@ -46,6 +47,12 @@ class Tally:
         """For what never became a record on its way."""
         self.refused += 1
         self._complain(reason)
+
+    def break_off(self, reason: str) -> None:
+        """Whatever follows in the input is not read, and nobody knows how much it is."""
+        self.broken_off = True
+        self.last_error = reason
+        self._say(f"error: {reason}; nothing from there on was read")
 
     def _complain(self, reason: str) -> None:
         self.last_error = reason

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.completion import complete_profile
 from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.output import (
     CommandFailed,
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 
 OWN_KEYS = ("bootstrap", "namespace")
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_profile)]
 
 
 @app.command("list")
@@ -66,7 +67,10 @@ def list_profiles(context: typer.Context) -> None:
 def show(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Default: the current one.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=complete_profile, help="Default: the current one."
+        ),
     ] = None,
 ) -> None:
     """Show what a profile says; secrets are hidden."""
@@ -189,7 +193,9 @@ def _check_client_key(key: str) -> None:
 @with_format
 def use(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_profile)
+    ] = None,
     *,
     none: Annotated[bool, typer.Option("--none", help="No profile is the current one.")] = False,
 ) -> None:

@@ -1,12 +1,13 @@
 """Reads records for `penstock consume`, in batches, on librdkafka.
 
 By partitions, each from its offset on; or as a member of a group, which commits what it was told is
-finished. Unless it follows, it ends when every partition has come to its end.
+finished. Unless it follows, it ends when every partition has come to its end; if nothing comes for
+a while before that, somebody looks why, and may end it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import confluent_kafka as kafka
 
@@ -22,14 +23,39 @@ if TYPE_CHECKING:
 
 BATCH_RECORDS_MAX = 1_000
 POLL_S = 0.2
+# Longer than a node takes to start again; records that are there come sooner.
+QUIET_S_MAX = 10.0
 UNUSED_GROUP = "penstock-cli"
+
+# Raises what keeps records from coming, if anything does.
+LookAfter: TypeAlias = Callable[[], None]
+
+
+class Troubles:
+    """What librdkafka reports beside records: each kind is told once, until something comes again.
+
+    That one connection has broken is no trouble yet: others may be left, and it is made again.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[int] = set()
+
+    def __call__(self, error: "kafka.KafkaError") -> None:
+        code = error.code()
+        if code != kafka.KafkaError._TRANSPORT and code not in self._told:
+            self._told.add(code)
+            note(f"warning: {error_text(error)}")
+
+    def clear(self) -> None:
+        self._told.clear()
 
 
 class Reading:
     """Use it in a `with`."""
 
-    def __init__(self, consumer: "Consumer", namespace: Namespace, *, follow: bool) -> None:
-        self._consumer = consumer
+    def __init__(self, settings: Mapping[str, Any], namespace: Namespace, *, follow: bool) -> None:
+        self._troubles = Troubles()
+        self._consumer = _open({**settings, "error_cb": self._troubles})
         self._namespace = namespace
         self._follow = follow
         self._unread: dict[TopicPartition, bool] = {}  # partitions that have not come to their end
@@ -48,7 +74,7 @@ class Reading:
         """Partitions are named without the namespace."""
         # librdkafka wants a group; without commits it is never used.
         own = {"group.id": UNUSED_GROUP, "enable.auto.commit": False, "auto.offset.reset": "error"}
-        reading = cls(_open({**settings, **own}), namespace, follow=follow)
+        reading = cls({**settings, **own}, namespace, follow=follow)
         there = {TopicPartition(namespace.add(t), p): at for (t, p), at in begins.items()}
         reading._unread = dict.fromkeys(there, True)
         reading._assigned = True
@@ -59,7 +85,7 @@ class Reading:
     def of_group(
         cls, settings: Mapping[str, Any], namespace: Namespace, topic: str, *, follow: bool
     ) -> "Reading":
-        reading = cls(_open(settings), namespace, follow=follow)
+        reading = cls(settings, namespace, follow=follow)
         reading._member = True
         reading._consumer.subscribe(
             [namespace.add(topic)], on_assign=reading._gained, on_revoke=reading._lost
@@ -77,11 +103,18 @@ class Reading:
     ) -> None:
         self._consumer.close()
 
-    def batches(self) -> Iterator[list[RawRecord]]:
+    def batches(self, look_after: LookAfter) -> Iterator[list[RawRecord]]:
+        quiet_s = 0.0
         while self._follow or not self._assigned or self._unread:
             first = self._consumer.poll(POLL_S)
             if first is None:
+                quiet_s += POLL_S
+                if quiet_s >= QUIET_S_MAX and not self._follow:
+                    look_after()
+                    quiet_s = 0.0
                 continue
+            quiet_s = 0.0
+            self._troubles.clear()
             # What has come already; with a time to wait it would wait until so many are there.
             more = self._consumer.consume(BATCH_RECORDS_MAX, 0)
             records = [self._record(each) for each in (first, *more) if self._is_record(each)]

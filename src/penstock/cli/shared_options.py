@@ -6,12 +6,13 @@ of its results. What was said is in the context: `access_of(context)`, `format_o
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.output import Format, Options
+from penstock.cli.completion import complete_profile
+from penstock.cli.output import CommandFailed, ExitCode, Format, Options, shown
 
 SETTINGS_HELP = "A client key of Kafka or librdkafka, e.g. security.protocol=SSL; may be repeated."
 
@@ -24,7 +25,12 @@ FormatOption = Annotated[
 ]
 ProfileOption = Annotated[
     str | None,
-    typer.Option("--profile", metavar="NAME", help="A profile: see `penstock profile`."),
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        autocompletion=complete_profile,
+        help="A profile: see `penstock profile`.",
+    ),
 ]
 NamespaceOption = Annotated[
     str | None,
@@ -32,13 +38,31 @@ NamespaceOption = Annotated[
         "--namespace",
         metavar="PREFIX",
         help="Stands before all names of topics, groups and transactional ids; others are hidden. "
-        "No security boundary.",
+        "No security boundary. '' for none.",
     ),
 ]
 SettingsOption = Annotated[
     list[str],
     typer.Option("-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False),
 ]
+
+
+def _refuse_no_text(given: Iterable[object]) -> None:
+    """What goes to a cluster travels as UTF-8. Names of files are no `str` here, and may be any."""
+    for each in given:
+        if isinstance(each, str) and not _is_text(each):
+            raise CommandFailed(f"{shown(each)} is no UTF-8", ExitCode.USAGE)
+        if isinstance(each, list | tuple):
+            _refuse_no_text(each)
+
+
+def _is_text(said: str) -> bool:
+    """Bytes of the command line that are no UTF-8 come as halves of surrogate pairs."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
@@ -86,6 +110,8 @@ def _taking(
             said["settings"] = tuple(said["settings"] or ())
         before: Options = context.obj
         context.obj = before.followed_by(Options(**said))
+        if options is _CLUSTER:
+            _refuse_no_text((*context.obj, *given.values()))
         command(context, **given)
 
     signature = own.replace(parameters=[*own.parameters.values(), *options])

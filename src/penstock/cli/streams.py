@@ -46,6 +46,8 @@ StateDir = Annotated[
 
 
 def _load(target: str) -> "Streams":
+    from penstock.cli.user_code import USER_FAILURES, import_failed
+
     try:
         from penstock.streams.errors import StreamsError
         from penstock.streams.loading import load
@@ -57,6 +59,8 @@ def _load(target: str) -> "Streams":
         return load(target)
     except StreamsError as problem:
         raise CommandFailed(str(problem), ExitCode.USAGE) from problem
+    except USER_FAILURES as problem:
+        raise import_failed(target.partition(":")[0], problem) from problem
 
 
 @app.command()

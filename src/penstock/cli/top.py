@@ -13,6 +13,7 @@ import typer
 from penstock.cli.access import access_of
 from penstock.cli.admin import connect
 from penstock.cli.colours import coloured
+from penstock.cli.ending_signals import ended_by_signals
 from penstock.cli.output import Format, error_text, format_of, print_next_value, print_value
 from penstock.cli.shared_options import on_cluster
 from penstock.cli.top_view import Frame, GroupSeen, Look, frame_of, lines_of, rows_that_fit
@@ -58,7 +59,7 @@ def top(
     """Watch a cluster: brokers, topics by traffic, groups by lag. q ends it."""
     form = format_of(context)
     live = form is Format.TABLE and sys.stdout.isatty() and not once and frames is None
-    with connect(access_of(context)) as admin:
+    with ended_by_signals(), connect(access_of(context)) as admin:
         if live:
             _watch(admin, interval, rows, internal)
             return

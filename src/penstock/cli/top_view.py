@@ -15,7 +15,16 @@ from penstock.model import TopicPartition
 if TYPE_CHECKING:
     from penstock.client.values import Broker, TopicDescription
 
-BROKER_COLUMNS = ("broker", "address", "rack", "leads", "replicas", "out_of_sync", "records_per_s")
+BROKER_COLUMNS = (
+    "broker",
+    "address",
+    "rack",
+    "controller",
+    "leads",
+    "replicas",
+    "out_of_sync",
+    "records_per_s",
+)
 TOPIC_COLUMNS = ("topic", "partitions", "records_per_s", "share", "offsets", "unhealthy")
 GROUP_COLUMNS = ("group", "state", "members", "lag", "lag_per_s")
 # Headings, empty lines and the first line, which no table can have.
@@ -110,12 +119,12 @@ def _broker_rows(now: Look, rates: Mapping[TopicPartition, float] | None) -> lis
             for each in topic.partitions
             if broker.node_id in each.replicas
         ]
-        star = "*" if broker.node_id == now.controller_id else ""
         rows.append(
             {
-                "broker": f"{broker.node_id}{star}",
+                "broker": broker.node_id,
                 "address": f"{broker.host}:{broker.port}",
                 "rack": broker.rack,
+                "controller": broker.node_id == now.controller_id,
                 "leads": len(led),
                 "replicas": len(held),
                 "out_of_sync": sum(broker.node_id not in each.in_sync for each in held),
@@ -209,7 +218,9 @@ def lines_of(
         (TOPIC_COLUMNS, frame.topics),
         (GROUP_COLUMNS, frame.groups),
     ):
-        shown = [{name: _worded(value) for name, value in row.items()} for row in table[:rows]]
+        shown = [
+            {name: _worded(name, value) for name, value in row.items()} for row in table[:rows]
+        ]
         heading, *cells = table_lines(columns, shown)
         said += ["", styled(_cut(heading, width), Style.BOLD, wanted=colours)]
         said += [_cut(cell, width) for cell in cells]
@@ -225,9 +236,9 @@ def rows_that_fit(height: int) -> int:
     return max(TABLE_ROWS_MIN, (height - FIXED_LINES) // 3)
 
 
-def _worded(value: Json) -> Json:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
+def _worded(name: str, value: Json) -> Json:
+    if name == "broker" or isinstance(value, bool) or not isinstance(value, int | float):
+        return value  # the number of a broker is its name, and no amount
     return f"{value:,}"
 
 

@@ -9,6 +9,7 @@ from penstock.cli.admin import connect
 from penstock.cli.completion import complete_topic
 from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.keys import note_without_effect, unknown_keys
+from penstock.cli.number_limits import INT16_MAX, INT32_MAX
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -54,7 +55,13 @@ def create(
     *,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="Default: the server's num.partitions."),
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            max=INT32_MAX,
+            help="Default: the server's num.partitions.",
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
@@ -62,6 +69,7 @@ def create(
             "--replication-factor",
             "-r",
             min=1,
+            max=INT16_MAX,
             help="Default: the server's default.replication.factor.",
         ),
     ] = None,
@@ -190,7 +198,8 @@ def alter(
     name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_topic)],
     *,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new, larger total.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, max=INT32_MAX, help="The new, larger total."),
     ] = None,
     configs: ConfigOption = [],  # noqa: B006
     delete_configs: Annotated[

@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli.access import access_of
 from penstock.cli.admin import connect
+from penstock.cli.number_limits import INT64_MAX
 from penstock.cli.output import (
     Format,
     Json,
@@ -34,7 +35,6 @@ app.command("find-hanging")(find_hanging)
 app.command()(abort)
 app.command()(recover)
 
-PRODUCER_ID_MAX = 2**63 - 1
 NO_TIMEOUT_MS = 2**31 - 1  # how servers spell that a two-phase commit may take as long as it takes
 DESCRIBED_COLUMNS = (
     "transactional_id",
@@ -83,7 +83,7 @@ def list_transactions(
         typer.Option(
             "--producer-id",
             min=0,
-            max=PRODUCER_ID_MAX,
+            max=INT64_MAX,
             help="Only these; may be repeated.",
             show_default=False,
         ),

@@ -15,6 +15,7 @@ from penstock.cli.hanging import (
     idle_longer_than,
     open_transactions,
 )
+from penstock.cli.number_limits import INT16_MAX, INT32_MAX, INT64_MAX
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
     from penstock.client.admin.coordinator_values import TransactionDescription
 
-INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 MAX_TIMEOUT_DEFAULT = "15m"  # what transaction.max.timeout.ms is unless somebody sets it
 # Where no transaction of a producer has ended yet, its coordinator's epoch is not known (-1). No
 # coordinator has a lower one than this.
@@ -177,10 +177,14 @@ def abort(
     context: typer.Context,
     *,
     topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="Where it is open.")],
-    partition: Annotated[int, typer.Option("--partition", min=0, help="Of the topic.")],
+    partition: Annotated[
+        int, typer.Option("--partition", min=0, max=INT32_MAX, help="Of the topic.")
+    ],
     start_offset: Annotated[
         int | None,
-        typer.Option(min=0, help="Where the transaction begins, as find-hanging shows it."),
+        typer.Option(
+            min=0, max=INT64_MAX, help="Where the transaction begins, as find-hanging shows it."
+        ),
     ] = None,
     producer_id: Annotated[
         int | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.access import Access, access_of
-from penstock.cli.output import BOOTSTRAP_DEFAULT, CommandFailed, ExitCode, note
+from penstock.cli.output import BOOTSTRAP_DEFAULT, CommandFailed, ExitCode, Options, note
 from penstock.cli.shared_options import on_cluster
 from penstock.log_levels import LogLevel
 
@@ -54,7 +54,7 @@ def worker(
     address = None if http is None else _address(http)
     access = access_of(context)
     application = load(target)
-    configure(application, access, said=context.obj.bootstrap is not None)
+    configure(application, access, context.obj)
     if stop_timeout is not None:
         application.stop_timeout_s = stop_timeout
     from penstock.cli.logs import logging_to
@@ -92,6 +92,7 @@ def _address(said: str) -> tuple[str, int]:
 
 def load(target: str) -> "Worker":
     """The Worker at a Python path; the current directory is looked into first."""
+    from penstock.cli.user_code import USER_FAILURES, import_failed
     from penstock.client.python_paths import NotThere
     from penstock.client.python_paths import load as load_path
     from penstock.worker import Worker
@@ -103,6 +104,8 @@ def load(target: str) -> "Worker":
         found = load_path(path)
     except NotThere as problem:
         raise CommandFailed(f"{target}: {problem}", ExitCode.USAGE) from problem
+    except USER_FAILURES as problem:
+        raise import_failed(path.partition(":")[0], problem) from problem
     if not isinstance(found, Worker):
         raise CommandFailed(
             f"{target} is a {type(found).__name__}, not a penstock.worker.Worker", ExitCode.USAGE
@@ -112,11 +115,13 @@ def load(target: str) -> "Worker":
     return found
 
 
-def configure(application: "Worker", access: Access, *, said: bool) -> None:
+def configure(application: "Worker", access: Access, options: Options) -> None:
     """Flags, environment and profile go before what the application says of itself."""
     own = application.bootstrap or application.settings.get("bootstrap.servers")
-    elsewhere = said or access.bootstrap != BOOTSTRAP_DEFAULT or own is None
+    elsewhere = (
+        options.bootstrap is not None or access.bootstrap != BOOTSTRAP_DEFAULT or own is None
+    )
     application.bootstrap = access.bootstrap if elsewhere else str(own)
     application.settings = {**application.settings, **access.settings}
-    if access.namespace:
+    if access.namespace or options.namespace is not None:
         application.namespace = access.namespace.prefix

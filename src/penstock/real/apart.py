@@ -289,11 +289,13 @@ class ProcessApart:
 
 
 def _start() -> "subprocess.Popen[bytes]":
+    """It finds modules where this process does: not in the current directory, unless we do."""
     return subprocess.Popen(
-        [sys.executable, "-m", "penstock.real.apart"],
+        [sys.executable, "-P", "-m", "penstock.real.apart"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 

@@ -46,4 +46,7 @@ def _from_module(name: str) -> dict[str, Any]:
     try:
         return vars(importlib.import_module(name))
     except ModuleNotFoundError as problem:
+        # What the module itself misses is its own problem, and said as such.
+        if problem.name is None or not (name + ".").startswith(problem.name + "."):
+            raise
         raise StreamsError(f"there is no module {name}: {problem}") from problem

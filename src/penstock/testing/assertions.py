@@ -7,6 +7,7 @@ reached meanwhile, and ends with an AssertionError that says what is missing.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.bulk.scan import Wanted, scan
@@ -30,6 +31,8 @@ LOOK_AGAIN_SECONDS_MAX = 0.2
 PROBE_BYTES = 64 * 1024
 LEFT_SHOWN_MAX = 20
 PATIENCE = Patience(timeout_ms=REQUEST_MS_MAX)
+# pytest shows the line of the test, and of these functions nothing; errors keep their frames.
+__tracebackhide__ = methodcaller("errisinstance", AssertionError)
 
 
 class HasBootstrap(Protocol):

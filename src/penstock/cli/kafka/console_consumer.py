@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from penstock.cli.ending_signals import Signalled, ended_by_signals
 from penstock.cli.kafka.connecting import (
     BOOTSTRAP_KEY,
     key_values,
@@ -20,7 +21,7 @@ from penstock.cli.kafka.connecting import (
 )
 from penstock.cli.kafka.formatters import DEFAULT, Formatter, formatter_of
 from penstock.cli.kafka.missing_topics import MissingTopics
-from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.options import LONG_LAST, Given, Option, whole
 from penstock.cli.kafka.running import (
     FAILED,
     INTERRUPTED,
@@ -94,12 +95,15 @@ def _run(given: Given) -> int:
     begin = _begin(given)
     reader = _Reader(_settings(given), given)
     try:
-        reader.start(given, begin)
-        code = _print(reader, formatter, given)
-        sys.stdout.flush()
+        with ended_by_signals():
+            reader.start(given, begin)
+            code = _print(reader, formatter, given)
+            sys.stdout.flush()
     except ReadingEnded as ended:
         say(f"ERROR Error processing message, terminating consumer process: {ended}")
         code = OK
+    except Signalled as signalled:
+        code = signalled.code
     except KeyboardInterrupt:
         code = INTERRUPTED  # an ordinary end of a command that has no other
     except BrokenPipeError:
@@ -147,13 +151,16 @@ def _begin(given: Given) -> int:
             return int(OFFSET_BEGINNING)
         case "latest":
             return int(OFFSET_END)
-        case _ if said.isdecimal():
-            return int(said)
-        case _:
-            raise UsageRefused(
-                f"The provided offset value '{said}' is incorrect. Valid values are 'earliest', "
-                "'latest', or a non-negative long."
-            )
+    try:
+        offset = whole(said, LONG_LAST)
+    except ValueError:
+        offset = -1
+    if offset < 0:
+        raise UsageRefused(
+            f"The provided offset value '{said}' is incorrect. Valid values are 'earliest', "
+            "'latest', or a non-negative long."
+        )
+    return offset
 
 
 def _formatter(given: Given) -> Formatter:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from penstock.cli.ending_signals import Signalled, ended_by_signals
 from penstock.cli.kafka.connecting import (
     BOOTSTRAP_KEY,
     key_values,
@@ -117,8 +118,9 @@ def _run(given: Given) -> int:
     topic = given.required("topic")
     sender = _Sender(settings, topic, wait_for_each=given.has("sync"))
     try:
-        for record in _records(reader):
-            sender.send(record)
+        with ended_by_signals():
+            for record in _records(reader):
+                sender.send(record)
     except LineRefused as refused:
         say(str(refused))
         sender.finish()
@@ -129,6 +131,9 @@ def _run(given: Given) -> int:
     except KeyboardInterrupt:
         sender.finish()  # what was typed before Ctrl-C shall arrive
         return INTERRUPTED
+    except Signalled as signalled:
+        sender.finish()
+        return signalled.code
     sender.finish()
     return OK
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.cli.number_limits import INT32_MAX, INT64_MAX
+
 N = TypeVar("N", int, float)
 
 HELP_WIDTH = 80
 HELP_LEFT = 40
-INT_LAST, LONG_LAST = 2**31 - 1, 2**63 - 1
+INT_LAST, LONG_LAST = INT32_MAX, INT64_MAX
 
 
 class OptionRefused(Exception):
@@ -90,7 +92,7 @@ class Given:
 
     def number(self, name: str, last: int = INT_LAST) -> int | None:
         """A whole number no larger than Java's int, or `last`."""
-        return self._converted(name, lambda text: _whole(text, last))
+        return self._converted(name, lambda text: whole(text, last))
 
     def long(self, name: str) -> int | None:
         return self.number(name, LONG_LAST)
@@ -108,7 +110,8 @@ class Given:
             raise OptionRefused(f"Cannot parse argument '{text}' of option {name}") from None
 
 
-def _whole(text: str, last: int) -> int:
+def whole(text: str, last: int) -> int:
+    """Of digits, with a sign or without; ValueError if it is none, or larger than `last`."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not (digits.isascii() and digits.isdecimal()):
         raise ValueError(text)

@@ -19,6 +19,8 @@ def read_partitions(path: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
     if "partitions" not in said:
         raise CommandRefused(f'{path}: Missing partitions field: {{"partitions": [...]}}')
     found: list[tuple[TopicPartition, dict[str, Any]]] = []
+    if not isinstance(said["partitions"], list):
+        raise CommandRefused(f'{path}: partitions is no list: {{"partitions": [...]}}')
     for each in said["partitions"]:
         match each:
             case {"topic": str(topic), "partition": int(partition)}:

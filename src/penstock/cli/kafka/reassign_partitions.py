@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.cli.kafka.connecting import (
     BOOTSTRAP_CONTROLLER,
@@ -168,13 +169,22 @@ def _ids(ids: Sequence[int]) -> str:
 # -- planning
 
 
+def _topics(path: str) -> list[str]:
+    match read_object(path).get("topics"):
+        case [*listed] if listed:
+            names = [each.get("topic") if isinstance(each, dict) else None for each in listed]
+            topics = [each for each in names if isinstance(each, str)]
+            if len(topics) == len(listed):
+                return topics
+    raise CommandRefused(f'{path}: must be {{"version": 1, "topics": [{{"topic": "..."}}]}}')
+
+
 def _generate(admin: Admin, given: Given) -> None:
     path = given.required("topics-to-move-json-file")
-    topics = [each.get("topic") for each in read_object(path).get("topics", [])]
-    if not topics or any(not isinstance(each, str) for each in topics):
-        raise CommandRefused(f'{path}: must be {{"version": 1, "topics": [{{"topic": "..."}}]}}')
+    topics = _topics(path)
     brokers = _brokers(given.required("broker-list"))
-    for what, listed in (("Broker list", brokers), ("List of topics to reassign", topics)):
+    lists: dict[str, list[Any]] = {"Broker list": brokers, "List of topics to reassign": topics}
+    for what, listed in lists.items():
         twice = sorted({each for each in listed if listed.count(each) > 1})
         if twice:
             raise CommandRefused(f"{what} contains duplicate entries: {_ids(twice)}")

@@ -24,6 +24,7 @@ from penstock.client.failures import ClientError
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.release import VERSION as PENSTOCK_VERSION
+from penstock.wire.primitives import Unwritable
 
 KAFKA_VERSION = "4.3.1"
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -99,6 +100,9 @@ def guarded(run: Callable[[], int], failed: Callable[[Exception], None]) -> int:
         return nobody_reads()
     except (KafkaError, CannotReach, ClientError, CommandRefused) as problem:
         failed(problem)
+        return FAILED
+    except Unwritable as problem:
+        failed(CommandRefused(f"what was given cannot be sent: {problem}"))
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -93,7 +93,7 @@ def _start_in_background(path: str, overrides: Sequence[str]) -> int:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / OUTPUT).open("ab") as output:
             node = subprocess.Popen(
-                [sys.executable, "-m", MODULE, path, *_as_options(overrides)],
+                [sys.executable, "-P", "-m", MODULE, path, *_as_options(overrides)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

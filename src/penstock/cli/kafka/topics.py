@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import Given, Option
+from penstock.cli.kafka.options import INT_LAST, Given, Option, whole
 from penstock.cli.kafka.running import (
     OK,
     Command,
@@ -193,7 +193,7 @@ def _assignments(given: Given) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for partition, brokers in enumerate(text.split(",") if text else ()):
         try:
-            ids = [int(each) for each in brokers.split(":")]
+            ids = [whole(each, INT_LAST) for each in brokers.split(":")]
         except ValueError:
             raise CommandRefused(
                 f"--replica-assignment {text}: {brokers!r} is not broker ids with colons between"
