@@ -1,27 +1,33 @@
 """poll() and take(): whose next call finishes what, and what a commit without a name counts."""
 
 import asyncio
+import contextlib
 import math
 import threading
+import time
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from consuming import at, committed, consumer_of, filled_topic, fresh_group
+from consuming import WAIT_SECONDS_MAX, at, committed, consumer_of, filled_topic, fresh_group
 from producing import run
 
 from penstock.client.consumer.aio_loops import Hand
-from penstock.client.consumer.hands import Hands
+from penstock.client.consumer.hands import Course, Hands
 from penstock.client.consumer.ledger import Work
+from penstock.client.failures import HandlerTimedOut
 from penstock.sync import Consumer as BlockingConsumer
 from penstock.testing.outside import ClusterLike
 
 BY_HAND = {"enable.auto.commit": False}
 
 
-def blocking_of(cluster: ClusterLike, topic: str, group: str) -> BlockingConsumer[bytes, bytes]:
+def blocking_of(
+    cluster: ClusterLike, topic: str, group: str, more: Mapping[str, Any] | None = None
+) -> BlockingConsumer[bytes, bytes]:
     return BlockingConsumer(
-        {"auto.offset.reset": "earliest", **BY_HAND},
+        {"auto.offset.reset": "earliest", **BY_HAND, **(more or {})},
         bootstrap=cluster.bootstrap,
         group=group,
         topics=[topic],
@@ -184,23 +190,75 @@ def test_a_slow_tasks_record_is_not_finished_by_anothers_poll(
 
 class Kept:
     def __init__(self) -> None:
-        self.finished = 0
+        self.finished = self.given_back = 0
 
     def finish(self) -> None:
         self.finished += 1
 
+    def give_back(self) -> None:
+        self.given_back += 1
+
 
 @pytest.mark.parametrize("first", ["mine", "left"])
-def test_of_several_that_were_left_each_is_finished(first: str) -> None:
-    over: set[object] = set()
-    hands: Hands[Kept] = Hands(Kept, lambda owner: owner in over)
-    order = ["me", "a", "b"] if first == "mine" else ["a", "b", "me"]
+def test_of_those_who_are_no_more_each_is_settled_once(first: str) -> None:
+    became: dict[object, Course] = {}
+    hands: Hands[Kept] = Hands(Kept, lambda owner: became.get(owner, Course.GOES_ON))
+    order = ["me", "a", "b", "c"] if first == "mine" else ["a", "b", "c", "me"]
     made = {owner: hands.of(owner) for owner in order}
-    over |= {"a", "b"}
-    assert hands.of("me") is made["me"]
-    assert [made[each].finished for each in ("a", "b", "me")] == [1, 1, 0]
-    over.add("me")
-    assert hands.of("new") is made["me"], "what it holds is finished by the next call"
+    became |= {"a": Course.ENDED, "b": Course.FAILED}
+    for _ in range(2):
+        assert hands.of("me") is made["me"]
+    assert [each.finished for each in (made[name] for name in "abc")] == [1, 0, 0]
+    assert [each.given_back for each in (made[name] for name in "abc")] == [0, 1, 0]
+    assert made["me"].finished == 0, "his own call does that"
+    hands.finish_of("me")
+    assert (made["me"].finished, made["c"].finished) == (1, 0)
+
+
+def test_what_a_task_had_that_failed_is_read_again(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+
+            async def fail() -> None:
+                await consumer.poll(20)
+                raise LookupError
+
+            with pytest.raises(LookupError):
+                await asyncio.create_task(fail())
+            again = await consumer.poll(20)
+            assert again is not None and again.offset == 0
+
+    run(consume())
+
+
+def test_what_a_loop_has_left_is_not_committed(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+
+    async def consume() -> None:
+        async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
+            with contextlib.suppress(LookupError):
+                async for record in consumer:
+                    if record.offset == 1:
+                        raise LookupError
+            assert await consumer.commit() == {at(topic): 1}
+
+    run(consume())
+
+
+def test_a_body_that_was_told_to_end_commits_nothing(penstock_cluster: ClusterLike) -> None:
+    topic, group = filled_topic(penstock_cluster, 3), fresh_group()
+    with blocking_of(penstock_cluster, topic, group, {"handler.timeout.ms": 200}) as consumer:
+        loop = iter(consumer)
+        next(loop)
+        (work,) = consumer._core.desk.ledger.in_hand
+        end = time.monotonic() + WAIT_SECONDS_MAX
+        while work.failure is None and time.monotonic() < end:
+            threading.Event().wait(0.01)
+        assert consumer.commit() == {}
+        with pytest.raises(HandlerTimedOut):
+            next(loop)
 
 
 @pytest.mark.parametrize("why", ["another task", "its time is over", "struck", "forked", "news"])

@@ -7,7 +7,8 @@ from penstock.retry.ownership import Source
 
 # So long room is waited for before somebody is found to take too much of it.
 CROWDED_S = 1.0
-# Together they may hold so many times what is allowed otherwise.
+# Nobody more is left out while all hold so many times what is allowed; the rest may then hold as
+# much as is allowed once more.
 SHARE_MAX = 2
 
 

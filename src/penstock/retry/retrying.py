@@ -62,8 +62,8 @@ class Retrying:
         stop_timeout_s: float = STOP_SECONDS,
         clock: Clock | None = None,
     ) -> None:
-        """`in_flight_max` bounds the records that are read and not committed; twice as many if a
-        record takes long, so that other partitions go on."""
+        """`in_flight_max` bounds the records that are read and not committed; three times as many
+        at most while records take long, so that other partitions go on."""
         if in_flight_max < 1:
             raise ValueError("at least one record has to be in flight")
         given = dict(settings or {})

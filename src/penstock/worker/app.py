@@ -10,7 +10,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -140,8 +140,13 @@ class Worker:
 
     # -- life
 
-    async def run(self) -> None:
-        """Until stop(), or until something fails that will not pass."""
+    def run(self) -> Coroutine[Any, Any, None]:
+        """Until stop(), or until something fails that will not pass. To be awaited; a stop() counts
+        from this call on, whenever the run begins."""
+        self._stop_asked = False
+        return self._run()
+
+    async def _run(self) -> None:
         retrying = Retrying(
             self.settings,
             group=self.group,
@@ -182,14 +187,13 @@ class Worker:
                 await retrying.run()
         finally:
             self._producer = self._figures = None
-            self._stop_asked = False
             if self._executor is not None:
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = None
 
     def stop(self) -> None:
         """What was begun ends within `stop_timeout_s`, is committed, and run() returns."""
-        self._stop_asked = True  # also of a run() that has not begun yet
+        self._stop_asked = True
         if self._figures is not None:
             self._figures.retrying.stop()
 

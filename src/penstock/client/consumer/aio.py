@@ -286,8 +286,9 @@ class Consumer(Generic[K, V]):
         self, offsets: Committable = None, *, timeout_s: float | None = None
     ) -> Mapping[TopicPartition, int]:
         """Commit everything that is finished, and what the caller has in hand: the record or batch
-        of the loop that he is in, or what poll() or take() gave him. Or a record, a batch, offsets:
-        records and batches that are named count as finished. Gives what was committed."""
+        of the loop that this task is in, or what poll() or take() gave it. Or a record, a batch,
+        offsets: records and batches that are named count as finished. Gives what was committed.
+        """
         await self._steps.open()
         limit = self._steps.limit(timeout_s)
         if offsets is None:

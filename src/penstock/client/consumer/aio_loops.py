@@ -16,7 +16,7 @@ from penstock.client.consumer.aio_face import LoopFace
 from penstock.client.consumer.asking import once_told
 from penstock.client.consumer.core import Core
 from penstock.client.consumer.desk import Fetched, Waiter
-from penstock.client.consumer.hands import Hands
+from penstock.client.consumer.hands import Course, Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import Subscription
 from penstock.client.consumer.reading import Records
@@ -39,7 +39,7 @@ class Steps(Generic[K, V]):
         self.desk = core.desk
         self.face = face
         # What poll() and take() gave last, and to whom.
-        self.hands: Hands[Hand[K, V]] = Hands(lambda: Hand(self), lambda task: task.done())
+        self.hands: Hands[Hand[K, V]] = Hands(lambda: Hand(self), _course_of)
         self._opening: asyncio.Future[None] | None = None
 
     # -- opening and waiting
@@ -226,6 +226,12 @@ class Hand(Generic[K, V]):
             self.work = None
             self._steps.desk.finish(work)
 
+    def give_back(self) -> None:
+        """What it holds is read again."""
+        work, self.work = self.work, None
+        if work is not None:
+            self._steps.desk.give_back(work)
+
     def __del__(self) -> None:
         if self.work is not None:
             # No lock: it may be the garbage collector who calls.
@@ -332,6 +338,13 @@ class Batch(Records[K, V]):
         await self._steps.wait(core.commit(wanted, limit), limit, "the commit")
         core.reader.tell_commits()
         return core.outside(wanted)
+
+
+def _course_of(task: "asyncio.Task[Any]") -> Course:
+    if not task.done():
+        return Course.GOES_ON
+    failed = task.cancelled() or task.exception() is not None
+    return Course.FAILED if failed else Course.ENDED
 
 
 def _set(arrived: "asyncio.Future[None]") -> None:

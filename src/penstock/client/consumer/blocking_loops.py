@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from penstock.client.consumer.core import Core
 from penstock.client.consumer.desk import Fetched, Waiter
-from penstock.client.consumer.hands import Hands
+from penstock.client.consumer.hands import Course, Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import PartitionsCallback, Subscription
 from penstock.client.consumer.reading import Records
@@ -73,9 +73,7 @@ class Steps(Generic[K, V]):
         self.desk = core.desk
         self.face = face
         # What poll() and take() gave last, and to whom.
-        self.hands: Hands[Hand[K, V]] = Hands(
-            lambda: Hand(self), lambda thread: not thread.is_alive()
-        )
+        self.hands: Hands[Hand[K, V]] = Hands(lambda: Hand(self), _course_of)
         self._opening = threading.Lock()
         self._opened = False
 
@@ -235,6 +233,12 @@ class Hand(Generic[K, V]):
             self._work = None
             self._steps.desk.finish(work)
 
+    def give_back(self) -> None:
+        """What it holds is read again."""
+        work, self._work = self._work, None
+        if work is not None:
+            self._steps.desk.give_back(work)
+
     def __del__(self) -> None:
         if self._work is not None:
             # No lock: it may be the garbage collector who calls.
@@ -341,3 +345,8 @@ class Batch(Records[K, V]):
         self._steps.wait(core.commit(wanted, limit), limit, "the commit")
         core.reader.tell_commits()
         return core.outside(wanted)
+
+
+def _course_of(thread: threading.Thread) -> Course:
+    """How a thread has ended, nobody tells."""
+    return Course.GOES_ON if thread.is_alive() else Course.FAILED

@@ -137,18 +137,25 @@ class Committing:
         future: "Future[None]",
     ) -> None:
         """Commit these; the future brings the group's answer."""
-        pending = Pending(offsets, future, time.monotonic() + timeout_s)
         if self.no_poll_comes:
-            self._insist(rdkafka, pending)
+            _answer(future, self._commit_now(rdkafka, offsets))
         else:
-            self._begin(rdkafka, pending)
+            self._begin(rdkafka, Pending(offsets, future, time.monotonic() + timeout_s))
 
     def insist(self, rdkafka: "RdkafkaConsumer") -> None:
         """Before a wait in which no poll comes: who waits for a commit is answered now. He may be
-        the one who is waited for."""
-        for pending in [each for each in self._pending if each.future is not None]:
+        the one who is waited for. What is under way is sent once more, the newest of all."""
+        asked = [each for each in self._pending if each.future is not None]
+        if not asked:
+            return
+        newest: dict[Place, int] = {}
+        for pending in asked:
+            newest.update(pending.offsets)
             self._pending.remove(pending)
-            self._insist(rdkafka, pending)
+        failure = self._commit_now(rdkafka, newest)
+        for pending in asked:
+            assert pending.future is not None, "somebody waits for it"
+            _answer(pending.future, failure)
 
     def _begin(self, rdkafka: "RdkafkaConsumer", pending: Pending) -> None:
         if pending.offsets:
@@ -164,20 +171,21 @@ class Committing:
         except KafkaException as error:
             self._settle(pending, from_rdkafka(error, about=_NOT_COMMITTED))
 
-    def _insist(self, rdkafka: "RdkafkaConsumer", pending: Pending) -> None:
+    def _commit_now(
+        self, rdkafka: "RdkafkaConsumer", offsets: Mapping[Place, int]
+    ) -> Exception | None:
         """Send it and wait for the answer: blocks."""
         from confluent_kafka import KafkaException
 
-        assert pending.future is not None, "only who waits insists"
         failure: Exception | None
         try:
-            answer = rdkafka.commit(offsets=rdkafka_places(pending.offsets), asynchronous=False)
+            answer = rdkafka.commit(offsets=rdkafka_places(offsets), asynchronous=False)
             failure = self._failure(None, answer or [])
         except KafkaException as error:
             failure = from_rdkafka(error, about=_NOT_COMMITTED)
         if failure is None:
-            self._note(pending.offsets)
-        _answer(pending.future, failure)
+            self._note(offsets)
+        return failure
 
     # -- answers
 

@@ -280,8 +280,9 @@ class Core(Generic[K, V]):
     def finish_of(self, caller: object) -> None:
         """What the caller has in hand is done, as he says by committing."""
         with self.desk.lock:
+            self.desk.settle()  # what a loop has left is in nobody's hand
             for work in self.desk.ledger.in_hand:
-                if work.owner is caller and not work.one_by_one:
+                if work.owner is caller and not work.one_by_one and work.failure is None:
                     self.desk.finish(work)
 
     def to_commit(self, said: Committable) -> dict[Place, int]:

@@ -502,18 +502,19 @@ class Engine:
             self._closing_until = time.monotonic() + FAREWELL_S
         try:
             self._rebalancing.take_over()
+            until = min(
+                time.monotonic() + self.plan.revoke_timeout_s,
+                max(time.monotonic(), self._closing_until - FAREWELL_S),
+            )
+            if self.desk.fatal is None:
+                # A body may wait for the answer, and part_with for the body.
+                self.committing.await_answers(self.rdkafka, until, requested=True)
             with self.desk.lock:
                 self.desk.settle()
                 places = self.desk.ledger.places
             if places and self.desk.fatal is not None:
                 self._rebalancing.lose(places)
             elif places:
-                until = min(
-                    time.monotonic() + self.plan.revoke_timeout_s,
-                    max(time.monotonic(), self._closing_until - FAREWELL_S),
-                )
-                # A body may wait for the answer, and part_with for the body.
-                self.committing.await_answers(self.rdkafka, until, requested=True)
                 self._rebalancing.part_with(self.rdkafka, places, until, self._closing_until)
         except BaseException:
             log.exception("the consumer could not part with its partitions in order")

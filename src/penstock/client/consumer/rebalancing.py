@@ -83,7 +83,9 @@ class Rebalancing:
         with self._inside():
             if not self.closing:
                 self.gone += places
-                if self._at_work(places):
+                with self._desk.lock:
+                    waits = bool(self._at_work(places))
+                if waits:
                     self._committing.insist(rdkafka)
                 self.part_with(rdkafka, places, self._patience())
             self._partitions.let_go(places, incrementally=self._plan.cooperative)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from penstock.client.failures import SerializationError, from_rdkafka
@@ -266,28 +267,36 @@ def _serialized(
 def _guessed_bytes(record: Outgoing[Any, Any]) -> int:
     """What it takes in memory, as far as that can be seen."""
     seen: set[int] = set()
-    waiting: list[Any] = [record.key, record.value, record.headers]
-    size = 0
+    waiting: list[Any] = [record.headers, record.key, record.value]  # the last is looked at first
+    size = largest = 0
     while waiting and len(seen) < PARTS_LOOKED_AT:
         part = waiting.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        size += sys.getsizeof(part, 0)
+        own = sys.getsizeof(part, 0)
+        size, largest = size + own, max(largest, own)
         if isinstance(part, Mapping):
-            waiting += [*part.keys(), *part.values()]
+            waiting += chain.from_iterable(part.items())
         elif isinstance(part, (list, tuple, set, frozenset, deque)):
             waiting += part
         elif not isinstance(part, type):
             waiting += getattr(part, "__dict__", {}).values()
             names = [each for kind in type(part).__mro__ for each in _slots(kind)]
             waiting += [getattr(part, each, None) for each in names]
-    return size
+    # The others are taken for as large as these but for the largest, which may hold them all.
+    return size + (size - largest) // max(1, len(seen)) * len(waiting)
 
 
-def _slots(kind: type) -> tuple[str, ...]:
+def _slots(kind: type) -> list[str]:
+    """The names of its attributes; private ones are kept under another."""
     named = kind.__dict__.get("__slots__", ())
-    return (named,) if isinstance(named, str) else tuple(named)
+    return [
+        f"_{kind.__name__.lstrip('_')}{each}"
+        if each.startswith("__") and not each.endswith("__")
+        else each
+        for each in ([named] if isinstance(named, str) else named)
+    ]
 
 
 def _now(value: Any) -> Any:
