@@ -306,8 +306,10 @@ class Desk:
     def settle(self) -> None:
         """Give back what loops have left. Each is forgotten afterwards: a signal may come."""
         while self.abandoned:
-            self.ledger.give_back(self.abandoned[0])
-            self.abandoned.popleft()
+            first = self.abandoned[0]
+            self.ledger.give_back(first)
+            if self.abandoned and self.abandoned[0] is first:  # or a signal's handler has done it
+                self.abandoned.popleft()
 
     def _tell(self) -> None:
         """Raise what the application has to know."""
