@@ -230,7 +230,8 @@ def collections_counted() -> Iterator[list[int]]:
         if phase == "start":
             seen.append(1)
 
-    thresholds = gc.get_threshold()
+    thresholds, was_on = gc.get_threshold(), gc.isenabled()
+    gc.enable()
     gc.collect()
     gc.set_threshold(700, 10, 10)  # not all versions of Python have the same
     gc.callbacks.append(count)
@@ -239,6 +240,8 @@ def collections_counted() -> Iterator[list[int]]:
     finally:
         gc.callbacks.remove(count)
         gc.set_threshold(*thresholds)
+        if not was_on:
+            gc.disable()
 
 
 @pytest.mark.parametrize("part", [250, 1000])

@@ -61,7 +61,7 @@ def test_it_names_the_variable_or_the_option_where_that_is_the_place() -> None:
 
 
 def test_without_a_file_the_place_is_the_settings() -> None:
-    with pytest.raises(InvalidConfig, match=r"^settings: log\.dirs names a directory twice$"):
+    with pytest.raises(InvalidConfig, match=r"^settings: log\.dirs names a directory twice\."):
         BrokerConfig.of({"log.dirs": "a,a"})
 
 

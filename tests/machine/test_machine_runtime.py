@@ -96,7 +96,7 @@ def test_an_event_sees_what_is_not_committed_but_its_reply_waits_for_it(
     log.commit(1)
     assert replies[:2] == [("added", 5), ("total", 5)]
     assert isinstance(replies[2], InvalidRequest)
-    assert str(replies[2]) == "bad at 5"
+    assert replies[2].message == "bad at 5"
 
 
 def test_a_read_is_answered_at_once_when_all_it_saw_is_committed(

@@ -112,7 +112,7 @@ class BrokerConfig(ConfigView):
                     raise InvalidConfig(f"{name} cannot be set this way")
                 self._values[name] = parse(key, text)
             except InvalidConfig as problem:
-                self._ignored.append(str(problem))
+                self._ignored.append(problem.message)
             else:
                 accepted[name] = text
         return accepted

@@ -147,7 +147,7 @@ def _check_value(found: _Found, problems: list[str]) -> None:
     try:
         parse(key, found.text)
     except InvalidConfig as problem:
-        problems.append(f"{found.where}: {problem}")
+        problems.append(f"{found.where}: {problem.message}")
 
 
 def _without_effect(config: BrokerConfig) -> Iterator[str]:

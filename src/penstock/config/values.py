@@ -49,7 +49,7 @@ def parse_known(
                 raise InvalidConfig(f"{name} is no key of this release")
             values[name] = parse(key, text)
         except InvalidConfig as problem:
-            ignored.append(str(problem))
+            ignored.append(problem.message)
     return values, tuple(ignored)
 
 
