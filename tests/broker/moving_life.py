@@ -10,6 +10,7 @@ from penstock.broker.partition import Partition
 from penstock.broker.request import Request
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.batch import BASE_OFFSET, LENGTH, LENGTH_OVERHEAD, batch_headers, read_records
+from penstock.wire.codec import run_through
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 from penstock.wire.messages import k35_describe_log_dirs as k35
@@ -51,9 +52,8 @@ class Life:
         return answer.results[0].partitions[0].error_code
 
     def described(self) -> dict[str, list[k35.DescribeLogDirsPartition]]:
-        answer = describe.handle(
-            self.bench.broker, NO_REQUEST, k35.DescribeLogDirsRequest(topics=None)
-        )
+        message = k35.DescribeLogDirsRequest(topics=None)
+        answer = run_through(describe.handle(self.bench.broker, NO_REQUEST, message))
         return {
             each.log_dir: [found for topic in each.topics for found in topic.partitions]
             for each in answer.results

@@ -7,7 +7,7 @@ from api_asking import Asker
 from txn_asking import Txn, committed_values, found_group, producers, stable_end
 
 from penstock import errors
-from penstock.broker.handlers.k65_describe_transactions import NAMES_PER_TURN_MAX
+from penstock.broker.request_pieces import ITEMS_PER_PIECE
 from penstock.model import CONSUMER_OFFSETS_TOPIC
 from penstock.wire.messages import k27_write_txn_markers as k27
 from penstock.wire.messages import k61_describe_producers as k61
@@ -25,7 +25,7 @@ def test_many_ids_are_described_in_their_order(asker: Asker, topic: str) -> None
     """In slices: between them the node does other work."""
     txn = Txn(asker).begun()
     txn.write(topic, b"a")
-    names = [f"nobody-{number}" for number in range(3 * NAMES_PER_TURN_MAX)]
+    names = [f"nobody-{number}" for number in range(3 * ITEMS_PER_PIECE)]
     request = k65.DescribeTransactionsRequest(transactional_ids=[*names, txn.name])
     states = asker.ask(request, 0).transaction_states
     assert [each.transactional_id for each in states] == [*names, txn.name]

@@ -54,7 +54,7 @@ def read_all(bench: Bench, connection: Connection, peer: FakePeer) -> int:
     while peer.unsent_bytes:
         peer.unsent_bytes = 0
         connection.sent()
-        bench.settle(1)
+        bench.settle(10)
         most = max(most, peer.unsent_bytes)
     return most
 
@@ -73,6 +73,7 @@ def test_requests_of_one_chunk_are_answered_only_as_far_as_the_peer_reads(
     frames = [bench.frame(key, message) for _ in range(200)]
     bench.receive(connection, b"".join(frames))
     assert peer.paused
+    bench.settle(10)
     most = read_all(bench, connection, peer)
     assert most <= UNSENT_BYTES_MAX + answer_bytes_max
     ids = correlation_ids(peer)

@@ -176,6 +176,7 @@ def test_a_partition_is_offline_and_says_why_if_nobody_knows_which_copy_counts(
     caplog.clear()
     life, _ = moved(arm, decision, Mode.DONE_AND_DEAD)
     assert not served(life)
+    life.listen()
     before = life.acknowledged[:]
     life.write(2)
     assert not life.unanswered

@@ -6,7 +6,8 @@ from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 from penstock.broker.handlers.k01_fetch import Fetching
 from penstock.broker.sessions import FetchSet, Sessions
 from penstock.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
-from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.wire.codec import run_through
+from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 
 def request(session_id: int, epoch: int, partitions: int = 0) -> FetchRequest:
@@ -21,7 +22,9 @@ def make_sessions(slots: int = 10) -> Sessions:
 
 
 def test_a_poke_marks_only_the_partition_that_moved() -> None:
-    session, _ = make_sessions().find(request(0, 0, 10_000), 12, 0.0)
+    wanted = request(0, 0, 10_000)
+    session, _ = make_sessions().find(wanted, 12, 0.0)
+    run_through(session.update(wanted))
     session.dirty.clear()
     moved = session.watched["t", 4_711]
     moved.poke()
@@ -139,10 +142,8 @@ def test_an_ended_session_watches_nothing() -> None:
 
 def test_forgotten_partitions_are_not_dirty_any_more() -> None:
     fetch_set = FetchSet(1, uses_ids=False)
-    fetch_set.update(request(1, 1, 2))
+    run_through(fetch_set.update(request(1, 1, 2)))
     message = request(1, 2)
-    from penstock.wire.messages.k01_fetch import ForgottenTopic
-
     message.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
-    fetch_set.update(message)
+    run_through(fetch_set.update(message))
     assert [each.index for each in fetch_set.dirty] == [1]

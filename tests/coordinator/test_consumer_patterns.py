@@ -165,7 +165,7 @@ def test_nothing_repeated_often_is_still_nothing() -> None:
 def test_what_makes_others_backtrack_without_end_takes_one_step_for_each_character() -> None:
     pattern = NamePattern("(a*)*(a*)*(a|aa)+b")
     assert not pattern.matches("a" * 249)
-    assert pattern.effort <= 249
+    assert pattern.effort <= 4 * 249  # a step and the nodes it looks at
 
 
 def test_what_it_remembers_is_bounded() -> None:

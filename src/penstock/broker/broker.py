@@ -27,6 +27,7 @@ from penstock.broker.recovering import Recovering
 from penstock.broker.request import Request
 from penstock.broker.sessions import FetchSet, Sessions
 from penstock.broker.settings import Settings
+from penstock.broker.sliced_work import SlicedWork
 from penstock.broker.unpacking import Unpacking, complaint
 from penstock.config.broker import BrokerConfig
 from penstock.controller.delta import Delta
@@ -73,6 +74,7 @@ class Broker:
         self.metadata = metadata
         self.image = metadata.image
         world.workers.use(self.settings.background_threads)
+        self.sliced_work = SlicedWork(world.clock, world.timers)
         self.frames = FramePool(self.settings.request_bytes_max)
         self.backlog = Backlog(self.frames, self.settings.requests_max)
         self.unpacking = Unpacking(world)

@@ -3,19 +3,26 @@
 Unknown keys and versions have no schema to answer in: the connection is closed. Only ApiVersions
 answers every version. A fault of the peer becomes an error in the reply; a fault of ours is
 logged with its trace and ends that connection only.
+
+No request holds up the loop. A long frame is read in slices (sliced_work.py), a request over a
+long list is cut into pieces (request_pieces.py), and a handler that goes through much of the
+node's state is a generator that pauses. Meanwhile its connection handles nothing else.
 """
 
 import logging
 from collections.abc import Callable
 from importlib import import_module
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.metrics.counts import OTHER_VERSION
 from penstock.broker.request import Request
+from penstock.broker.request_pieces import answer_in_pieces, cut_for
+from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import KafkaError
 from penstock.wire.apis import APIS, request_class, response_class
-from penstock.wire.codec import read
+from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
 from penstock.wire.frame import parse_request_header
 from penstock.wire.primitives import Malformed
 
@@ -27,6 +34,7 @@ log = logging.getLogger("penstock.dispatch")
 
 API_VERSIONS = 18
 
+# Returns the response, None if it answers later, or a generator that pauses and returns either.
 Handler = Callable[["Broker", Request, Any], Any]
 _loaded: dict[int, Handler] = {}
 
@@ -71,26 +79,81 @@ def dispatch(connection: "Connection", frame: memoryview, key: int, version: int
     request = Request(
         connection, connection.take_slot(), key, version, header.correlation_id, header.client_id
     )
-    handler = _loaded.get(key) or _load(key)
-    message: Any = None
-    if not low <= version <= high:
-        pass  # ApiVersions tells a client from the future what it may speak
-    else:
+    known = low <= version <= high
+    if known and len(frame) > SLICE_BYTES:
+        # The bytes of a turn are good until it ends.
+        _begin(request, _read_and_handle(request, bytes(frame), header.body_position))
+        return
+    message: Any = None  # ApiVersions tells a client from the future what it may speak
+    if known:
         message = read(request_class(key), version, frame, header.body_position)
+    cut = cut_for(key, message) if known else None
+    if cut is not None:
+        _begin(request, answer_in_pieces(request, message, cut, _handled))
+        return
     try:
-        response = handler(listener.broker, request, message)
+        response = _handler(key)(listener.broker, request, message)
     except KafkaError as error:
         response = _whole_failure(key, error)
         if response is None:
             raise
-    if response is not None:
+    if type(response) is GeneratorType:
+        _begin(request, response)
+    elif response is not None:
         request.reply(response)
 
 
-def _load(key: int) -> Handler:
-    module = import_module(f"penstock.broker.handlers.{HANDLERS[key]}")
-    handler: Handler = module.handle
-    _loaded[key] = handler
+def _begin(request: Request, slices: Slices[Any]) -> None:
+    """Run a long request in slices; its connection handles no other one meanwhile."""
+    request.connection.hold()
+    request.connection.listener.broker.sliced_work.begin(_answer(request, slices))
+
+
+def _answer(request: Request, slices: Slices[Any]) -> Work:
+    """Run slices until the peer has gone; answer with what they return, or with their error."""
+    connection, key = request.connection, request.api_key
+    try:
+        response: Any = None
+        try:
+            while not connection.closing:
+                yield next(slices)
+        except StopIteration as end:
+            response = end.value
+        except KafkaError as error:
+            response = _whole_failure(key, error)
+            if response is None:
+                raise
+        if response is not None and not connection.closing:
+            request.reply(response)
+    except Exception as error:
+        failed(connection, key, request.api_version, error)
+    finally:
+        slices.close()
+        connection.release()
+
+
+def _read_and_handle(request: Request, frame: bytes, body_position: int) -> Slices[Any]:
+    key, version = request.api_key, request.api_version
+    message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
+    cut = cut_for(key, message)
+    if cut is not None:
+        return (yield from answer_in_pieces(request, message, cut, _handled))
+    return (yield from _handled(request, message))
+
+
+def _handled(request: Request, message: Any) -> Slices[Any]:
+    broker = request.connection.listener.broker
+    response = _handler(request.api_key)(broker, request, message)
+    if type(response) is GeneratorType:
+        response = yield from response
+    return response
+
+
+def _handler(key: int) -> Handler:
+    handler = _loaded.get(key)
+    if handler is None:
+        handler = import_module(f"penstock.broker.handlers.{HANDLERS[key]}").handle
+        _loaded[key] = handler
     return handler
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.sliced_work import Slices
 from penstock.coordinator.groups.machine import GroupCoordinator
 from penstock.errors import KafkaError
 from penstock.machine.runtime import Runtime
@@ -26,6 +27,25 @@ def ask_each(asked: Sequence[tuple[Runtime[Any], Any]], done: Callable[[list[Any
         runtime.submit(event, partial(hear, place))
     if not asked:
         done([])
+
+
+def ask_in_turn(runtimes: Iterable[Runtime[Any]], event: Any) -> Slices[list[Any]]:
+    """Ask one coordinator per slice; return the answers of all, in this order."""
+    asked = list(runtimes)
+    answers: dict[int, Any] = {}
+    waiting: list[Callable[[], None]] = []
+
+    def hear(place: int, answer: Any) -> None:
+        answers[place] = answer
+        if waiting and len(answers) == len(asked):
+            waiting.pop()()
+
+    for place, runtime in enumerate(asked):
+        runtime.submit(event, partial(hear, place))
+        yield None
+    if len(answers) < len(asked):
+        yield waiting.append
+    return [answers[place] for place in range(len(asked))]
 
 
 def ask_about_groups(

@@ -6,7 +6,8 @@ the dearest thing a quiet node does. Emptied when metadata moves or a directory 
 
 from struct import Struct
 
-from penstock.wire.codec import write
+from penstock.broker.sliced_work import Slices
+from penstock.wire.codec import write, write_in_slices
 from penstock.wire.frame import response_header_version
 from penstock.wire.messages.k03_metadata import MetadataResponse, MetadataResponseTopic
 from penstock.wire.primitives import write_uvarint
@@ -29,29 +30,30 @@ class MetadataMemo:
     def __init__(self) -> None:
         self._topics: dict[tuple[str, int, bool], bytes] = {}
         self._bytes = 0
+        self.clears = 0  # so far: what was encoded before the last one may not be true any more
 
     def clear(self) -> None:
+        self.clears += 1
         self._topics.clear()
         self._bytes = 0
 
     def find(self, name: str, version: int, with_operations: bool) -> bytes | None:
         return self._topics.get((name, version, with_operations))
 
-    def keep(self, topic: MetadataResponseTopic, version: int, with_operations: bool) -> bytes:
-        data = encode_topic(topic, version)
+    def keep(self, name: str, version: int, with_operations: bool, data: bytes) -> None:
         if self._bytes + len(data) > BYTES_MAX:
             self.clear()
-        self._topics[str(topic.name), version, with_operations] = data
+        self._topics[name, version, with_operations] = data
         self._bytes += len(data)
-        return data
 
 
-def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
-    """One topic as it stands inside an answer."""
-    whole = write(MetadataResponse(topics=[topic]), version)
+def encode_topic(topic: MetadataResponseTopic, version: int) -> Slices[bytes]:
+    """Return one topic as it stands inside an answer."""
+    whole = bytearray()
+    yield from write_in_slices(MetadataResponse(topics=[topic]), version, whole)
     empty = len(write(MetadataResponse(), version))
     after = _after_topics(version)
-    return whole[empty - after : len(whole) - after]
+    return bytes(whole[empty - after : len(whole) - after])
 
 
 def join(

@@ -1,15 +1,22 @@
 """A request on its way through the node, for every API but the fast paths."""
 
 import logging
+from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock.wire.frame import response_frame
+from penstock.broker.metrics.error_codes import errors_in
+from penstock.broker.sliced_work import Work
+from penstock.wire.codec import Slices
+from penstock.wire.frame import response_frame_in_slices
 from penstock.wire.primitives import Unwritable
 
 if TYPE_CHECKING:
     from penstock.broker.connection import Answer, Connection, Slot
 
 log = logging.getLogger("penstock.dispatch")
+
+ERRORS_PER_SLICE = 500
 
 
 class Request:
@@ -44,27 +51,78 @@ class Request:
         self.answered = False
         self.arrived_ms = connection.active_at_ms
 
-    def reply(self, response: Any, version: int | None = None) -> None:
-        """Answer with a message; a peer that has gone in the meantime is no error. An answer that
-        has no place in this version ends the connection, and nothing else: it may come late, from
-        a timer or on behalf of somebody else's request."""
-        body_version = self.api_version if version is None else version
+    def reply(self, response: Any) -> None:
+        """Answer with a message: at once, or in slices if it is long. A peer that has gone in the
+        meantime is no error. An answer that has no place in this version ends the connection, and
+        nothing else: it may come late, from a timer or on behalf of another peer's request."""
+        assert not self.answered, "a request is answered once"
+        self.answered = True
+        slices = response_frame_in_slices(
+            self.api_key, self.api_version, self.correlation_id, response
+        )
         try:
-            answer = response_frame(self.api_key, body_version, self.correlation_id, response)
+            next(slices)
+        except StopIteration as end:
+            self.connection.listener.broker.counts.told(self.api_key, response)
+            self._finish(end.value)
         except Unwritable as problem:
-            assert not self.answered, "a request is answered once"
-            self.answered = True
-            log.error("an answer cannot be written (%s): closing its connection", problem)
-            self.connection.close()
-            return
-        self.connection.listener.broker.counts.told(self.api_key, response)
-        self.reply_frame(answer)
+            self._unwritable(problem)
+        else:
+            self.connection.hold()
+            self.connection.listener.broker.sliced_work.begin(self._write(slices, response))
+
+    def _write(self, slices: Slices[bytes], response: Any) -> Work:
+        counts = self.connection.listener.broker.counts
+        try:
+            frame = yield from slices
+        except Unwritable as problem:
+            self._unwritable(problem)
+        else:
+            codes = errors_in(response)
+            while some := list(islice(codes, ERRORS_PER_SLICE)):
+                for code in some:
+                    counts.failed(self.api_key, code)
+                yield None
+            self._finish(frame)
+        self.connection.release()
+
+    def _unwritable(self, problem: Unwritable) -> None:
+        log.error("an answer cannot be written (%s): closing its connection", problem)
+        self.connection.close()
 
     def reply_frame(self, answer: "Answer") -> None:
         """Answer with a whole frame, or with parts that make one."""
         assert not self.answered, "a request is answered once"
         self.answered = True
+        self._finish(answer)
+
+    def _finish(self, answer: "Answer") -> None:
         connection = self.connection
         listener = connection.listener
         listener.broker.counts.answered(self.api_key, listener.now_ms() - self.arrived_ms)
         connection.answer(self.slot, answer)
+
+
+class PieceRequest(Request):
+    """A piece of a long request: its answer goes to those who join the pieces."""
+
+    __slots__ = ("_done", "response")
+
+    def __init__(self, whole: Request, done: Callable[[], None]) -> None:
+        super().__init__(
+            whole.connection,
+            whole.slot,
+            whole.api_key,
+            whole.api_version,
+            whole.correlation_id,
+            whole.client_id,
+        )
+        self._done = done
+        self.response: Any = None
+
+    def reply(self, response: Any) -> None:
+        """Keep the answer for the join."""
+        assert not self.answered, "a request is answered once"
+        self.answered = True
+        self.response = response
+        self._done()

@@ -8,6 +8,7 @@ session uses the same FetchSet, for itself alone.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,
@@ -23,6 +24,9 @@ SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
 EPOCH_MAX = 0x7FFFFFFF
 TOPIC_IDS = 13
+PARTITIONS_PER_SLICE = 500
+# Of all sessions of a node, some 400 bytes each. A client beyond fetches without a session.
+SESSION_PARTITIONS_MAX = 250_000
 
 TopicKey = str | bytes  # the name, or from v13 the id
 
@@ -68,7 +72,16 @@ class Watched:
 class FetchSet:
     """The partitions of one session, or of one fetch without a session."""
 
-    __slots__ = ("dirty", "epoch", "fetching", "session_id", "used_at_ms", "uses_ids", "watched")
+    __slots__ = (
+        "counted",
+        "dirty",
+        "epoch",
+        "fetching",
+        "session_id",
+        "used_at_ms",
+        "uses_ids",
+        "watched",
+    )
 
     def __init__(self, session_id: int, uses_ids: bool) -> None:
         self.session_id = session_id
@@ -77,6 +90,7 @@ class FetchSet:
         self.watched: dict[tuple[TopicKey, int], Watched] = {}
         self.dirty: dict[Watched, None] = {}
         self.used_at_ms = 0.0
+        self.counted = 0  # of its partitions, among those of all sessions
         self.fetching: Fetching | None = None  # the fetch that waits on this set, if one does
 
     def poked(self, watched: Watched) -> None:
@@ -84,8 +98,9 @@ class FetchSet:
         if self.fetching is not None:
             self.fetching.poked()
 
-    def update(self, request: FetchRequest) -> None:
+    def update(self, request: FetchRequest) -> Slices[None]:
         """Take over what the request adds, changes and forgets."""
+        left = PARTITIONS_PER_SLICE
         for topic in request.topics:
             key: TopicKey = topic.topic_id if self.uses_ids else topic.topic
             for wanted in topic.partitions:
@@ -96,6 +111,10 @@ class FetchSet:
                 else:
                     watched.wanted = wanted
                 self.dirty[watched] = None
+                left -= 1
+                if not left:
+                    left = PARTITIONS_PER_SLICE
+                    yield None
         for forgotten in request.forgotten_topics_data:
             key = forgotten.topic_id if self.uses_ids else forgotten.topic
             for index in forgotten.partitions:
@@ -103,6 +122,10 @@ class FetchSet:
                 if gone is not None:
                     gone.unwatch()
                     self.dirty.pop(gone, None)
+                left -= 1
+                if not left:
+                    left = PARTITIONS_PER_SLICE
+                    yield None
 
     def close(self) -> None:
         for watched in self.watched.values():
@@ -118,26 +141,27 @@ class Sessions:
         self._eviction_ms = eviction_ms
         self._draw_id = draw_id
         self.evictions = 0
+        self._partitions = 0  # of all sessions
         self._sessions: dict[int, FetchSet] = {}  # least recently used first
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, version: int, now_ms: float) -> tuple[FetchSet, bool]:
-        """The set to fetch from, and whether only changes are to be told."""
+        """The set to fetch from, and whether only changes are to be told. The set does not have
+        what the request changes yet."""
         uses_ids = version >= TOPIC_IDS
         session_id, epoch = request.session_id, request.session_epoch
         if version < 7 or epoch in (SESSIONLESS_EPOCH, FIRST_EPOCH):
             self._end(session_id)
-            wanted = version >= 7 and epoch == FIRST_EPOCH
+            wanted = version >= 7 and epoch == FIRST_EPOCH and self._has_room(request)
             fetch_set = FetchSet(self._new_id(now_ms) if wanted else 0, uses_ids)
             if fetch_set.session_id:
                 fetch_set.used_at_ms = now_ms
                 self._sessions[fetch_set.session_id] = fetch_set
-            fetch_set.update(request)
             return fetch_set, False
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or not self._keeps(session):
             raise FetchSessionIdNotFound
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch
@@ -146,8 +170,22 @@ class Sessions:
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         session.used_at_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)
-        session.update(request)
         return session, True
+
+    def _has_room(self, request: FetchRequest) -> bool:
+        """Return whether the partitions of one more session fit, going by what it begins with."""
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        return self._partitions + partitions <= SESSION_PARTITIONS_MAX
+
+    def _keeps(self, session: FetchSet) -> bool:
+        """Count a session's partitions; end one that has grown beyond the room there is."""
+        grown = len(session.watched) - session.counted
+        session.counted += grown
+        self._partitions += grown
+        if grown <= 0 or self._partitions <= SESSION_PARTITIONS_MAX:
+            return True
+        self._end(session.session_id)
+        return False
 
     def _new_id(self, now_ms: float) -> int:
         """An id nobody uses, or 0 when there is no room: the client then goes on without one."""
@@ -167,6 +205,7 @@ class Sessions:
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self._partitions -= session.counted
             session.close()
 
     def describe(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from penstock.wire.batch import (
     unpack_batch,
     unpack_start,
 )
-from penstock.wire.compression import OUTPUT_BYTES_MAX, TooLarge
+from penstock.wire.compression import OUTPUT_BYTES_MAX, SNAPPY, TooLarge
 from penstock.wire.primitives import Malformed
 from penstock.world import Buffer, Cold, DiskFailed, World
 
@@ -36,8 +36,10 @@ STEPS_PER_TURN = 4
 UNPACKED_MAX = 4  # batches of the whole node, each within its topic's ceiling
 # A small batch is looked through at once, as long as a turn does not have many of them.
 AT_ONCE_BYTES_MAX = 64 * 1024
+AT_ONCE_SNAPPY_BYTES_MAX = 16 * 1024  # it may come in hundreds of blocks, each of some cost
 AT_ONCE_RECORDS_MAX = 500
 AT_ONCE_RECORDS_PER_TURN = 2_000
+AT_ONCE_BYTES_PER_TURN = 256 * 1024  # of batches, and of what came out of them
 
 # Gets some records at a time; anything but None ends the look with that result.
 Judge = Callable[[Sequence[Skimmed]], Any]
@@ -77,6 +79,7 @@ class Unpacking:
         self._steps: deque[Callable[[], None]] = deque()
         self._steps_due = False
         self._records_at_once = 0
+        self._bytes_at_once = 0
 
     def later(self, step: Callable[[], None]) -> None:
         """Call between turns, behind what else waits; it must be short and not raise."""
@@ -116,25 +119,33 @@ class Unpacking:
         """The same for a small batch; False, and nothing done, if it must take its time. Raises
         what is wrong with it."""
         count = header[RECORD_COUNT]
-        if count > AT_ONCE_RECORDS_MAX or len(batch) > AT_ONCE_BYTES_MAX:
+        in_blocks = header[ATTRIBUTES] & CODEC_MASK == SNAPPY
+        size_max = AT_ONCE_SNAPPY_BYTES_MAX if in_blocks else AT_ONCE_BYTES_MAX
+        if count > AT_ONCE_RECORDS_MAX or len(batch) > size_max:
             return False
         if self._records_at_once + count > AT_ONCE_RECORDS_PER_TURN:
             return False
-        if not self._records_at_once:
+        if self._bytes_at_once > AT_ONCE_BYTES_PER_TURN:
+            return False
+        if not self._bytes_at_once:
             self.world.timers.after_turn(self._turn_ended)
         self._records_at_once += count
+        self._bytes_at_once += len(batch)
         ceiling = min(bytes_max, 4 * AT_ONCE_BYTES_MAX)
         try:
             data = unpack_batch(batch, ceiling)[1]
         except TooLarge:
+            self._bytes_at_once += ceiling
             if ceiling == bytes_max:
                 raise
             return False
+        self._bytes_at_once += len(data)
         judge(list(skim_records(header, data)))
         return True
 
     def _turn_ended(self) -> None:
         self._records_at_once = 0
+        self._bytes_at_once = 0
 
     def look_ended(self, look: "Look") -> None:
         if self._large and self._large[0] is look:
@@ -217,7 +228,7 @@ class Look:
         if len(batch) >= HEADER_BYTES and HEADER.unpack_from(batch)[ATTRIBUTES] & CODEC_MASK:
             unpack = unpack_start if self._may_cut else unpack_batch
             workers = self._unpacking.world.workers
-            workers.run(unpack, (batch, self._bytes_max), self._unpacked)
+            workers.compute(unpack, (batch, self._bytes_max), self._unpacked)
         else:
             self._unpacked(unpack_batch(batch, self._bytes_max), None)
 

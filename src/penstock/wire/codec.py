@@ -6,17 +6,23 @@ follows them, and what a version lacks costs nothing to write.
 
 Readers trust nothing: a count is compared with the bytes left before anything is made, and all
 that can go wrong comes out as `Malformed`.  Bytes after the message are left alone, as in Kafka.
-No string of a request or a response is longer than STRING_BYTES_MAX, in flexible versions either.
+No string of a request or a response is longer than STRING_BYTES_MAX, in flexible versions either;
+no array of one has more than ARRAY_ELEMENTS_MAX elements.
+
+Code for a request or a response with arrays is a generator that pauses every SLICE_BYTES: a node
+runs it in slices (`read_in_slices`, `write_in_slices`), so that no message holds up the loop.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from penstock.wire.primitives import (
+    ARRAY_ELEMENTS_MAX,
     STRING_BYTES_MAX,
+    TAGS_MAX,
     Blob,
     Buffer,
     Fixed,
@@ -33,6 +39,10 @@ T = TypeVar("T")
 
 # Arrays of numbers up to this length are packed and unpacked by a ready-made Struct.
 SHORT_ARRAY_MAX = 16
+# Well under a millisecond of work, whatever the bytes are.
+SLICE_BYTES = 4096
+
+Slices = Generator[Any, None, T]
 
 _INT16 = struct.Struct(">h")
 
@@ -44,16 +54,50 @@ def read(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:
 
 def read_from(cls: type[T], version: int, buffer: Buffer, position: int) -> tuple[T, int]:
     """The message at `position`, and the position after it."""
+    try:
+        found = _reader(cls, version)(buffer, position, len(buffer))
+        if type(found) is not tuple:
+            found = run_through(found)
+    except _UNREADABLE as error:
+        raise _malformed(cls, version, error) from error
+    return cast("tuple[T, int]", found)
+
+
+def read_in_slices(cls: type[T], version: int, buffer: Buffer, position: int) -> Slices[T]:
+    """Read as `read` does, with pauses; return the message."""
+    try:
+        found = _reader(cls, version)(buffer, position, len(buffer))
+        if type(found) is not tuple:
+            found = yield from found
+    except _UNREADABLE as error:
+        raise _malformed(cls, version, error) from error
+    return cast("T", found[0])
+
+
+_UNREADABLE = (IndexError, struct.error, UnicodeDecodeError)
+
+
+def _malformed(cls: type, version: int, error: Exception) -> Malformed:
+    if isinstance(error, UnicodeDecodeError):
+        return Malformed(f"{cls.__name__} v{version}: a string is not UTF-8")
+    return Malformed(f"{cls.__name__} v{version} ends too early")
+
+
+def _reader(cls: type, version: int) -> Callable[..., Any]:
     schema = schema_of(cls)
     reader = schema.readers.get(version)
     if reader is None:
         reader = schema.readers[version] = _compile_reader(cls, schema, version)
+    return reader
+
+
+def run_through(slices: Slices[T]) -> T:
+    """Return the result of work in slices, without its pauses."""
     try:
-        return cast("tuple[T, int]", reader(buffer, position, len(buffer)))
-    except (IndexError, struct.error) as error:
-        raise Malformed(f"{cls.__name__} v{version} ends too early") from error
-    except UnicodeDecodeError as error:
-        raise Malformed(f"{cls.__name__} v{version}: a string is not UTF-8") from error
+        while True:
+            next(slices)
+    except StopIteration as end:
+        return cast("T", end.value)
 
 
 def write(message: object, version: int) -> bytes:
@@ -64,15 +108,35 @@ def write(message: object, version: int) -> bytes:
 
 def write_into(message: object, version: int, out: bytearray) -> None:
     """Appends the message; after `Unwritable` the end of `out` is undefined."""
+    try:
+        slices = _writer(message, version)(message, out)
+        if slices is not None:
+            for _ in slices:
+                pass
+    except _UNWRITABLE as error:
+        raise Unwritable(f"{type(message).__name__} v{version}: {error}") from error
+
+
+def write_in_slices(message: object, version: int, out: bytearray) -> Slices[None]:
+    """Write as `write_into` does, with pauses."""
+    try:
+        slices = _writer(message, version)(message, out)
+        if slices is not None:
+            yield from slices
+    except _UNWRITABLE as error:
+        raise Unwritable(f"{type(message).__name__} v{version}: {error}") from error
+
+
+_UNWRITABLE = (struct.error, TypeError, AttributeError, UnicodeEncodeError)
+
+
+def _writer(message: object, version: int) -> Callable[..., Any]:
     cls = type(message)
     schema = schema_of(cls)
     writer = schema.writers.get(version)
     if writer is None:
         writer = schema.writers[version] = _compile_writer(cls, schema, version)
-    try:
-        writer(message, out)
-    except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
-        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+    return writer
 
 
 def write_versioned(message: object, version: int) -> bytes:
@@ -178,8 +242,16 @@ class _Emitter:
         self.run = []
         return packed, expressions
 
-    def function(self, head: str) -> Callable[..., Any]:
-        source = "\n".join([head, *self.lines])
+    def pause_beyond(self, place: str) -> None:
+        """Pause where `place` has moved on by a slice since the last time."""
+        if self.limited:
+            with self.block(f"if {place} > pause:"):
+                self.line(f"pause = {place} + {SLICE_BYTES}")
+                self.line("yield")
+
+    def function(self, head: str, place: str) -> Callable[..., Any]:
+        first = [f" pause = {place} + {SLICE_BYTES}"] if self.limited else []
+        source = "\n".join([head, *first, *self.lines])
         exec(compile(source, f"<{self.label}>", "exec"), self.names)
         return cast("Callable[..., Any]", self.names["function"])
 
@@ -189,7 +261,7 @@ def _compile_reader(cls: type, schema: Schema, version: int) -> Callable[..., An
     emitter.structure("message", cls)
     emitter.flush()
     emitter.line("return message, position")
-    return emitter.function("def function(buffer, position, size):")
+    return emitter.function("def function(buffer, position, size):", "position")
 
 
 def _compile_writer(cls: type, schema: Schema, version: int) -> Callable[..., Any]:
@@ -197,7 +269,7 @@ def _compile_writer(cls: type, schema: Schema, version: int) -> Callable[..., An
     emitter.structure("message", cls)
     emitter.flush()
     emitter.line("return")
-    return emitter.function("def function(message, out):")
+    return emitter.function("def function(message, out):", "len(out)")
 
 
 class _ReaderEmitter(_Emitter):
@@ -249,6 +321,7 @@ class _ReaderEmitter(_Emitter):
         tag, stop = self.name("tag"), self.name("stop")
         with self.block(f"if {count}:"):
             self.line(f"{count}, position = uvarint(buffer, position - 1)")
+            self.fail_if(f"{count} > {TAGS_MAX}", "too many tagged fields")
             with self.block(f"for _ in range({count}):"):
                 self.line(f"{tag}, position = uvarint(buffer, position)")
                 self.line(f"{stop}, position = uvarint(buffer, position)")
@@ -320,6 +393,8 @@ class _ReaderEmitter(_Emitter):
 
     def content(self, target: str, kind: Kind, length: str, label: str) -> None:
         element = kind.element if isinstance(kind, Array) else None
+        if element is not None and self.limited:
+            self.fail_if(f"{length} > {ARRAY_ELEMENTS_MAX}", f"{label} has too many elements")
         if isinstance(element, Text | Blob | Array | Nested):
             self.loop(target, element, length, label)
             return
@@ -333,6 +408,8 @@ class _ReaderEmitter(_Emitter):
                 self.line(f"{target} = bytes(buffer[position:end])")
             case Blob():
                 self.line(f"{target} = buffer[position:end]")
+                if self.limited:
+                    self.line(f"pause += {length}")  # a view costs the same whatever its length
             case Array(Fixed(format="16s")):
                 self.line(f"{target} = [bytes(buffer[p:p + 16]) for p in range(position, end, 16)]")
             case Array(Fixed(format=format_)):
@@ -356,6 +433,7 @@ class _ReaderEmitter(_Emitter):
                 self.value(item, element, False, label)
             self.flush()
             self.line(f"{items}.append({item})")
+            self.pause_beyond("position")
 
 
 class _WriterEmitter(_Emitter):
@@ -472,6 +550,8 @@ class _WriterEmitter(_Emitter):
             else:
                 self.value(item, kind.element, False)
             self.flush()
+            if self.out == "out":
+                self.pause_beyond("len(out)")
 
     def length(self, length: str, kind: Kind) -> None:
         if not self.flexible:

@@ -27,6 +27,10 @@ _GUESS_BYTES_MIN = 16 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
+# Every writer fills its blocks but the last, old ones with 1 KB, which takes 50 bytes at least.
+# Each block costs a fixed time: data in crumbs of blocks was made to keep its reader busy.
+_XERIAL_BLOCKS_MIN = 16
+_XERIAL_BLOCK_BYTES_MIN = 40
 _GZIP_WINDOW_BITS = 31
 _ZSTD_LEVEL_DEFAULT = 3
 # Levels of lz4 are counted as Kafka does: 9, the default, is the fast compressor, and every other
@@ -179,6 +183,7 @@ def _decompress_snappy(data: Buffer, output_bytes_max: int) -> bytes:
     if bytes(view[:8]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, output_bytes_max, output_bytes_max)
     parts: list[bytes] = []
+    blocks_max = _XERIAL_BLOCKS_MIN + len(view) // _XERIAL_BLOCK_BYTES_MIN
     room = output_bytes_max
     position = len(_XERIAL_HEADER)
     if len(view) < position:
@@ -186,6 +191,8 @@ def _decompress_snappy(data: Buffer, output_bytes_max: int) -> bytes:
     while position < len(view):
         if position + 4 > len(view):
             raise Malformed("snappy data ends too early")
+        if len(parts) == blocks_max:
+            raise Malformed(f"more than {blocks_max} snappy blocks in {len(view)} bytes")
         size = int.from_bytes(view[position : position + 4])
         position += 4
         if size > len(view) - position:

@@ -4,15 +4,17 @@ The general codec joins everything into one buffer; here the records stay where 
 property test proves that both write the same bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.wire.codec import run_through
 from penstock.wire.primitives import write_uvarint
 from penstock.world import Buffer, FileRange, Part
 
 FLEXIBLE, TOPIC_IDS = 12, 13
 NO_TAGS = b"\0"
+PARTITIONS_PER_SLICE = 500
 _HEAD = Struct(">ii")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
@@ -64,6 +66,20 @@ def fetch_answer(
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
 ) -> list[Part]:
     """The whole frame, size included. A topic is its name, or from v13 its id."""
+    return run_through(
+        fetch_answer_in_slices(version, correlation_id, error_code, session_id, topics)
+    )
+
+
+def fetch_answer_in_slices(
+    version: int,
+    correlation_id: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
+) -> Generator[None, None, list[Part]]:
+    """Return the same frame, with pauses between partitions."""
+    left = PARTITIONS_PER_SLICE
     flexible = version >= FLEXIBLE
     out = bytearray(4)
     out += _INT32.pack(correlation_id)
@@ -80,6 +96,10 @@ def fetch_answer(
         _count(out, len(partitions), flexible)
         for answer in partitions:
             out = _partition(parts, out, answer, version)
+            left -= 1
+            if not left:
+                left = PARTITIONS_PER_SLICE
+                yield
         if flexible:
             out += NO_TAGS
     if flexible:

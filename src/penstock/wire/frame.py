@@ -8,7 +8,7 @@ import struct
 from typing import Final, NamedTuple
 
 from penstock.wire.apis import APIS
-from penstock.wire.codec import write_into
+from penstock.wire.codec import Slices, write_in_slices, write_into
 from penstock.wire.primitives import Buffer, Malformed, skip_tags
 
 API_VERSIONS: Final = 18
@@ -80,11 +80,26 @@ def parse_response_header(
 
 
 def response_frame(key: int, version: int, correlation_id: int, message: object) -> bytes:
+    out = _response_head(key, version, correlation_id)
+    write_into(message, version, out)
+    return _finished(out)
+
+
+def response_frame_in_slices(
+    key: int, version: int, correlation_id: int, message: object
+) -> Slices[bytes]:
+    """Return the same frame, with pauses while the message is written."""
+    out = _response_head(key, version, correlation_id)
+    yield from write_in_slices(message, version, out)
+    return _finished(out)
+
+
+def _response_head(key: int, version: int, correlation_id: int) -> bytearray:
     out = bytearray(_SIZE.size)
     out += _RESPONSE.pack(correlation_id)
     if response_header_version(key, version) == 1:
         out.append(0)
-    return _finished(out, version, message)
+    return out
 
 
 def request_frame(
@@ -100,10 +115,10 @@ def request_frame(
         out += text
     if request_header_version(key, version) == 2:
         out.append(0)
-    return _finished(out, version, message)
-
-
-def _finished(out: bytearray, version: int, message: object) -> bytes:
     write_into(message, version, out)
+    return _finished(out)
+
+
+def _finished(out: bytearray) -> bytes:
     _SIZE.pack_into(out, 0, len(out) - _SIZE.size)
     return bytes(out)

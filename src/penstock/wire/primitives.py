@@ -55,6 +55,9 @@ ZERO_UUID = bytes(16)
 # Of any string in a request or a response, in versions that could write a longer one too: as in
 # Kafka, whose records, old versions and clients have no room for more.
 STRING_BYTES_MAX = 0x7FFF
+# Of one array and of one section of tagged fields: more of them are no request, as in Kafka 4.4.
+ARRAY_ELEMENTS_MAX = 1_000_000
+TAGS_MAX = 10_000
 
 BOOL = Fixed("?", False)
 BYTES = Blob(copied=True)
@@ -92,6 +95,8 @@ def write_uvarint(out: bytearray, value: int) -> None:
 def skip_tags(buffer: Buffer, position: int, size: int) -> int:
     """The position after a section of tagged fields, none of which we know."""
     count, position = read_uvarint(buffer, position)
+    if count > TAGS_MAX:
+        raise Malformed(f"{count} tagged fields")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         length, position = read_uvarint(buffer, position)

@@ -7,12 +7,15 @@ Transactional batches take the general way, and wait until their transaction kno
 (joining.py).
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.dispatch import failed
 from penstock.broker.inspection import Arrived, Inspection, inspect_at_once
 from penstock.broker.produce_memo import Route, Several, Ticket
+from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
@@ -34,9 +37,9 @@ from penstock.wire.batch import (
     Header,
     check_produced,
 )
-from penstock.wire.codec import read
+from penstock.wire.codec import read_in_slices
 from penstock.wire.compression import ZSTD
-from penstock.wire.frame import parse_request_header, response_frame
+from penstock.wire.frame import parse_request_header, response_frame_in_slices
 from penstock.wire.messages.k00_produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -56,6 +59,8 @@ FLEXIBLE, TOPIC_IDS = 9, 13
 FAST_FROM = 8  # answers from here on differ in one constant only; older ones are rare
 ZSTD_FROM = 7
 ACKS = (-1, 0, 1)
+PRODUCE = 0
+PARTITIONS_PER_SLICE = 100
 _NO_TAGS = b"\0\0"  # of the topic and the request
 _INT32 = Struct(">i")
 
@@ -65,6 +70,7 @@ class General:
 
     __slots__ = (
         "_left",
+        "_partitions",
         "_response",
         "_since_ms",
         "acks",
@@ -85,7 +91,8 @@ class General:
         self.timeout_ms = request.timeout_ms
         self.slot: Slot | None = None if request.acks == 0 else connection.take_slot()
         self._response = ProduceResponse()
-        self._left = 1 + sum(len(topic.partition_data) for topic in request.topic_data)
+        self._partitions = sum(len(topic.partition_data) for topic in request.topic_data)
+        self._left = 1 + self._partitions
         self._since_ms = connection.active_at_ms
         connection.listener.broker.counts.timed_alone += 1
 
@@ -137,21 +144,31 @@ class General:
 
     def settled(self) -> None:
         self._left -= 1
-        if self._left == 0:
-            listener = self.connection.listener
-            listener.broker.counts.produce_times.note(listener.now_ms() - self._since_ms)
-            self._count_errors(listener.broker)
-        if self._left == 0 and self.slot is not None and not self.connection.closing:
-            frame = response_frame(0, self.version, self.correlation_id, self._response)
-            self.connection.fill(self.slot, frame)
+        if self._left:
+            return
+        listener = self.connection.listener
+        listener.broker.counts.produce_times.note(listener.now_ms() - self._since_ms)
+        if self._partitions > PARTITIONS_PER_SLICE:
+            listener.broker.sliced_work.begin(self._answer(listener.broker))
+            return
+        for _ in self._answer(listener.broker):
+            pass  # too few for the budget of a turn
 
-    def _count_errors(self, broker: "Broker") -> None:
+    def _answer(self, broker: "Broker") -> Slices[None]:
         for topic in self._response.responses:
-            for entry in topic.partition_responses:
+            for place, entry in enumerate(topic.partition_responses):
+                if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+                    yield None
                 if entry.error_code:
                     named = broker.hosting.by_name.get(topic.name)
                     partitions = named or broker.hosting.by_id.get(topic.topic_id, {})
                     broker.counts.produce_failed(partitions.get(entry.index), entry.error_code)
+            yield None
+        if self.slot is not None and not self.connection.closing:
+            frame = yield from response_frame_in_slices(
+                0, self.version, self.correlation_id, self._response
+            )
+            self.connection.fill(self.slot, frame)
 
 
 def produce(
@@ -346,17 +363,67 @@ def _general(
         memo.requests[version] += 1
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
-    request = read(ProduceRequest, version, frame, header.body_position)
-    general = General(connection, version, correlation_id, request)
-    partition: Partition | None = None
+    reading = read_in_slices(ProduceRequest, version, frame, header.body_position)
+    try:
+        next(reading)
+    except StopIteration as end:
+        request: ProduceRequest = end.value
+        partitions = sum(len(topic.partition_data) for topic in request.topic_data)
+        if partitions <= PARTITIONS_PER_SLICE:
+            general = General(connection, version, correlation_id, request)
+            found = list(_take(broker, general, request))
+            general.settled()
+            if len(request.topic_data) == 1 and found and found[-1] and version >= FAST_FROM:
+                last = found[-1]
+                _remember(broker, connection, frame, request, header.body_position, version, last)
+            return
+    # The bytes of a turn are good until it ends; no request is handled before this one is done.
+    connection.hold()
+    whole, position = bytes(frame), header.body_position
+    long = _take_in_slices(broker, connection, whole, position, version, correlation_id)
+    broker.sliced_work.begin(long)
+
+
+def _take_in_slices(
+    broker: "Broker",
+    connection: "Connection",
+    frame: bytes,
+    body_position: int,
+    version: int,
+    correlation_id: int,
+) -> Slices[None]:
+    """Take a request for many partitions, some of them per slice."""
+    try:
+        request = yield from read_in_slices(ProduceRequest, version, frame, body_position)
+        general = General(connection, version, correlation_id, request)
+        for taken, _partition in enumerate(_take(broker, general, request), start=1):
+            if taken % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+                yield None
+        general.settled()
+    except Exception as error:
+        failed(connection, PRODUCE, version, error)
+    finally:
+        connection.release()
+
+
+def _take(
+    broker: "Broker", general: General, request: ProduceRequest
+) -> "Iterator[Partition | None]":
+    """Check and store the batches of a request; yield the partition of each, None if refused."""
+    version = general.version
     ready: list[Arrived] = []
     large: list[Arrived] = []
+    taken = 0
+
+    def store(batches: list[Arrived]) -> None:
+        _store(broker, general, request.transactional_id, batches)
+
     for topic in request.topic_data:
         answers = general.topic(topic)
         for wanted in topic.partition_data:
             entry = PartitionProduceResponse(index=wanted.index)
             answers.partition_responses.append(entry)
-            partition = None
+            partition: Partition | None = None
             try:
                 partition = _find(broker, topic, wanted.index, version)
                 _check_request(request, partition)
@@ -365,22 +432,30 @@ def _general(
                 waits = looks and not inspect_at_once(broker, arrived)
             except KafkaError as error:
                 general.refuse(entry, error)
-                continue
-            (large if waits else ready).append(arrived)
-
-    def store(batches: list[Arrived]) -> None:
-        _store(broker, general, request.transactional_id, batches)
-
+            else:
+                (large if waits else ready).append(arrived)
+            taken += 1
+            if taken % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+                store(ready)  # no partition with a batch may go before that is stored
+                ready = []
+            yield partition
     store(ready)
     if large:
-        Inspection(broker, connection, general.refuse, store).begin(large)
-    general.settled()
-    if len(request.topic_data) == 1 and partition is not None and version >= FAST_FROM:
-        if request.transactional_id is None and request.acks in ACKS:
-            partitions = broker.hosting.by_id.get(partition.topic_id, {})
-            broker.produce_memo.remember(
-                connection, frame, request, header.body_position, version, partitions
-            )
+        Inspection(broker, general.connection, general.refuse, store).begin(large)
+
+
+def _remember(
+    broker: "Broker",
+    connection: "Connection",
+    frame: memoryview,
+    request: ProduceRequest,
+    body_position: int,
+    version: int,
+    partition: "Partition",
+) -> None:
+    if request.transactional_id is None and request.acks in ACKS:
+        partitions = broker.hosting.by_id.get(partition.topic_id, {})
+        broker.produce_memo.remember(connection, frame, request, body_position, version, partitions)
 
 
 def _store(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
 from penstock.broker.sessions import FetchSet, Watched
+from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     FencedLeaderEpoch,
     FetchSessionTopicIdError,
@@ -19,7 +20,13 @@ from penstock.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from penstock.wire.fetch_answer import NO_TAGS, PartitionAnswer, Tagged, fetch_answer
+from penstock.wire.fetch_answer import (
+    NO_TAGS,
+    PartitionAnswer,
+    Tagged,
+    fetch_answer,
+    fetch_answer_in_slices,
+)
 from penstock.wire.messages.k01_fetch import FetchRequest
 from penstock.world import Cold, DiskFailed, FileRange, Part, Timer
 
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 
 SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
 READ_BYTES_MAX = 512 * 1024  # so much of one answer is read, the rest leaves by sendfile
+PARTITIONS_PER_SLICE = 200
 READ_COMMITTED = 1
 NO_EPOCH = -1
 COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
@@ -48,7 +56,7 @@ EXPECTED_OF_FETCH = frozenset(
 )
 
 
-def handle(broker: "Broker", request: Request, message: FetchRequest) -> None:
+def handle(broker: "Broker", request: Request, message: FetchRequest) -> Slices[None] | None:
     now_ms = broker.world.clock.mono_ms()
     try:
         fetch_set, incremental = broker.sessions.find(message, request.api_version, now_ms)
@@ -58,8 +66,15 @@ def handle(broker: "Broker", request: Request, message: FetchRequest) -> None:
             request.api_version, request.correlation_id, error.code, session_id, []
         )
         request.reply_frame(parts)
-        return
-    Fetching(broker, request, message, fetch_set, incremental).begin(now_ms)
+        return None
+    fetching = Fetching(broker, request, message, fetch_set, incremental)
+    slices = fetching.begin(now_ms)
+    partitions = sum(len(topic.partitions) for topic in message.topics)
+    if partitions + len(fetch_set.dirty) > PARTITIONS_PER_SLICE:
+        return slices
+    for _ in slices:  # so few that nothing pauses: the way of nearly every fetch
+        pass
+    return None
 
 
 class Fetching:
@@ -71,7 +86,10 @@ class Fetching:
         "_bytes",
         "_failed",
         "_incremental",
+        "_looking",
         "_message",
+        "_over",
+        "_poked_meanwhile",
         "_queued",
         "_read_bytes",
         "_request",
@@ -100,14 +118,23 @@ class Fetching:
         self._warming = 0
         self._timer: Timer | None = None
         self._queued = False
+        self._looking = False  # in slices
+        self._poked_meanwhile = False
+        self._over = False  # answered, or about to be, or the peer has gone
 
-    def begin(self, now_ms: float) -> None:
+    def begin(self, now_ms: float) -> Slices[None]:
+        """Look at what is asked for; answer, or wait for more."""
+        try:
+            yield from self._set.update(self._message)
+            # A client that pipelines expects to see what it wrote before.
+            self._broker.append_watched(self._set)
+            yield from self._look()
+        except GeneratorExit:  # the peer has gone
+            self._abandon()
+            raise
         if self._set.fetching is not None:
             # A second fetch on a session before the first is answered: nobody waits for that one.
             self._set.fetching.answer()
-        # A client that pipelines expects to see what it wrote before.
-        self._broker.append_watched(self._set)
-        self._look()
         wait_ms = self._message.max_wait_ms
         if self._satisfied() or (wait_ms <= 0 and not self._warming):
             self.answer()
@@ -120,6 +147,8 @@ class Fetching:
         connection = self._request.connection
         connection.on_closed.append(self._abandon)
         connection.on_drain.append(self.answer)
+        if len(self._set.watched) > PARTITIONS_PER_SLICE:
+            self.poked()  # a partition may have moved between two slices
 
     def _satisfied(self) -> bool:
         if self._failed:
@@ -129,22 +158,46 @@ class Fetching:
         return self._bytes >= self._message.min_bytes
 
     def poked(self) -> None:
-        if not self._queued:
+        if self._looking:
+            self._poked_meanwhile = True
+        elif not self._queued:
             self._queued = True
             self._broker.reconsider(self.reconsider)
 
     def reconsider(self) -> None:
         """Look again at what has moved since; at the end of a turn."""
         self._queued = False
-        if self._request.answered:
+        if self._over:
             return
-        self._look()
+        if len(self._set.dirty) > PARTITIONS_PER_SLICE:
+            self._looking = True
+            self._broker.sliced_work.begin(self._reconsider_in_slices())
+            return
+        for _ in self._look():
+            pass  # too few for a pause
         if self._satisfied():
             self.answer()
 
-    def _look(self) -> None:
+    def _reconsider_in_slices(self) -> Slices[None]:
+        self._poked_meanwhile = False
+        yield from self._look()
+        self._looking = False
+        if self._over:
+            return
+        if self._satisfied():
+            self.answer()
+        elif self._poked_meanwhile:
+            self.poked()
+
+    def _look(self) -> Slices[None]:
         dirty = self._set.dirty
-        for watched in list(dirty):
+        for place, watched in enumerate(list(dirty)):
+            if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+                yield None
+                if self._over:
+                    return
+            if watched not in dirty:
+                continue  # forgotten, or warming, since the last pause
             before = self._answers.get(watched)
             if before is not None:
                 self._bytes -= _size(before.records)
@@ -273,11 +326,26 @@ class Fetching:
 
     def answer(self) -> None:
         """Say what there is."""
-        if self._request.answered:
+        if self._over:
             return
         self._end()
+        told = self._told()
+        if len(told) > PARTITIONS_PER_SLICE:
+            self._request.connection.hold()
+            self._broker.sliced_work.begin(self._answer_in_slices(told))
+            return
+        for _ in self._tell(told):
+            pass  # too few for a pause
+
+    def _answer_in_slices(self, told: list[Watched]) -> Slices[None]:
+        yield from self._tell(told)
+        self._request.connection.release()
+
+    def _tell(self, told: list[Watched]) -> Slices[None]:
         topics: list[tuple[str | bytes, list[PartitionAnswer]]] = []
-        for watched in self._told():
+        for place, watched in enumerate(told):
+            if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+                yield None
             answer = self._answers.get(watched) or self._nothing_yet(watched)
             watched.sent_high_watermark = answer.high_watermark
             watched.sent_log_start = answer.log_start_offset
@@ -289,15 +357,14 @@ class Fetching:
                 topics[-1][1].append(answer)
             else:
                 topics.append((watched.topic, [answer]))
-        self._request.reply_frame(
-            fetch_answer(
-                self._request.api_version,
-                self._request.correlation_id,
-                0,
-                self._set.session_id,
-                topics,
-            )
+        parts = yield from fetch_answer_in_slices(
+            self._request.api_version,
+            self._request.correlation_id,
+            0,
+            self._set.session_id,
+            topics,
         )
+        self._request.reply_frame(parts)
 
     def _count_error(self, watched: Watched, code: int) -> None:
         self._broker.counts.failed(FETCH, code)
@@ -336,11 +403,12 @@ class Fetching:
 
     def _abandon(self) -> None:
         """The peer has gone."""
-        if not self._request.answered:
+        if not self._over:
             self._request.answered = True
             self._end(closing=True)
 
     def _end(self, *, closing: bool = False) -> None:
+        self._over = True
         if self._timer is not None:
             self._broker.counts.parked_fetches -= 1
             self._timer.cancel()

@@ -5,11 +5,13 @@ A topic that does not exist is created if both the client and auto.create.topics
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from penstock.broker.metadata_memo import encode_topic, join
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.controller.describe import some_active_broker
 from penstock.controller.image import NO_LEADER, Image, Partition, Topic
 from penstock.controller.topic_names import check_topic_name
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
 CREATE_TOPICS_VERSION = 7
 CREATE_TIMEOUT_MS = 30_000
 FROM_DEFAULTS = -1
+NAMES_PER_SLICE = 1_000
+TOPICS_PER_SLICE = 100
+PARTITIONS_PER_SLICE = 200
+CREATED_PER_SLICE = 10
 IDS_FROM = 12  # v10 and v11 have a place for topic ids, and refuse them
 
 
@@ -55,41 +61,72 @@ class Serving(NamedTuple):
     leader_id: int
 
 
-def handle(broker: "Broker", request: Request, message: MetadataRequest) -> MetadataResponse | None:
-    wanted = message.topics
-    if wanted is None or (request.api_version == 0 and not wanted):
-        wanted = [MetadataRequestTopic(name=name) for name in broker.image.topics]
-    wanted = list({(each.name, each.topic_id): each for each in wanted}.values())
+def handle(
+    broker: "Broker", request: Request, message: MetadataRequest
+) -> Slices[MetadataResponse | None]:
+    wanted = yield from _wanted(broker, request, message)
     if request.api_version < IDS_FROM and any(_by_id(each) for each in wanted):
         return _refusal(wanted)
-    missing = _to_create(broker, message, wanted, request.api_version)
-    if not missing:
-        _answer(broker, request, message, wanted, {})
-        return None
-    asked = wanted
-    _create(broker, missing, lambda refused: _answer(broker, request, message, asked, refused))
+    refused: dict[str, int] = {}
+    missing = yield from _to_create(broker, message, wanted, request.api_version)
+    if missing:
+        refused = yield from _create(broker, missing)
+    yield from _answer(broker, request, message, wanted, refused)
     return None
 
 
-def _create(broker: "Broker", missing: list[str], done: Callable[[dict[str, int]], None]) -> None:
-    """Create topics from the defaults; `done` hears why some could not be, by their names."""
-    refused: dict[str, int] = {}
-    topics = [
-        CreatableTopic(name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS)
-        for name in missing
-    ]
+def _wanted(
+    broker: "Broker", request: Request, message: MetadataRequest
+) -> Slices[list[MetadataRequestTopic]]:
+    """Return the topics that are asked for, each once."""
+    topics = message.topics
+    if topics is None or (request.api_version == 0 and not topics):
+        return [MetadataRequestTopic(name=name) for name in broker.image.topics]
+    wanted: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for place, each in enumerate(topics):
+        wanted[each.name, each.topic_id] = each
+        if place % NAMES_PER_SLICE == NAMES_PER_SLICE - 1:
+            yield None
+    return list(wanted.values())
 
-    def created(result: CreateTopicsResponse | KafkaError) -> None:
+
+def _create(broker: "Broker", missing: list[str]) -> Slices[dict[str, int]]:
+    """Create topics from the defaults; return why some could not be, by their names."""
+    refused: dict[str, int] = {}
+    waiting: list[Callable[[], None]] = []
+    left = 1
+
+    def settled() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and waiting:
+            waiting.pop()()
+
+    def created(names: list[str], result: CreateTopicsResponse | KafkaError) -> None:
         if isinstance(result, KafkaError):
-            refused.update(dict.fromkeys(missing, _told(result.code)))
+            refused.update(dict.fromkeys(names, _told(result.code)))
         else:
             refused.update(
                 {each.name: _told(each.error_code) for each in result.topics if each.error_code}
             )
-        broker.hosting.when_settled(lambda: done(refused))
+        broker.hosting.when_settled(settled)
 
-    create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
-    broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
+    for first in range(0, len(missing), CREATED_PER_SLICE):
+        names = missing[first : first + CREATED_PER_SLICE]
+        topics = [
+            CreatableTopic(
+                name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS
+            )
+            for name in names
+        ]
+        create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
+        left += 1
+        broker.metadata.submit(create, CREATE_TOPICS_VERSION, partial(created, names))
+        yield None
+    settled()
+    if left:
+        yield waiting.append
+    return refused
 
 
 def _told(code: int) -> int:
@@ -114,17 +151,20 @@ def _refusal(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
 
 def _to_create(
     broker: "Broker", message: MetadataRequest, wanted: list[MetadataRequestTopic], version: int
-) -> list[str]:
+) -> Slices[list[str]]:
     allowed = broker.settings.auto_create_topics and not broker.stopping
     if not allowed or (version >= 4 and not message.allow_auto_topic_creation):
         return []
-    names = (each.name for each in wanted if each.name and each.topic_id == ZERO_ID)
-    return [
-        name
-        for name in dict.fromkeys(names)
+    missing: list[str] = []
+    for place, each in enumerate(wanted):
+        name = each.name
         # Internal topics are made by those who use them, with settings of their own.
-        if name not in broker.image.topics and name not in INTERNAL_TOPICS and _legal(name)
-    ]
+        if name and each.topic_id == ZERO_ID and name not in INTERNAL_TOPICS:
+            if name not in broker.image.topics and _legal(name):
+                missing.append(name)
+        if place % NAMES_PER_SLICE == NAMES_PER_SLICE - 1:
+            yield None
+    return missing
 
 
 def _legal(name: str) -> bool:
@@ -141,7 +181,7 @@ def _answer(
     message: MetadataRequest,
     wanted: list[MetadataRequestTopic],
     refused: dict[str, int],
-) -> None:
+) -> Slices[None]:
     image, version = broker.image, request.api_version
     listener = request.connection.listener.name
     response = MetadataResponse(
@@ -152,8 +192,24 @@ def _answer(
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     with_operations = message.include_topic_authorized_operations
-    topics = [_encoded(broker, each, refused, version, with_operations) for each in wanted]
+    topics: list[bytes] = []
+    for each in wanted:
+        known = _kept(broker, each, version, with_operations)
+        if known is None:
+            known = yield from _encoded(broker, each, refused, version, with_operations)
+        topics.append(known)
+        if not len(topics) % TOPICS_PER_SLICE:
+            yield None
     request.reply_frame(join(response, topics, version, request.correlation_id))
+
+
+def _kept(
+    broker: "Broker", wanted: MetadataRequestTopic, version: int, with_operations: bool
+) -> bytes | None:
+    name = wanted.name
+    if wanted.topic_id != ZERO_ID:
+        name = broker.image.topic_names.get(wanted.topic_id)
+    return broker.metadata_memo.find(name, version, with_operations) if name else None
 
 
 def _encoded(
@@ -162,22 +218,18 @@ def _encoded(
     refused: dict[str, int],
     version: int,
     with_operations: bool,
-) -> bytes:
-    name = wanted.name
-    if wanted.topic_id != ZERO_ID:
-        name = broker.image.topic_names.get(wanted.topic_id)
+) -> Slices[bytes]:
     memo = broker.metadata_memo
-    known = memo.find(name, version, with_operations) if name else None
-    if known is not None:
-        return known
-    topic = _topic(broker, wanted, refused)
-    if topic.error_code:
-        return encode_topic(topic, version)
-    if with_operations:
+    clears = memo.clears
+    topic = yield from _topic(broker, wanted, refused)
+    if with_operations and not topic.error_code:
         topic.topic_authorized_operations = TOPIC_OPERATIONS
-    if any(each.error_code == LeaderNotAvailable.code for each in topic.partitions):
-        return encode_topic(topic, version)  # it will be another answer soon
-    return memo.keep(topic, version, with_operations)
+    data = yield from encode_topic(topic, version)
+    # A topic on its way into service will have another answer soon.
+    passing = any(each.error_code == LeaderNotAvailable.code for each in topic.partitions)
+    if not (topic.error_code or passing) and memo.clears == clears:
+        memo.keep(str(topic.name), version, with_operations, data)
+    return data
 
 
 def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
@@ -198,7 +250,7 @@ def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
 
 def _topic(
     broker: "Broker", wanted: MetadataRequestTopic, refused: dict[str, int]
-) -> MetadataResponseTopic:
+) -> Slices[MetadataResponseTopic]:
     image = broker.image
     if wanted.topic_id != ZERO_ID:
         topic = image.topic(wanted.topic_id)
@@ -212,12 +264,14 @@ def _topic(
         if topic is None:
             code = InvalidTopic.code if not _legal(name) else UnknownTopicOrPartition.code
             return MetadataResponseTopic(error_code=refused.get(name, code), name=name)
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(broker, topic, each) for each in topic.partitions.values()],
+    answer = MetadataResponseTopic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS
     )
+    for state in topic.partitions.values():
+        answer.partitions.append(_partition(broker, topic, state))
+        if not len(answer.partitions) % PARTITIONS_PER_SLICE:
+            yield None
+    return answer
 
 
 def serving(broker: "Broker", topic: Topic, state: Partition, offline: list[int]) -> Serving:

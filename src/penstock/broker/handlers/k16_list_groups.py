@@ -3,11 +3,12 @@
 One coordinator that is still loading fails the whole question: a list with holes would mislead.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.gathering import ask_each
+from penstock.broker.gathering import ask_in_turn
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.errors import KafkaError, NotCoordinator
 from penstock.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -15,17 +16,15 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: ListGroupsRequest) -> None:
-    def done(answers: list[Any]) -> None:
-        whole = ListGroupsResponse()
-        for answer in answers:
-            if isinstance(answer, NotCoordinator):
-                continue  # whoever leads that partition lists its groups
-            if isinstance(answer, KafkaError):
-                request.reply(ListGroupsResponse(error_code=told_code(answer)))
-                return
-            whole.groups += answer.groups
-        request.reply(whole)
-
+def handle(
+    broker: "Broker", request: Request, message: ListGroupsRequest
+) -> Slices[ListGroupsResponse]:
     call = broker.coordinators.call(request, message)
-    ask_each([(runtime, call) for runtime in broker.coordinators.all_groups()], done)
+    whole = ListGroupsResponse()
+    for answer in (yield from ask_in_turn(broker.coordinators.all_groups(), call)):
+        if isinstance(answer, NotCoordinator):
+            continue  # the leader of that partition lists its groups
+        if isinstance(answer, KafkaError):
+            return ListGroupsResponse(error_code=told_code(answer))
+        whole.groups += answer.groups
+    return whole

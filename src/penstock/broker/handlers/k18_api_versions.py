@@ -36,8 +36,8 @@ def handle(
         low, high = APIS[API_VERSIONS].versions
         known = ApiVersion(api_key=API_VERSIONS, min_version=low, max_version=high)
         refusal = ApiVersionsResponse(error_code=UnsupportedVersion.code, api_keys=[known])
-        request.reply(refusal, version=0)
-        return None
+        request.api_version = 0  # the one that every client can read
+        return refusal
     version = request.api_version
     if version >= 3:
         names = (message.client_software_name, message.client_software_version)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker import loggers
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.config.broker import Source
 from penstock.config.describe import (
     Described,
@@ -33,19 +34,21 @@ if TYPE_CHECKING:
 
 DYNAMIC_LOGGER, CLIENT_METRICS_SOURCE = 6, 7
 STRING = 2
+SETTINGS_PER_SLICE = 25
 
 
 def handle(
     broker: "Broker", _request: Request, message: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_describe(broker, message, each) for each in message.resources]
-    )
+) -> Slices[DescribeConfigsResponse]:
+    response = DescribeConfigsResponse()
+    for wanted in message.resources:
+        response.results.append((yield from _describe(broker, message, wanted)))
+    return response
 
 
 def _describe(
     broker: "Broker", message: DescribeConfigsRequest, wanted: DescribeConfigsResource
-) -> DescribeConfigsResult:
+) -> Slices[DescribeConfigsResult]:
     result = DescribeConfigsResult(
         error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
     )
@@ -55,7 +58,10 @@ def _describe(
         result.error_code = error.code
         result.error_message = error.message
         return result
-    result.configs = [_entry(message, each) for each in described]
+    for each in described:
+        result.configs.append(_entry(message, each))
+        if not len(result.configs) % SETTINGS_PER_SLICE:
+            yield None
     return result
 
 
@@ -64,7 +70,7 @@ def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Des
     if not name and wanted.resource_type in (kinds.CLIENT_METRICS, kinds.GROUP):
         raise InvalidRequest("client metrics and groups are described by their names")
     # Kafka takes an empty list of keys for all of them, as it does a null one.
-    names = keys or None
+    names = list(dict.fromkeys(keys)) if keys else None
     resource = ConfigResource(wanted.resource_type, name)
     match wanted.resource_type:
         case kinds.TOPIC:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.directory import Directory
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.errors import KafkaStorageError
 from penstock.wire.messages.k35_describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -17,21 +18,27 @@ from penstock.world import DiskFailed
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+PARTITIONS_PER_SLICE = 200
+
 
 def handle(
     broker: "Broker", _request: Request, message: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
-    wanted = None
+) -> Slices[DescribeLogDirsResponse]:
+    wanted: set[tuple[str, int]] | None = None
     if message.topics is not None:
-        wanted = {(topic.topic, index) for topic in message.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_describe(broker, each, wanted) for each in broker.hosting.directories]
-    )
+        wanted = set()
+        for topic in message.topics:
+            wanted.update((topic.topic, index) for index in topic.partitions)
+            yield None
+    response = DescribeLogDirsResponse()
+    for directory in broker.hosting.directories:
+        response.results.append((yield from _describe(broker, directory, wanted)))
+    return response
 
 
 def _describe(
     broker: "Broker", directory: Directory, wanted: set[tuple[str, int]] | None
-) -> DescribeLogDirsResult:
+) -> Slices[DescribeLogDirsResult]:
     result = DescribeLogDirsResult(log_dir=directory.disk.root)
     if directory.failed:
         result.error_code = KafkaStorageError.code
@@ -44,7 +51,9 @@ def _describe(
         result.error_code = KafkaStorageError.code
         return result
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in directory.partitions:
+    for place, partition in enumerate(list(directory.partitions)):
+        if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+            yield None
         if wanted is not None and (partition.topic, partition.index) not in wanted:
             continue
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))

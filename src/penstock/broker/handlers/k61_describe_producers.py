@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from penstock.log.producers import (
@@ -23,35 +24,33 @@ from penstock.wire.messages.k61_describe_producers import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+PRODUCERS_PER_SLICE = 200
+
 
 def handle(
     broker: "Broker", _request: Request, message: DescribeProducersRequest
-) -> DescribeProducersResponse:
+) -> Slices[DescribeProducersResponse]:
     broker.append_now()
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _describe(broker, topic.name, each) for each in topic.partition_indexes
-                ],
-            )
-            for topic in message.topics
-        ]
-    )
+    response = DescribeProducersResponse()
+    for topic in message.topics:
+        answer = TopicResponse(name=topic.name)
+        response.topics.append(answer)
+        for index in dict.fromkeys(topic.partition_indexes):
+            answer.partitions.append((yield from _describe(broker, topic.name, index)))
+    return response
 
 
-def _describe(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+def _describe(broker: "Broker", topic: str, index: int) -> Slices[PartitionResponse]:
     response = PartitionResponse(partition_index=index)
     try:
-        response.active_producers = _producers(broker, topic, index)
+        response.active_producers = yield from _producers(broker, topic, index)
     except KafkaError as error:
         response.error_code = error.code
         response.error_message = error.message
     return response
 
 
-def _producers(broker: "Broker", topic: str, index: int) -> list[ProducerState]:
+def _producers(broker: "Broker", topic: str, index: int) -> Slices[list[ProducerState]]:
     """Any replica may be asked, so that an operator can compare them."""
     check_topic_name(topic)
     if topic not in broker.image.topics:
@@ -61,14 +60,18 @@ def _producers(broker: "Broker", topic: str, index: int) -> list[ProducerState]:
         partition = broker.find(topic, index)
     if partition.directory.failed:
         raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
-    return [
-        ProducerState(
-            producer_id=producer_id,
-            producer_epoch=state[EPOCH],
-            last_sequence=state[LAST_SEQUENCE],
-            last_timestamp=state[LAST_TIMESTAMP],
-            coordinator_epoch=state[COORDINATOR_EPOCH],
-            current_txn_start_offset=state[TXN_FIRST_OFFSET],
+    found = []
+    for producer_id, state in list(partition.log.producers.states.items()):
+        found.append(
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=state[EPOCH],
+                last_sequence=state[LAST_SEQUENCE],
+                last_timestamp=state[LAST_TIMESTAMP],
+                coordinator_epoch=state[COORDINATOR_EPOCH],
+                current_txn_start_offset=state[TXN_FIRST_OFFSET],
+            )
         )
-        for producer_id, state in partition.log.producers.states.items()
-    ]
+        if not len(found) % PRODUCERS_PER_SLICE:
+            yield None
+    return found

@@ -1,12 +1,6 @@
-"""DescribeTransactions, v0: the state of transactional ids that this node coordinates.
+"""DescribeTransactions, v0: the state of transactional ids that this node coordinates."""
 
-A request may name as many as fit into it: they are looked up in slices, one per turn of the loop.
-"""
-
-from collections.abc import Iterator
 from functools import partial
-from itertools import islice
-from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.request import Request
@@ -24,33 +18,26 @@ from penstock.wire.messages.k65_describe_transactions import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-NAMES_PER_TURN_MAX = 200
 
-
-def handle(broker: "Broker", request: Request, message: DescribeTransactionsRequest) -> None:
+def handle(
+    broker: "Broker", request: Request, message: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse | None:
     states = [TransactionState(transactional_id=each) for each in message.transactional_ids]
-    left = 1 + len(states)
+    left = len(states)
+    if not left:
+        return DescribeTransactionsResponse()
 
-    def settle() -> None:
+    def answered(state: TransactionState, result: Any) -> None:
         nonlocal left
+        _fill(state, result)
         left -= 1
         if left == 0:
             request.reply(DescribeTransactionsResponse(transaction_states=states))
 
-    def answered(state: TransactionState, result: Any) -> None:
-        _fill(state, result)
-        settle()
-
-    def go_on(unasked: Iterator[TransactionState]) -> None:
-        for state in islice(unasked, NAMES_PER_TURN_MAX):
-            name = state.transactional_id
-            ask(broker, name, Describe(name), partial(answered, state))
-        if length_hint(unasked):
-            broker.world.timers.soon(partial(go_on, unasked))
-        else:
-            settle()
-
-    go_on(iter(states))
+    for state in states:
+        name = state.transactional_id
+        ask(broker, name, Describe(name), partial(answered, state))
+    return None
 
 
 def _fill(state: TransactionState, result: Transaction | KafkaError) -> None:

@@ -4,10 +4,12 @@ By state and producer id.  v1: by how long a transaction is open.  v2: by a patt
 id must match (RE2). One coordinator that is still loading fails the whole question.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from penstock.broker.gathering import ask_each
+from penstock.broker.gathering import ask_in_turn
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.coordinator.patterns import NamePattern
 from penstock.coordinator.transactions.events import ListIds
 from penstock.coordinator.transactions.state import TITLES, Transaction
@@ -22,8 +24,13 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: ListTransactionsRequest) -> None:
-    """A pattern that is none is refused as a whole, by its error code."""
+CHARACTERS_PER_SLICE = 10_000  # of ids that are compared with a pattern
+
+
+def handle(
+    broker: "Broker", _request: Request, message: ListTransactionsRequest
+) -> Slices[ListTransactionsResponse]:
+    """A pattern that is none, or takes too long, is refused as a whole, by its error code."""
     text = message.transactional_id_pattern
     pattern = NamePattern(text) if text else None
     event = ListIds(
@@ -31,26 +38,32 @@ def handle(broker: "Broker", request: Request, message: ListTransactionsRequest)
         frozenset(message.producer_id_filters),
         message.duration_filter,
     )
+    found: dict[str, Transaction] = {}
+    for answer in (yield from ask_in_turn(broker.coordinators.transactions.values(), event)):
+        if isinstance(answer, NotCoordinator):
+            continue  # the leader of that partition lists its ids
+        if isinstance(answer, KafkaError):
+            return ListTransactionsResponse(error_code=answer.code)
+        found.update((each.transactional_id, each) for each in answer)
+        yield None
+    names = list(found) if pattern is None else (yield from _matching(pattern, found))
+    return ListTransactionsResponse(
+        unknown_state_filters=[each for each in event.states if each not in TITLES],
+        transaction_states=[_state(found[name]) for name in names],
+    )
 
-    def done(answers: list[Any]) -> None:
-        response = ListTransactionsResponse(
-            unknown_state_filters=[each for each in message.state_filters if each not in TITLES]
-        )
-        for answer in answers:
-            if isinstance(answer, NotCoordinator):
-                continue  # whoever leads that partition lists its ids
-            if isinstance(answer, KafkaError):
-                request.reply(ListTransactionsResponse(error_code=answer.code))
-                return
-            response.transaction_states += [
-                _state(each)
-                for each in answer
-                if pattern is None or pattern.matches(each.transactional_id)
-            ]
-        request.reply(response)
 
-    transactions = broker.coordinators.transactions
-    ask_each([(runtime, event) for runtime in transactions.values()], done)
+def _matching(pattern: NamePattern, names: Iterable[str]) -> Slices[list[str]]:
+    matching: list[str] = []
+    characters = 0
+    for name in names:
+        if pattern.matches(name):
+            matching.append(name)
+        characters += 1 + len(name)
+        if characters > CHARACTERS_PER_SLICE:
+            characters = 0
+            yield None
+    return matching
 
 
 def _state(transaction: Transaction) -> TransactionState:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.controller.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.errors import UnsupportedVersion
 from penstock.wire.messages.k74_list_config_resources import (
@@ -14,24 +15,25 @@ from penstock.wire.messages.k74_list_config_resources import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+RESOURCES_PER_SLICE = 500
 KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(
     broker: "Broker", request: Request, message: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse:
+) -> Slices[ListConfigResourcesResponse]:
     kinds = tuple(dict.fromkeys(message.resource_types)) or KINDS
     if request.api_version == 0:
         kinds = (CLIENT_METRICS,)
     if not set(kinds) <= set(KINDS):
         raise UnsupportedVersion("a resource type that has no settings")
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in kinds
-            for name in _names(broker, kind)
-        ]
-    )
+    response = ListConfigResourcesResponse()
+    for kind in kinds:
+        for name in _names(broker, kind):
+            response.config_resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if not len(response.config_resources) % RESOURCES_PER_SLICE:
+                yield None
+    return response
 
 
 def _names(broker: "Broker", kind: int) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.authorized import TOPIC_OPERATIONS
 from penstock.broker.handlers.k03_metadata import offline_replicas, serving
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.controller.image import Topic
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
@@ -20,10 +21,12 @@ from penstock.wire.messages.k75_describe_topic_partitions import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+TOPICS_PER_SLICE = 100
+
 
 def handle(
     broker: "Broker", _request: Request, message: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Slices[DescribeTopicPartitionsResponse]:
     every = not message.topics
     names = sorted(broker.image.topics if every else {topic.name for topic in message.topics})
     first = 0
@@ -36,7 +39,9 @@ def handle(
     page_max = broker.config.integer("max.request.partition.size.limit")
     left = max(1, min(message.response_partition_limit, page_max))
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    for place, name in enumerate(names):
+        if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+            yield None
         topic = broker.image.topics.get(name)
         if topic is None:
             response.topics.append(_missing(name))

@@ -5,6 +5,7 @@ number. Sets that came up before are remembered, so that most characters cost on
 work for a name is bounded by its length times the number of nodes, whatever the expression.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from penstock.coordinator.patterns.alphabet import (
@@ -29,6 +30,9 @@ from penstock.errors import InvalidRegularExpression
 # node for each of its characters. The longest counted repetition of one character fits.
 NODES_MAX: Final = REPEAT_MAX + 100
 REMEMBERED_MAX: Final = 1000
+# Of one search, in looks at eight nodes: some tens of milliseconds. Expressions that people write
+# take a few thousand, whatever the number of names, since nearly all steps are remembered.
+EFFORT_MAX: Final = 200_000
 
 _ACCEPT: Final = 0  # the node that every way through the expression ends in
 
@@ -136,11 +140,19 @@ class NamePattern:
         self._reached: dict[tuple[int, _Around], int] = {}
         # Eight nodes at a time: which nodes follow them, by their place and their bits.
         self._followers: dict[_Around, list[dict[int, int]]] = {}
-        self.effort = 0  # steps so far that were not remembered
+        self._text = text
+        self.effort = 0  # of this search
         self._forget()
 
+    def search(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names that match; raise InvalidRegularExpression if that takes too long."""
+        self.effort = 0
+        for name in names:
+            if self.matches(name):
+                yield name
+
     def matches(self, name: str) -> bool:
-        """Whether the whole name is what the expression describes."""
+        """Return whether the whole name is what the expression describes."""
         state = self._start
         for character in name:
             state = state.after.get(character) or self._step(state, character)
@@ -153,6 +165,8 @@ class NamePattern:
         self._states: dict[tuple[int, bool], _State] = {}
 
     def _step(self, state: _State, character: str) -> _State:
+        if self.effort > EFFORT_MAX:
+            raise InvalidRegularExpression(f"{self._text!r} takes too long to look for")
         self.effort += 1
         if character not in BIT:
             character = OTHER
@@ -184,6 +198,7 @@ class NamePattern:
         result = 0
         for place, eight in enumerate(state.taken.to_bytes(len(followers), "little")):
             if eight:
+                self.effort += 1
                 known = followers[place].get(eight)
                 if known is None:
                     known = 0

@@ -14,9 +14,6 @@ from penstock.coordinator.patterns import NamePattern
 from penstock.errors import InvalidRegularExpression
 
 PATTERNS_KEPT_MAX: Final = 1000
-# Steps of one search that were not remembered, some microseconds each: expressions that people
-# write take a few hundred, whatever the number of topics.
-EFFORT_MAX: Final = 50_000
 
 
 class Regexes:
@@ -27,15 +24,8 @@ class Regexes:
 
     def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
         """All topics that match now; InvalidRegularExpression if it is none."""
-        pattern = self._pattern(regex)
-        effort_max = pattern.effort + EFFORT_MAX
-        found: list[str] = []
-        for name in self._cluster.topic_names():
-            if pattern.matches(name):
-                found.append(name)
-            if pattern.effort > effort_max:
-                raise InvalidRegularExpression(f"{regex!r} takes too long to look for")
-        return ResolvedRegex(frozenset(found), now_ms)
+        found = frozenset(self._pattern(regex).search(self._cluster.topic_names()))
+        return ResolvedRegex(found, now_ms)
 
     def is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Whether all expressions of the group are to be looked at again."""
@@ -74,11 +64,9 @@ class Regexes:
         new = [name for name in names if name not in known and self._cluster.topic(name)]
         if new:
             try:
-                pattern = self._pattern(regex)
+                new = list(self._pattern(regex).search(new))
             except InvalidRegularExpression:
                 new = []
-            else:
-                new = [name for name in new if pattern.matches(name)]
         return known.difference(gone).union(new)
 
     def _pattern(self, regex: str) -> NamePattern:

@@ -1,0 +1,336 @@
+"""Requests over long lists, cut into pieces that their handlers answer one after the other.
+
+A handler sees a short request and makes a short answer; the answers are joined into one. Equal
+elements are folded into one where the API asks a question. Where equal elements are an error they
+stay together in one piece, so that the handler finds them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any, NamedTuple
+
+from penstock.broker.request import PieceRequest, Request
+from penstock.broker.sliced_work import Slices
+
+ITEMS_PER_PIECE = 100
+ITEMS_PER_PAUSE = 500  # while a request is cut
+PIECES_UNDER_WAY_MAX = 8  # of one request: pieces that wait for a disk share its rounds
+
+# Handles one piece: returns its response, or None if that comes later.
+PieceHandler = Callable[[Request, Any], Slices[Any]]
+
+
+class Level(NamedTuple):
+    """A list in a request, and the list in its answer that has the same elements."""
+
+    asked: str
+    answered: str | None  # None: the answer does not have this level
+    # The attributes that name an element; none where elements are names or numbers themselves.
+    key: tuple[str, ...] = ()
+    answered_key: tuple[str, ...] = ()
+
+
+class Cut(NamedTuple):
+    """How the requests of an API are cut: lists within lists, the outermost first."""
+
+    levels: tuple[Level, ...]
+    folds: bool = True
+    items: int = ITEMS_PER_PIECE  # of the innermost lists, in one piece
+
+
+def _topics(
+    asked_key: str = "name",
+    partitions: str = "partitions",
+    index: str = "partition_index",
+    answered: tuple[str, str] = ("topics", "partitions"),
+) -> tuple[Level, ...]:
+    """Topics with their partitions; `index` is empty where partitions are plain numbers."""
+    return (
+        Level("topics", answered[0], (asked_key,), (asked_key,)),
+        Level(partitions, answered[1], (index,) if index else ()),
+    )
+
+
+_NAME_OR_ID = ("name", "topic_id")
+_RESOURCE = ("resource_type", "resource_name")
+_WITH_IDS = (
+    Level("topics", "topics", _NAME_OR_ID, _NAME_OR_ID),
+    Level("partitions", "partitions", ("partition_index",)),
+)
+
+# By API key. The first cut whose outermost list is not empty counts: versions differ in it.
+CUTS: dict[int, tuple[Cut, ...]] = {
+    2: (Cut(_topics(), folds=False),),
+    8: (Cut(_WITH_IDS, folds=False),),
+    9: (
+        Cut(
+            (
+                Level("groups", "groups", ("group_id",), ("group_id",)),
+                Level("topics", "topics", _NAME_OR_ID, _NAME_OR_ID),
+                Level("partition_indexes", "partitions"),
+            )
+        ),
+        Cut(_topics(partitions="partition_indexes", index="")),
+    ),
+    10: (Cut((Level("coordinator_keys", "coordinators"),)),),
+    13: (Cut((Level("members", "members", ("member_id", "group_instance_id")),), folds=False),),
+    15: (Cut((Level("groups", "groups"),)),),
+    20: (
+        Cut((Level("topics", "responses", _NAME_OR_ID),), folds=False),
+        Cut((Level("topic_names", "responses"),), folds=False),
+    ),
+    21: (Cut(_topics()),),
+    23: (Cut(_topics(asked_key="topic", index="partition")),),
+    24: (
+        Cut(
+            (Level("transactions", "results_by_transaction", ("transactional_id", "producer_id")),),
+            folds=False,
+            items=20,
+        ),
+    ),
+    27: (
+        Cut(
+            (
+                Level("markers", "markers", ("producer_id", "producer_epoch"), ("producer_id",)),
+                Level("topics", "topics", ("name",), ("name",)),
+                Level("partition_indexes", "partitions"),
+            )
+        ),
+    ),
+    28: (Cut(_topics(), folds=False),),
+    30: (Cut((Level("creations", "results"),), folds=False),),
+    31: (Cut((Level("filters", "filter_results"),), folds=False),),
+    32: (Cut((Level("resources", "results", _RESOURCE),), items=1),),
+    33: (Cut((Level("resources", "responses", _RESOURCE),), folds=False, items=10),),
+    34: (
+        Cut(
+            (
+                Level("dirs", None, ("path",)),
+                Level("topics", "results", ("name",), ("topic_name",)),
+                Level("partitions", "partitions"),
+            ),
+            folds=False,
+        ),
+    ),
+    37: (Cut((Level("topics", "results", ("name",)),), folds=False, items=10),),
+    42: (Cut((Level("groups_names", "results"),)),),
+    43: (
+        Cut(
+            (
+                Level("topic_partitions", "replica_election_results", ("topic",), ("topic",)),
+                Level("partitions", "partition_result"),
+            )
+        ),
+    ),
+    44: (Cut((Level("resources", "responses", _RESOURCE),), folds=False, items=10),),
+    45: (Cut(_topics(answered=("responses", "partitions")), folds=False),),
+    46: (Cut(_topics(partitions="partition_indexes", index="")),),
+    47: (Cut(_topics(), folds=False),),
+    55: (
+        Cut(
+            (
+                Level("topics", "topics", ("topic_name",), ("topic_name",)),
+                Level("partitions", "partitions", ("partition_index",)),
+            )
+        ),
+    ),
+    61: (Cut(_topics(partitions="partition_indexes", index="")),),
+    65: (Cut((Level("transactional_ids", "transaction_states"),)),),
+    69: (Cut((Level("group_ids", "groups"),)),),
+}
+
+
+def cut_for(api_key: int, message: Any) -> Cut | None:
+    """Return how to cut a request that is too long for one piece; None for all others."""
+    for cut in CUTS.get(api_key, ()):
+        if getattr(message, cut.levels[0].asked):
+            return cut if _count(message, cut.levels, cut.items) > cut.items else None
+    return None
+
+
+def _count(element: Any, levels: Sequence[Level], enough: int) -> int:
+    """Return the number of innermost elements, or some number above `enough`."""
+    items = getattr(element, levels[0].asked) or ()
+    if len(levels) == 1 or len(items) > enough:
+        return len(items)
+    total = 0
+    for each in items:
+        total += _count(each, levels[1:], enough) or 1
+        if total > enough:
+            break
+    return total
+
+
+def answer_in_pieces(request: Request, message: Any, cut: Cut, handle: PieceHandler) -> Slices[Any]:
+    """Have a request answered piece by piece; return the answers joined in the pieces' order."""
+    joined = JoinedAnswer(cut)
+    under_way: list[PieceRequest] = []
+    waiting: list[Callable[[], None]] = []
+
+    def answered() -> None:
+        if waiting and under_way[0].answered:
+            waiting.pop()()
+
+    def take() -> Slices[None]:
+        if not under_way[0].answered:
+            yield waiting.append
+        joined.add(under_way.pop(0).response)
+
+    for piece in pieces(message, cut):
+        if piece is None:
+            yield None
+            continue
+        part = PieceRequest(request, answered)
+        under_way.append(part)
+        response = yield from handle(part, piece)
+        if response is not None:
+            part.reply(response)
+        yield None
+        while under_way and (under_way[0].answered or len(under_way) >= PIECES_UNDER_WAY_MAX):
+            yield from take()
+        if joined.failed:
+            break
+    while under_way:
+        yield from take()
+    return joined.response
+
+
+# The elements of a request from the outermost list inwards; an empty list ends it early.
+_Path = tuple[Any, ...]
+
+
+def pieces(message: Any, cut: Cut) -> Iterator[Any]:
+    """Yield the pieces of a request, in its order; None where the cutting pauses."""
+    piece = _Piece(message, cut.levels)
+    for path in _walk([message], cut, 0):
+        if path is None:
+            yield None
+            continue
+        if piece.items >= cut.items and not piece.ends_like(path):
+            yield piece.message
+            piece = _Piece(message, cut.levels)
+        piece.add(path)
+    yield piece.message
+
+
+def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
+    """Yield the paths below equal structures, and None where the walk pauses."""
+    level, innermost = cut.levels[depth], depth == len(cut.levels) - 1
+    together: dict[Any, list[Any]] = {}
+    place = 0
+    for parent in parents:
+        items = getattr(parent, level.asked)
+        if items is None:  # a null list asks for all there is
+            together.clear()
+            break
+        for item in items:
+            known = together.setdefault(_key(item, level.key), [])
+            if not (known and innermost and cut.folds):
+                known.append(item)
+            place += 1
+            if not place % ITEMS_PER_PAUSE:
+                yield None
+    if not together:
+        yield ()
+    for same in together.values():
+        if innermost:
+            yield from ((item,) for item in same)
+            continue
+        for equals in [same] if cut.folds else [[item] for item in same]:
+            for path in _walk(equals, cut, depth + 1):
+                yield None if path is None else (equals[0], *path)
+
+
+def _key(item: Any, names: tuple[str, ...]) -> Any:
+    match names:
+        case ():
+            return item if isinstance(item, str | int) else id(item)
+        case (name,):
+            return getattr(item, name)
+    return tuple(getattr(item, name) for name in names)
+
+
+class _Piece:
+    """A request under way: copies of the structures on the paths it was given."""
+
+    def __init__(self, message: Any, levels: tuple[Level, ...]) -> None:
+        self.message = copy(message)
+        setattr(self.message, levels[0].asked, [])
+        self.items = 0
+        self._levels = levels
+        self._last: _Path = ()
+        self._copies: list[Any] = [self.message]
+
+    def add(self, path: _Path) -> None:
+        shared = 0
+        for ours, theirs in zip(self._last[:-1], path[:-1], strict=False):
+            if ours is not theirs:
+                break
+            shared += 1
+        del self._copies[shared + 1 :]
+        for depth in range(shared, len(path)):
+            item = path[depth]
+            if depth < len(self._levels) - 1:
+                item = copy(item)
+                inner = self._levels[depth + 1].asked
+                if getattr(item, inner) is not None:
+                    setattr(item, inner, [])
+            getattr(self._copies[depth], self._levels[depth].asked).append(item)
+            self._copies.append(item)
+        self._last = path
+        self.items += 1
+
+    def ends_like(self, path: _Path) -> bool:
+        """Return whether the last element is equal to this one in its list."""
+        if len(self._last) != len(path) or self._last[:-1] != path[:-1]:
+            return False
+        key = self._levels[len(path) - 1].key
+        return bool(_key(self._last[-1], key) == _key(path[-1], key))
+
+
+class JoinedAnswer:
+    """The answer to a whole request, put together from those to its pieces."""
+
+    def __init__(self, cut: Cut) -> None:
+        self._levels = [level for level in cut.levels if level.answered is not None]
+        self._known: dict[tuple[Any, ...], Any] = {}
+        self.response: Any = None
+
+    def add(self, response: Any) -> None:
+        if self.response is None:
+            self.response = response
+            self._learn(response, 0, ())
+        else:
+            self._merge(self.response, response, 0, ())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a piece was refused as a whole: its error is the answer to all of it."""
+        return bool(getattr(self.response, "error_code", 0))
+
+    def _learn(self, entry: Any, depth: int, path: tuple[Any, ...]) -> None:
+        """Remember the entries that a later piece may go on with."""
+        self._known[path] = entry
+        if depth < len(self._levels) - 1:
+            level = self._levels[depth]
+            for each in getattr(entry, level.answered or "") or ():
+                self._learn(each, depth + 1, (*path, _key(each, level.answered_key)))
+
+    def _merge(self, into: Any, entry: Any, depth: int, path: tuple[Any, ...]) -> None:
+        level = self._levels[depth]
+        name = level.answered or ""
+        code = getattr(entry, "error_code", 0)
+        if code:
+            into.error_code = code
+        items = getattr(entry, name) or []
+        if depth == len(self._levels) - 1:
+            getattr(into, name).extend(items)
+            return
+        for each in items:
+            inner = (*path, _key(each, level.answered_key))
+            known = self._known.get(inner)
+            if known is None:
+                getattr(into, name).append(each)
+                self._learn(each, depth + 1, inner)
+            else:
+                self._merge(known, each, depth + 1, inner)
