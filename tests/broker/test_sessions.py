@@ -7,7 +7,12 @@ from penstock.broker.handlers.k01_fetch import Fetching
 from penstock.broker.sessions import FetchSet, Sessions
 from penstock.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from penstock.wire.codec import run_through
-from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from penstock.wire.messages.k01_fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 
 
 def request(session_id: int, epoch: int, partitions: int = 0) -> FetchRequest:

@@ -94,7 +94,8 @@ CUTS: dict[int, tuple[Cut, ...]] = {
                 Level("markers", "markers", ("producer_id", "producer_epoch"), ("producer_id",)),
                 Level("topics", "topics", ("name",), ("name",)),
                 Level("partition_indexes", "partitions"),
-            )
+            ),
+            items=25,
         ),
     ),
     28: (Cut(_topics(), folds=False),),
@@ -219,6 +220,9 @@ def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
     together: dict[Any, list[Any]] = {}
     place = 0
     for parent in parents:
+        place += 1
+        if not place % ITEMS_PER_PAUSE:
+            yield None
         items = getattr(parent, level.asked)
         if items is None:  # a null list asks for all there is
             together.clear()
@@ -270,11 +274,9 @@ class _Piece:
         del self._copies[shared + 1 :]
         for depth in range(shared, len(path)):
             item = path[depth]
-            if depth < len(self._levels) - 1:
+            if depth < len(self._levels) - 1 and getattr(item, self._levels[depth + 1].asked):
                 item = copy(item)
-                inner = self._levels[depth + 1].asked
-                if getattr(item, inner) is not None:
-                    setattr(item, inner, [])
+                setattr(item, self._levels[depth + 1].asked, [])
             getattr(self._copies[depth], self._levels[depth].asked).append(item)
             self._copies.append(item)
         self._last = path

@@ -7,7 +7,6 @@ Transactional batches take the general way, and wait until their transaction kno
 (joining.py).
 """
 
-from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ from penstock.wire.batch import (
     Header,
     check_produced,
 )
-from penstock.wire.codec import read_in_slices
+from penstock.wire.codec import read_in_slices, run_through
 from penstock.wire.compression import ZSTD
 from penstock.wire.frame import parse_request_header, response_frame_in_slices
 from penstock.wire.messages.k00_produce import (
@@ -151,8 +150,7 @@ class General:
         if self._partitions > PARTITIONS_PER_SLICE:
             listener.broker.sliced_work.begin(self._answer(listener.broker))
             return
-        for _ in self._answer(listener.broker):
-            pass  # too few for the budget of a turn
+        run_through(self._answer(listener.broker))
 
     def _answer(self, broker: "Broker") -> Slices[None]:
         for topic in self._response.responses:
@@ -371,10 +369,9 @@ def _general(
         partitions = sum(len(topic.partition_data) for topic in request.topic_data)
         if partitions <= PARTITIONS_PER_SLICE:
             general = General(connection, version, correlation_id, request)
-            found = list(_take(broker, general, request))
+            last = run_through(_take(broker, general, request))
             general.settled()
-            if len(request.topic_data) == 1 and found and found[-1] and version >= FAST_FROM:
-                last = found[-1]
+            if len(request.topic_data) == 1 and last is not None and version >= FAST_FROM:
                 _remember(broker, connection, frame, request, header.body_position, version, last)
             return
     # The bytes of a turn are good until it ends; no request is handled before this one is done.
@@ -396,9 +393,7 @@ def _take_in_slices(
     try:
         request = yield from read_in_slices(ProduceRequest, version, frame, body_position)
         general = General(connection, version, correlation_id, request)
-        for taken, _partition in enumerate(_take(broker, general, request), start=1):
-            if taken % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-                yield None
+        yield from _take(broker, general, request)
         general.settled()
     except Exception as error:
         failed(connection, PRODUCE, version, error)
@@ -408,22 +403,26 @@ def _take_in_slices(
 
 def _take(
     broker: "Broker", general: General, request: ProduceRequest
-) -> "Iterator[Partition | None]":
-    """Check and store the batches of a request; yield the partition of each, None if refused."""
+) -> "Slices[Partition | None]":
+    """Check and store the batches of a request; return the last partition, if it was found."""
     version = general.version
+    partition: Partition | None = None
+    taken = 0
     ready: list[Arrived] = []
     large: list[Arrived] = []
-    taken = 0
 
     def store(batches: list[Arrived]) -> None:
         _store(broker, general, request.transactional_id, batches)
 
     for topic in request.topic_data:
         answers = general.topic(topic)
+        if not topic.partition_data:
+            yield None
         for wanted in topic.partition_data:
             entry = PartitionProduceResponse(index=wanted.index)
             answers.partition_responses.append(entry)
-            partition: Partition | None = None
+            partition = None
+            taken += 1
             try:
                 partition = _find(broker, topic, wanted.index, version)
                 _check_request(request, partition)
@@ -434,14 +433,15 @@ def _take(
                 general.refuse(entry, error)
             else:
                 (large if waits else ready).append(arrived)
-            taken += 1
-            if taken % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-                store(ready)  # no partition with a batch may go before that is stored
+            if taken >= PARTITIONS_PER_SLICE:
+                taken = 0
+                store(ready)  # a partition may be gone after the pause
                 ready = []
-            yield partition
+                yield None
     store(ready)
     if large:
         Inspection(broker, general.connection, general.refuse, store).begin(large)
+    return partition
 
 
 def _remember(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # As in Kafka, whose controller writes a request as one batch.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 REFUSALS_PER_SLICE = 500
-CUT = Cut((Level("topics", "topics", ("name",)),), folds=False, items=10)
+CUT = Cut((Level("topics", "topics", ("name",)),), folds=False, items=4)
 
 
 def handle(

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.request import Request
+from penstock.broker.sliced_work import Slices
 from penstock.broker.transactions import ask, error_code
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 from penstock.errors import (
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
 
 FENCED_FROM = 2
 BATCHED_FROM = 4
+PARTITIONS_PER_SLICE = 500
 
 Codes = dict[TopicPartition, int]
 
 
 def handle(
     broker: "Broker", request: Request, message: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | None:
+) -> Slices[AddPartitionsToTxnResponse | None]:
     version = request.api_version
     wanted = message.transactions if version >= BATCHED_FROM else [_of_client(message)]
     results = [AddPartitionsToTxnResult(transactional_id=each.transactional_id) for each in wanted]
@@ -54,7 +56,7 @@ def handle(
             request.reply(_response(results, version))
 
     for transaction, result in zip(wanted, results, strict=True):
-        _ask(broker, transaction, version, partial(fill, result))
+        yield from _ask(broker, transaction, version, partial(fill, result))
     return None
 
 
@@ -72,11 +74,16 @@ def _ask(
     wanted: AddPartitionsToTxnTransaction,
     version: int,
     done: Callable[[Codes], None],
-) -> None:
-    places = tuple(
-        TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions
-    )
-    refused = _refusals(broker, places, from_client=version < BATCHED_FROM)
+) -> Slices[None]:
+    found: dict[TopicPartition, None] = {}
+    for topic in wanted.topics:
+        for index in topic.partitions:
+            found[TopicPartition(topic.name, index)] = None
+            if not len(found) % PARTITIONS_PER_SLICE:
+                yield None
+        yield None
+    places = tuple(found)
+    refused = yield from _refusals(broker, places, from_client=version < BATCHED_FROM)
     if refused:
         done({place: refused.get(place, OperationNotAttempted.code) for place in places})
         return
@@ -95,9 +102,13 @@ def _ask(
         ask(broker, name, added, answered)
 
 
-def _refusals(broker: "Broker", places: Sequence[TopicPartition], *, from_client: bool) -> Codes:
+def _refusals(
+    broker: "Broker", places: Sequence[TopicPartition], *, from_client: bool
+) -> Slices[Codes]:
     codes: Codes = {}
-    for place in places:
+    for number, place in enumerate(places):
+        if number % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+            yield None
         topic = broker.image.topics.get(place.topic)
         if from_client and place.topic in INTERNAL_TOPICS:
             codes[place] = TopicAuthorizationFailed.code  # AddOffsetsToTxn is the way
