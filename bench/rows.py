@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    bystander,
     cleaning,
     clients,
     compaction,
@@ -352,6 +353,15 @@ def beside_the_cleaner(context: Context) -> Sample:
     return Sample(beside["p99_us"], _per_million(cpu, beside["requests_per_s"]), details)
 
 
+def beside_hostile_requests(context: Context) -> Sample:
+    """The bystander's p99 beside the kind of requests that it suffers most from."""
+    waits = bystander.measure(context.server, context.seconds)
+    details = {f"{name}_p99_ms": each.p99_ms for name, each in waits.items()}
+    details |= {f"{name}_worst_ms": each.worst_ms for name, each in waits.items()}
+    details["worst_ms"] = max(each.worst_ms for each in waits.values())
+    return Sample(max(each.p99_ms for each in waits.values()), None, details)
+
+
 def start_ms(context: Context) -> Sample:
     return Sample(context.server.started_s * 1000)
 
@@ -481,6 +491,7 @@ _CLIENT_ROWS = (
     Row("p99", "p99 at half of Kafka's rate, 100 x 1", _US, _at_most(0.8), p99_at_half_rate),
     Row("cold", "Produce p99 beside a cold reader", _US, None, cold_reader),
     Row("cleaner", "Produce p99 beside a working cleaner", _US, None, beside_the_cleaner),
+    Row("bystander", "Produce p99 beside hostile requests", "ms", None, beside_hostile_requests),
 )
 _DELIVERY_ROWS = (
     Row("commit-1", "Offset commits, 1 consumer", _C, _at_least(1.0), side_by_side("commit", 1)),

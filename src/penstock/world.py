@@ -432,3 +432,7 @@ class World(Protocol):
     def vitals(self) -> Vitals:
         """To be asked on the loop."""
         ...
+
+    def release_memory(self) -> None:
+        """Give memory that this process has freed back to the system, off the loop."""
+        ...

@@ -11,6 +11,7 @@ from simulated_node import (
 )
 
 from penstock.broker.connection import Connection
+from penstock.broker.duties import MEMORY_MS
 from penstock.broker.frames import FIRST_BYTES, GROWTH, FramePool
 
 CLAIM = 100 * 1024 * 1024 - 1
@@ -117,3 +118,18 @@ def test_frames_that_fill_the_node_do_not_keep_each_other_from_ending() -> None:
                 left[connection] = bench.receive(connection, now) + later
     bench.settle()
     assert [len(replies(peer, [PRODUCE])) for _, peer in held] == [1, 1, 1, 1]
+
+
+def test_memory_goes_back_to_the_system_when_many_frames_have_ended() -> None:
+    bench = Bench()
+    connections = [bench.connect()[0] for _ in range(700)]
+    for connection in connections:
+        bench.receive(connection, CLAIM.to_bytes(4) + bytes(16_000))
+    bench.settle(MEMORY_MS)
+    assert bench.world.memory_releases == 0  # all of it is in use
+    for connection in connections:
+        connection.closed()
+    bench.settle(MEMORY_MS)
+    assert bench.world.memory_releases == 1
+    bench.settle(2 * MEMORY_MS)
+    assert bench.world.memory_releases == 1

@@ -3,6 +3,7 @@
 import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
+from penstock.broker import sessions as sessions_module
 from penstock.broker.handlers.k01_fetch import Fetching
 from penstock.broker.sessions import FetchSet, Sessions
 from penstock.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
@@ -23,7 +24,7 @@ def request(session_id: int, epoch: int, partitions: int = 0) -> FetchRequest:
 
 def make_sessions(slots: int = 10) -> Sessions:
     ids = iter(range(1, 1_000))
-    return Sessions(slots, 120_000, lambda: next(ids))
+    return Sessions(slots, 120_000, lambda: next(ids), run_through)
 
 
 def test_a_poke_marks_only_the_partition_that_moved() -> None:
@@ -152,3 +153,30 @@ def test_forgotten_partitions_are_not_dirty_any_more() -> None:
     message.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
     run_through(fetch_set.update(message))
     assert [each.index for each in fetch_set.dirty] == [1]
+
+
+def test_a_session_that_does_not_fit_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "SESSION_PARTITIONS_MAX", 100)
+    sessions = make_sessions()
+    assert sessions.find(request(0, 0, 101), 12, 0.0)[0].session_id == 0
+    assert sessions.find(request(0, 0, 100), 12, 0.0)[0].session_id
+
+
+def test_a_session_that_grows_beyond_the_room_there_is_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions_module, "SESSION_PARTITIONS_MAX", 100)
+    sessions = make_sessions()
+    grown, other = (sessions.find(request(0, 0, 1), 12, 0.0)[0] for _ in range(2))
+    run_through(grown.update(request(grown.session_id, 1, 101)))
+    with pytest.raises(FetchSessionIdNotFound):
+        sessions.find(request(grown.session_id, 1), 12, 1.0)
+    assert sessions.find(request(other.session_id, 1), 12, 1.0)[0] is other
+
+
+def test_a_set_that_is_closed_refers_to_nothing_any_more() -> None:
+    fetch_set = FetchSet(0, uses_ids=False)
+    run_through(fetch_set.update(request(0, 0, 3)))
+    run_through(fetch_set.close())
+    assert not fetch_set.watched
+    assert not fetch_set.dirty

@@ -88,6 +88,7 @@ class Broker:
             self.settings.session_slots,
             self.settings.session_eviction_ms,
             lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
+            self.sliced_work.begin,
         )
         self.hosting = Hosting(self)
         self.recovering = Recovering(world.clock)

@@ -21,6 +21,8 @@ log = logging.getLogger("penstock.duties")
 
 SLICE_MS_MAX = 5.0
 METADATA_CHECKPOINT_MS = 1_000
+MEMORY_MS = 10_000
+FREED_BYTES_MIN = 32 * 1024 * 1024  # of frames: less stays with the process, for the next ones
 
 
 class Duties:
@@ -39,6 +41,7 @@ class Duties:
         self._every("retention", settings.retention_check_ms, self._retention, first_ms)
         self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
         self._every("refusals", SAID_WINDOW_MS, broker.observe.sum_up)
+        self._every("memory", MEMORY_MS, self._release_memory)
         self._room = DiskRoom(broker)
         self._room.start()
         broker.cleaning.start()
@@ -65,6 +68,10 @@ class Duties:
         wait_ms = interval_ms if first_ms is None else min(first_ms, interval_ms)
         at = self._broker.world.clock.mono_ms() + wait_ms
         self._timers[name] = self._broker.world.timers.at(at, due)
+
+    def _release_memory(self) -> None:
+        if self._broker.frames.fallen() > FREED_BYTES_MIN:
+            self._broker.world.release_memory()
 
     def _working(self) -> Iterator["Directory"]:
         return (each for each in self._broker.hosting.directories if not each.failed)

@@ -25,15 +25,31 @@ class FramePool:
         self._waiting: dict[Hashable, Callable[[], None]] = {}
         self._bytes_max = bytes_max
         self._exempt: Hashable | None = None  # who may pass although the limit is reached
-        self.lent_bytes = 0
+        self._lent_bytes = 0
+        self._peak_bytes = 0  # lent at a time, since `fallen` was last asked
+
+    @property
+    def lent_bytes(self) -> int:
+        return self._lent_bytes
+
+    def count(self, size: int) -> None:
+        """Count bytes of frames that a request has copied: they are the node's memory too."""
+        self._lent_bytes += size
+        self._peak_bytes = max(self._peak_bytes, self._lent_bytes)
+
+    def fallen(self) -> int:
+        """Return by how much less is lent now than at most since the last call."""
+        fallen = self._peak_bytes - self._lent_bytes
+        self._peak_bytes = self._lent_bytes
+        return fallen
 
     def first(self, size: int, arrived: int) -> bytearray:
         """The buffer in which a frame of `size` bytes begins; never refused, but near the limit
         it holds no more than what has arrived, or the small first one."""
-        near = self.lent_bytes + POOLED_BYTES > self._bytes_max
+        near = self._lent_bytes + POOLED_BYTES > self._bytes_max
         wanted = min(size, max(FIRST_BYTES, arrived if near else GROWTH * arrived))
         if near:
-            self.lent_bytes += wanted
+            self.count(wanted)
             return bytearray(wanted)
         return self._lend(wanted, size)
 
@@ -42,7 +58,7 @@ class FramePool:
     ) -> bytearray | None:
         """A larger buffer with the same beginning; None if the holder has to wait for `retry`."""
         wanted = min(size, GROWTH * len(buffer))
-        over = self.lent_bytes + wanted > self._bytes_max
+        over = self._lent_bytes + wanted > self._bytes_max
         if over and self._exempt not in (None, holder):
             self._waiting[holder] = retry
             return None
@@ -50,7 +66,7 @@ class FramePool:
             self._exempt = holder
         larger = self._lend(wanted, size)
         larger[: len(buffer)] = buffer
-        self.lent_bytes -= len(buffer)
+        self.count(-len(buffer))
         return larger
 
     def _lend(self, wanted: int, size: int) -> bytearray:
@@ -58,16 +74,12 @@ class FramePool:
             buffer = self._free.pop() if self._free else bytearray(POOLED_BYTES)
         else:
             buffer = bytearray(wanted)
-        self.lent_bytes += len(buffer)
+        self.count(len(buffer))
         return buffer
 
     @property
     def full(self) -> bool:
-        return self.lent_bytes >= self._bytes_max
-
-    def count(self, size: int) -> None:
-        """Bytes of frames that somebody has copied: they are the node's memory too."""
-        self.lent_bytes += size
+        return self._lent_bytes >= self._bytes_max
 
     def is_waiting(self, holder: Hashable) -> bool:
         return holder in self._waiting
@@ -77,7 +89,7 @@ class FramePool:
         self._waiting.pop(holder, None)
         if self._exempt is holder:
             self._exempt = None
-        self.lent_bytes -= len(buffer)
+        self.count(-len(buffer))
         self._ended.append(buffer)
 
     def turn_ended(self) -> None:
@@ -86,6 +98,6 @@ class FramePool:
                 self._free.append(buffer)
         self._ended.clear()
         for holder in list(self._waiting):
-            if self.lent_bytes >= self._bytes_max and self._exempt is not None:
+            if self._lent_bytes >= self._bytes_max and self._exempt is not None:
                 return
             self._waiting.pop(holder)()

@@ -8,7 +8,7 @@ session uses the same FetchSet, for itself alone.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.sliced_work import Slices
+from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,
@@ -127,16 +127,29 @@ class FetchSet:
                     left = PARTITIONS_PER_SLICE
                     yield None
 
-    def close(self) -> None:
-        for watched in self.watched.values():
-            watched.unwatch()
+    def close(self) -> Slices[None]:
+        """Let go of all partitions. Sets refer to their partitions and they to their set: without
+        this, memory would stay until a full collection."""
         self.fetching = None
+        self.dirty.clear()
+        while self.watched:
+            for _ in range(min(PARTITIONS_PER_SLICE, len(self.watched))):
+                self.watched.popitem()[1].unwatch()
+            yield None
 
 
 class Sessions:
     """All sessions of a node, bounded; the one unused for longest makes room when it is stale."""
 
-    def __init__(self, slots: int, eviction_ms: int, draw_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        eviction_ms: int,
+        draw_id: Callable[[], int],
+        begin: Callable[[Work], None],
+    ) -> None:
+        """`begin` runs what may take longer than a turn."""
+        self._begin = begin
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._draw_id = draw_id
@@ -206,7 +219,7 @@ class Sessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= session.counted
-            session.close()
+            self._begin(session.close())
 
     def describe(self) -> dict[str, Any]:
         partitions = sum(len(session.watched) for session in self._sessions.values())

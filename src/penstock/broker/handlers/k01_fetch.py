@@ -126,6 +126,7 @@ class Fetching:
         """Look at what is asked for; answer, or wait for more."""
         try:
             yield from self._set.update(self._message)
+            self._message.topics = []  # the set has them, and lets go of them one by one
             # A client that pipelines expects to see what it wrote before.
             self._broker.append_watched(self._set)
             yield from self._look()
@@ -327,8 +328,8 @@ class Fetching:
         """Say what there is."""
         if self._over:
             return
-        self._end()
         told = self._told()
+        self._end()
         if len(told) > PARTITIONS_PER_SLICE:
             self._request.connection.hold()
             self._broker.sliced_work.begin(self._answer_in_slices(told))
@@ -417,7 +418,7 @@ class Fetching:
         if self._set.fetching is self:
             self._set.fetching = None
         if not self._set.session_id:
-            self._set.close()
+            self._broker.sliced_work.begin(self._set.close())
 
 
 def _size(records: Part) -> int:

@@ -158,6 +158,7 @@ class SimWorld:
         self.name = name
         self.alive = True
         self.skew_ms = skew_ms
+        self.memory_releases = 0
         self.disks: dict[str, WorldDisk] = {} if disks is None else disks
         self.clock = SimClock(self, read_cost_ms)
         self.timers = SimTimers(self)
@@ -181,6 +182,9 @@ class SimWorld:
 
     def vitals(self) -> Vitals:
         return Vitals(started_ms=WALL_START_MS + self.skew_ms, turns=self.simulation.turns)
+
+    def release_memory(self) -> None:
+        self.memory_releases += 1
 
     def _disk_event(self, call: Callable[[], None]) -> None:
         chance = self.simulation.chance
