@@ -1,0 +1,136 @@
+"""Long requests are cut so that nothing is lost, and their answers joined as if they never were."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.broker.request_pieces import CUTS, Cut, JoinedAnswer, Level, cut_for, pieces
+from penstock.wire.messages import k02_list_offsets as k02
+from penstock.wire.messages import k09_offset_fetch as k09
+from penstock.wire.messages import k15_describe_groups as k15
+from penstock.wire.messages import k34_alter_replica_log_dirs as k34
+
+TOPICS = CUTS[2][0]._replace(items=3)
+GROUPS = CUTS[9][0]._replace(items=3)
+Asked = list[tuple[str, list[int]]]
+
+
+def list_offsets(asked: Asked) -> k02.ListOffsetsRequest:
+    return k02.ListOffsetsRequest(
+        isolation_level=1,
+        topics=[
+            k02.ListOffsetsTopic(
+                name=name,
+                partitions=[k02.ListOffsetsPartition(partition_index=each) for each in indexes],
+            )
+            for name, indexes in asked
+        ],
+    )
+
+
+def listed(topics: list[Any]) -> Asked:
+    return [(each.name, [p.partition_index for p in each.partitions]) for each in topics]
+
+
+def cut(message: Any, how: Cut) -> list[Any]:
+    return [piece for piece in pieces(message, how) if piece is not None]
+
+
+def leaves(asked: Asked) -> list[tuple[str, int | None]]:
+    return sorted((name, index) for name, indexes in asked for index in indexes or [-1])
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 5))), max_size=12))
+def test_pieces_hold_every_element_once(asked: Asked) -> None:
+    found = [pair for piece in cut(list_offsets(asked), TOPICS) for pair in listed(piece.topics)]
+    assert leaves(found) == leaves(asked)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 5))), max_size=12))
+def test_folded_pieces_hold_every_element_that_differs(asked: Asked) -> None:
+    found = [
+        leaf
+        for piece in cut(list_offsets(asked), TOPICS._replace(folds=True))
+        for leaf in leaves(listed(piece.topics))
+    ]
+    named = {leaf for leaf in leaves(asked) if leaf[1] != -1}
+    assert [leaf for leaf in sorted(found) if leaf[1] != -1] == sorted(named)
+
+
+def test_a_piece_keeps_what_stands_beside_the_list() -> None:
+    first, second = cut(list_offsets([("a", [0, 1, 2, 3])]), TOPICS)
+    assert first.isolation_level == second.isolation_level == 1
+    assert listed(first.topics) == [("a", [0, 1, 2])]
+    assert listed(second.topics) == [("a", [3])]
+
+
+def test_equal_elements_that_are_an_error_stay_in_one_piece() -> None:
+    found = cut(list_offsets([("a", [0, 7, 1, 7, 2, 7, 7])]), TOPICS)
+    holders = [piece for piece in found if 7 in listed(piece.topics)[0][1]]
+    assert len(holders) == 1
+
+
+def test_the_request_itself_is_not_changed() -> None:
+    message = list_offsets([("a", [0, 1, 2, 3]), ("b", [])])
+    cut(message, TOPICS)
+    assert listed(message.topics) == [("a", [0, 1, 2, 3]), ("b", [])]
+
+
+def test_a_null_list_inside_an_element_stays_null() -> None:
+    groups = [k09.OffsetFetchRequestGroup(group_id=f"g{n}", topics=None) for n in range(4)]
+    found = cut(k09.OffsetFetchRequest(groups=groups), GROUPS)
+    assert [[each.topics for each in piece.groups] for piece in found] == [[None] * 3, [None]]
+
+
+def test_a_short_request_is_not_cut() -> None:
+    assert cut_for(15, k15.DescribeGroupsRequest(groups=["a"] * 100)) is None
+    assert cut_for(15, k15.DescribeGroupsRequest(groups=["a"] * 101)) is not None
+
+
+@pytest.mark.parametrize("indexes", [[0, 1, 2, 3, 4], [0]])
+def test_answers_to_pieces_of_one_topic_become_one_topic(indexes: list[int]) -> None:
+    joined = JoinedAnswer(TOPICS)
+    for piece in cut(list_offsets([("a", indexes), ("b", indexes)]), TOPICS):
+        answer = k02.ListOffsetsResponse(
+            topics=[
+                k02.ListOffsetsTopicResponse(
+                    name=name,
+                    partitions=[
+                        k02.ListOffsetsPartitionResponse(partition_index=each) for each in mine
+                    ],
+                )
+                for name, mine in listed(piece.topics)
+            ]
+        )
+        joined.add(answer)
+    assert listed(joined.response.topics) == [("a", indexes), ("b", indexes)]
+
+
+def test_an_error_of_a_group_in_one_piece_is_the_groups() -> None:
+    joined = JoinedAnswer(GROUPS)
+    joined.add(k09.OffsetFetchResponse(groups=[k09.OffsetFetchResponseGroup(group_id="g")]))
+    failed = k09.OffsetFetchResponseGroup(group_id="g", error_code=16)
+    joined.add(k09.OffsetFetchResponse(groups=[failed]))
+    assert [(each.group_id, each.error_code) for each in joined.response.groups] == [("g", 16)]
+
+
+def test_an_answer_may_lack_a_level_of_its_request() -> None:
+    joined = JoinedAnswer(CUTS[34][0])
+    for index in range(2):
+        result = k34.AlterReplicaLogDirTopicResult(
+            topic_name="t",
+            partitions=[k34.AlterReplicaLogDirPartitionResult(partition_index=index)],
+        )
+        joined.add(k34.AlterReplicaLogDirsResponse(results=[result]))
+    (only,) = joined.response.results
+    assert [each.partition_index for each in only.partitions] == [0, 1]
+
+
+def test_a_whole_refusal_of_a_piece_is_seen() -> None:
+    joined = JoinedAnswer(Cut((Level("topics", "topics"),)))
+    joined.add(k09.OffsetFetchResponse())
+    assert not joined.failed
+    joined.add(k09.OffsetFetchResponse(error_code=16))
+    assert joined.failed
