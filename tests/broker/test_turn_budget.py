@@ -18,7 +18,7 @@ from penstock.wire.apis import APIS, request_class
 from penstock.wire.frame import request_frame
 
 ITEMS = 2_000
-CALLS_PER_TURN_MAX = 20_000  # some two milliseconds
+CALLS_PER_TURN_MAX = 15_000  # some two milliseconds
 TURNS_MAX = 5_000
 
 

@@ -95,7 +95,7 @@ CUTS: dict[int, tuple[Cut, ...]] = {
                 Level("topics", "topics", ("name",), ("name",)),
                 Level("partition_indexes", "partitions"),
             ),
-            items=25,
+            items=10,
         ),
     ),
     28: (Cut(_topics(), folds=False),),
