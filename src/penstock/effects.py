@@ -37,6 +37,14 @@ class Answer(NamedTuple):
     waits_on: bool = False
 
 
+class Failure(NamedTuple):
+    """An exception of our own code, and what pays for it: one group, transaction or request."""
+
+    subject: str
+    problem: Exception
+    consequence: str  # and the next step
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What `handle` decided.
@@ -48,6 +56,8 @@ class Outcome:
     changed state that no record holds (who waits, who was heard of), which speaks of the records
     already. If the log refuses those, whoever asked hears of it, and the machine gets the event
     `if_refused`, to take that back; without one it is rebuilt from its log.
+
+    `failures`: parts of the event that raised, each at the cost of its subject alone.
     """
 
     records: Sequence[Any] = ()
@@ -58,3 +68,4 @@ class Outcome:
     parked: Ticket | None = None
     volatile: bool = False
     if_refused: Any = None
+    failures: Sequence[Failure] = ()

@@ -142,7 +142,9 @@ class Story:
             asked.take(NotCoordinator())
         for record in self.logged():
             self._replay(record)
-        self._perform(self.work.loaded(self.now_ms), None)
+        for group in list(self.state.groups.values()):
+            if isinstance(group, ClassicGroup):
+                self._perform(self.work.loaded(group, self.now_ms), None)
 
     # What is to be seen
 

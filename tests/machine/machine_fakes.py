@@ -4,8 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.effects import Failure, Outcome
 from penstock.machine.protocols import LogFollower, LogUnreadable
 from penstock.wire.primitives import Unwritable
+
+
+class Unfailing:
+    """The part of a machine that its own exceptions would need."""
+
+    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:  # noqa: ARG002
+        raise problem
+
+    def set_aside(self, record: Any, problem: Exception) -> Failure:  # noqa: ARG002
+        raise problem
 
 
 class FakeTime:

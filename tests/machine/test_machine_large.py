@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from machine_fakes import FakeLog, FakeTime
+from machine_fakes import FakeLog, FakeTime, Unfailing
 
 from penstock.effects import Outcome
 from penstock.errors import (
@@ -22,7 +22,7 @@ MANY = 3 * RECORDS_PER_TURN_MAX + 1
 TURNS_MAX = 20
 
 
-class Counter:
+class Counter(Unfailing):
     """Counts its records; an event is how many to write, or a list of them."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from machine_fakes import FakeBatch, FakeLog, FakeTime
+from machine_fakes import FakeBatch, FakeLog, FakeTime, Unfailing
 
 from penstock.effects import Outcome, SetTimer
 from penstock.errors import (
@@ -23,7 +23,7 @@ from penstock.wire.primitives import Malformed, Unwritable
 from penstock.world import DiskFailed
 
 
-class Counter:
+class Counter(Unfailing):
     """Adds numbers up; 'read' tells the sum, 'bad' is refused, 'later' sets a timer."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from machine_fakes import FakeLog, FakeTime
+from machine_fakes import FakeLog, FakeTime, Unfailing
 
 from penstock.effects import Answer, Outcome, SetTimer
 from penstock.errors import (
@@ -27,7 +27,7 @@ class Nothing:
     """There is nothing to be taken back."""
 
 
-class Doorman:
+class Doorman(Unfailing):
     """Lets people in two by two: the first of a pair waits for the second. Its log counts pairs."""
 
     def __init__(self) -> None:

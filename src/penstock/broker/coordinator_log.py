@@ -21,7 +21,7 @@ from penstock.wire.batch import (
     Header,
     batch_headers,
 )
-from penstock.wire.primitives import Malformed
+from penstock.wire.primitives import Malformed, Unwritable
 from penstock.wire.records.coordinator import Family
 from penstock.world import DiskFailed
 
@@ -93,7 +93,12 @@ class CoordinatorLog:
                 now_ms,
             )
         else:
-            batch = encode(records, now_ms, self._compression)
+            try:
+                batch = encode(records, now_ms, self._compression)
+            except (KafkaError, Malformed, Unwritable):
+                raise
+            except Exception as problem:  # nothing is written yet: it costs these records only
+                raise Unwritable(repr(problem)) from problem
             result = partition.append_own(batch, HEADER.unpack_from(batch), now_ms)
             if isinstance(result, KafkaError):
                 raise result

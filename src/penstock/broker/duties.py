@@ -32,6 +32,7 @@ class Duties:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
         self._durable_metadata = -1
+        self._problems: set[str] = set()  # partitions in which a duty has failed
         settings = broker.settings
         first_ms = settings.first_duty_ms
         self._every("recovery points", settings.checkpoint_ms, self._checkpoint, first_ms)
@@ -127,6 +128,15 @@ class Duties:
         now_ms = self._broker.world.clock.wall_ms()
         self._in_slices(lambda partition: partition.log.remove_expired_producers(now_ms))
 
+    def _log_problem(self, partition: "Partition", problem: Exception) -> None:
+        """Log once what keeps a duty from one partition; the others are served, and the duty
+        tries again."""
+        if partition not in self._problems:
+            self._problems[partition] = None
+            log.error(
+                "%s: a duty failed, and is tried again: %r", partition, problem, exc_info=problem
+            )
+
     def _in_slices(self, visit: Callable[["Partition"], object]) -> None:
         broker = self._broker
         left = iter(list(broker.hosting.all()))
@@ -140,6 +150,8 @@ class Duties:
                     visit(partition)
                 except DiskFailed as failure:
                     partition.directory.fail(failure)
+                except Exception as problem:
+                    self._log_problem(partition, problem)
                 if broker.world.clock.mono_ms() >= until:
                     broker.world.timers.soon(some)
                     return

@@ -202,12 +202,26 @@ class Sending:
         self._timer: Timer | None = None
         self._retry_ms = RETRY_MS_MIN
         self._stopped = False
+        self._has_failed = False
 
     def send(self) -> None:
         """Send to everybody who has not settled; again and again until nobody is left."""
         self._timer = None
         if not self._in_charge():
             return
+        try:
+            self._send()
+        except Exception as problem:
+            # Of our own, about this transaction: the others go on, and this one tries again.
+            if not self._has_failed:
+                log.error("the markers of %s: %r", self._name, problem, exc_info=problem)
+            self._has_failed = True
+            self._writing = False
+            self._under_way.clear()
+            if self._timer is None and not self._stopped:
+                self._send_later()
+
+    def _send(self) -> None:
         for place in [each for each in self._left if not self._writer.exists(each)]:
             del self._left[place]  # deleted, and its records with it
         due = [each for each in self._left if each not in self._under_way]

@@ -24,7 +24,7 @@ from penstock.controller.records import (
 )
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.controller.topics import TopicWork
-from penstock.effects import Outcome
+from penstock.effects import Failure, Outcome
 from penstock.errors import KafkaError, UnsupportedVersion
 from penstock.wire.messages.k19_create_topics import CreateTopicsRequest
 from penstock.wire.messages.k20_delete_topics import DeleteTopicsRequest
@@ -172,6 +172,15 @@ class Controller:
                 records += FeatureWork(self.image, self._settings).min_isr_records()
             records.append(EndTransactionRecord())
         return Outcome(records)
+
+    def recover(self, event: Any, problem: Exception, _now_ms: int) -> Outcome:
+        """A request changes nothing but by its records, so one that failed has changed nothing."""
+        subject = f"{type(event.message).__name__} to the controller"
+        return Outcome(failures=[Failure(subject, problem, "It has changed nothing.")])
+
+    def set_aside(self, _record: Any, problem: Exception) -> Failure:
+        """Metadata is one whole: a record that cannot be replayed is never passed over."""
+        raise problem
 
     # Requests
 

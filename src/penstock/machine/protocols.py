@@ -7,7 +7,7 @@ each satisfy `Machine`. Neither side knows the other.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from penstock.effects import Outcome
+from penstock.effects import Failure, Outcome
 
 
 class LogUnreadable(Exception):
@@ -33,6 +33,21 @@ class Machine(Protocol):
 
     def loaded(self, now_ms: int) -> Outcome:
         """Everything is replayed and this node leads: restart timers, put things in order."""
+        ...
+
+    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:
+        """Return the subject of an event to the state of its records; `handle` raised `problem`.
+
+        The outcome writes no record. Its failures name the subject, and its timers keep alive
+        what the event was to keep alive.
+        """
+        ...
+
+    def set_aside(self, record: Any, problem: Exception) -> Failure:
+        """Stop to serve the subject of a record, so that the others are; `replay` raised `problem`.
+
+        A machine whose subjects depend on each other raises `problem`.
+        """
         ...
 
 

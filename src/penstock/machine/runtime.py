@@ -5,6 +5,9 @@ leaves only when everything it had seen by then is committed. On losing leadersh
 nobody knows what an append has written, the machine is dropped; it is rebuilt from the log when
 this node leads again. What one machine says leaves in the order in which it was decided.
 Whoever asked is answered at once, or parked under a ticket until the machine names it again.
+
+An exception that is no KafkaError costs its subject: the request gets UNKNOWN_SERVER_ERROR, the
+machine brings the subject back to its records or sets it aside, and the log names it once.
 """
 
 import logging
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
-from penstock.effects import Answer, CancelTimer, Outcome, SetTimer, Ticket
+from penstock.effects import Answer, CancelTimer, Failure, Outcome, SetTimer, Ticket
 from penstock.errors import KafkaError, KafkaStorageError, UnknownServerError
 from penstock.machine.protocols import (
     Batch,
@@ -37,6 +40,8 @@ Reply = Callable[[Any], None]  # gets the machine's reply, or the KafkaError ins
 PARKED_MAX = 10_000
 SHOWN_CHARACTERS_MAX = 200  # of a record, in the log
 RECORDS_PER_TURN_MAX = 250  # more of them are encoded and replayed in several turns
+# Of one machine, until the node starts again. A peer may make any number of groups fail.
+SUBJECTS_LOGGED_MAX = 100
 
 
 class State(Enum):
@@ -83,8 +88,9 @@ class Runtime(Generic[M]):
 
     `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
     before the replies that waited for it leave; `send` performs what a machine sends;
-    `unreadable` hears that a log cannot be loaded: its machine stays away; `begin` makes a batch
-    of many records in pieces, and whatever comes meanwhile waits for its end.
+    `unreadable` hears that a log cannot be loaded: its machine stays away, and without a listener
+    the exception leaves; `begin` makes a batch of many records in pieces, and whatever comes
+    meanwhile waits for its end.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class Runtime(Generic[M]):
         when_full: Callable[[], KafkaError],
         before_release: Callable[[int], None] | None = None,
         send: Callable[[Any], None] | None = None,
-        unreadable: Callable[[LogUnreadable], None] = lambda _problem: None,
+        unreadable: Callable[[LogUnreadable], None] | None = None,
         begin: Callable[[], Writing] | None = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
@@ -126,6 +132,9 @@ class Runtime(Generic[M]):
         self._reader: LogReader | None = None
         self._term = 0  # counts loads, so that late callbacks of an earlier one are recognised
         self._releasing = False
+        self._asking: Reply | None = None  # of the event that is submitted right now
+        self._asking_problem: Exception | None = None  # raised by that reply
+        self._subjects_logged: dict[str, None] = {}
         log.follow(self)
 
     @property
@@ -150,14 +159,22 @@ class Runtime(Generic[M]):
         if self._large is not None:
             self._behind.append((event, done))
             return
+        before, self._asking = self._asking, done
         self._handle(event, done)
+        self._asking = before
+        problem, self._asking_problem = self._asking_problem, None
+        if problem is not None:
+            raise problem  # of `done`, which the caller has brought along
 
     def _handle(self, event: Any, done: Reply | None) -> None:
         try:
             outcome = self._machine.handle(event, self._clock.wall_ms())
-        except KafkaError as error:
+        except Exception as problem:
+            if done is None or not isinstance(problem, KafkaError):
+                self._recover(event, problem, done)
+                return
             # The refusal may rest on something not yet committed: it waits like any reply.
-            outcome = Outcome(reply=error)
+            outcome = Outcome(reply=problem)
         if self._begin is not None and len(outcome.records) > RECORDS_PER_TURN_MAX:
             assert not (outcome.volatile or outcome.answers or outcome.if_refused), (
                 "what is large speaks of its records only"
@@ -183,8 +200,7 @@ class Runtime(Generic[M]):
                 self._drop(KafkaStorageError(str(failure)))
                 return
         else:
-            for record in large.some():
-                self._machine.replay(record)
+            self._replay(large.some())
             if large.through:
                 self._replayed(large.batch)
                 self._park(self._seen, large.outcome, large.done)
@@ -204,6 +220,54 @@ class Runtime(Generic[M]):
         self.committed(self._log.committed_offset)  # it may have been before all was replayed
         while self._behind and self._large is None:
             self._handle(*self._behind.popleft())
+
+    # Exceptions of our own
+
+    def _recover(self, event: Any, problem: Exception, done: Reply | None) -> None:
+        """Answer a request whose handling raised, and let the machine mend its subject."""
+        failed = UnknownServerError(f"The request failed in the server: {problem!r:.200}.")
+        self._park(self._seen, Outcome(reply=failed), done)
+        try:
+            recovered = self._machine.recover(event, problem, self._clock.wall_ms())
+            assert not recovered.records, "what mends a subject writes no record"
+        except Exception as worse:
+            self._log_failure(Failure("a coordinator", worse, "It is loaded again from its log."))
+            self._rebuild(failed, None)
+        else:
+            self._perform(recovered, None)
+
+    def _replay(self, records: Sequence[Any]) -> None:
+        machine = self._machine
+        for record in records:
+            try:
+                machine.replay(record)
+            except Exception as problem:
+                self._log_failure(machine.set_aside(record, problem))
+
+    def _log_failure(self, failure: Failure) -> None:
+        subject, problem, consequence = failure
+        known = subject in self._subjects_logged or len(self._subjects_logged) > SUBJECTS_LOGGED_MAX
+        self._subjects_logged.setdefault(subject)
+        log.log(
+            logging.DEBUG if known else logging.ERROR,
+            "%s: %s. %s",
+            subject,
+            repr(problem)[:SHOWN_CHARACTERS_MAX],
+            consequence,
+            exc_info=problem,
+        )
+
+    def _tell(self, done: Reply, reply: Any) -> None:
+        """Give a reply. An exception belongs to the caller of `submit`, if it is still there;
+        else it costs this reply, and no other."""
+        try:
+            done(reply)
+        except Exception as problem:
+            if done is self._asking:
+                self._asking_problem = problem
+            else:
+                name = getattr(done, "__qualname__", repr(done))
+                self._log_failure(Failure(f"a reply ({name})", problem, "It is not sent."))
 
     def _replayed(self, batch: Batch) -> None:
         self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
@@ -226,9 +290,10 @@ class Runtime(Generic[M]):
                 self._drop(KafkaStorageError(str(failure)))
                 return
             else:
-                for record in outcome.records:
-                    self._machine.replay(record)
+                self._replay(outcome.records)
                 self._replayed(batch)
+        for each in outcome.failures:
+            self._log_failure(each)
         self._park(self._seen, outcome, done)
         self._release()
 
@@ -262,9 +327,13 @@ class Runtime(Generic[M]):
         waiting = [answer.ticket for answer in outcome.answers if not answer.waits_on]
         refused = Outcome(reply=error, answers=[Answer(ticket, error) for ticket in waiting])
         self._park(self._seen, refused, done)
-        undone = self._machine.handle(outcome.if_refused, self._clock.wall_ms())
-        assert not undone.records, "what takes a refused record back writes none"
-        self._perform(undone, None)
+        try:
+            undone = self._machine.handle(outcome.if_refused, self._clock.wall_ms())
+            assert not undone.records, "what takes a refused record back writes none"
+        except Exception as problem:
+            self._recover(outcome.if_refused, problem, None)
+        else:
+            self._perform(undone, None)
 
     def _rebuild(self, error: KafkaError, done: Reply | None) -> None:
         """The log refused what the machine already counts on: begin again from what it holds."""
@@ -283,13 +352,20 @@ class Runtime(Generic[M]):
                     self._set(timer, parked.decided_mono_ms)
                 for send in parked.outcome.sends:
                     assert self._send is not None, "a machine that sends has somebody who does it"
-                    self._send(send)
+                    self._perform_send(self._send, send)
                 if parked.done is not None:
-                    parked.done(parked.outcome.reply)
+                    self._tell(parked.done, parked.outcome.reply)
                 for waiting, reply in parked.answered:
-                    waiting(reply)
+                    self._tell(waiting, reply)
         finally:
             self._releasing = False
+
+    def _perform_send(self, send: Callable[[Any], None], effect: Any) -> None:
+        try:
+            send(effect)
+        except Exception as problem:
+            subject = str(effect)[:SHOWN_CHARACTERS_MAX]
+            self._log_failure(Failure(subject, problem, "It is sent again by the next load."))
 
     # Timers
 
@@ -335,7 +411,7 @@ class Runtime(Generic[M]):
         """The node is about to stop: nobody waits for what may come late or never."""
         tickets, self._tickets = self._tickets, {}
         for waiting in tickets.values():
-            waiting(error)
+            self._tell(waiting, error)
 
     def stop(self) -> None:
         """Forget everything and tell nobody."""
@@ -363,13 +439,13 @@ class Runtime(Generic[M]):
         unhandled, parked, tickets = self._forget()
         for each in parked:
             if each.done is not None:
-                each.done(error)
+                self._tell(each.done, error)
             for waiting, _reply in each.answered:
-                waiting(error)
+                self._tell(waiting, error)
         for done in unhandled:
-            done(error)
+            self._tell(done, error)
         for waiting in tickets.values():
-            waiting(error)
+            self._tell(waiting, error)
 
     def _begin_loading(self) -> None:
         if self._state is not State.INACTIVE:
@@ -388,8 +464,11 @@ class Runtime(Generic[M]):
             except Cold as cold:
                 cold.file.warm(cold.position, cold.size, warmed)
                 return
-            except LogUnreadable as problem:
-                self._unreadable(problem)
+            except Exception as problem:
+                if self._unreadable is None:
+                    raise
+                log.debug("a load failed", exc_info=problem)
+                self._unreadable(_as_unreadable(problem))
                 self._drop(self._when_lost())
                 return
             if self._state is State.LOADING:
@@ -409,8 +488,7 @@ class Runtime(Generic[M]):
         assert self._reader is not None, "a load has a reader from its first slice to its last"
         batches = self._reader.next_slice()
         for batch in batches:
-            for record in batch.records:
-                self._machine.replay(record)
+            self._replay(batch.records)
             self._replayed(batch)
         if not batches:
             self._reader = None
@@ -421,3 +499,9 @@ class Runtime(Generic[M]):
                 self._perform(Outcome(outcome.records, volatile=outcome.volatile), None)
             if self._state is State.ACTIVE:
                 self._perform(replace(outcome, records=()), None)
+
+
+def _as_unreadable(problem: Exception) -> LogUnreadable:
+    if isinstance(problem, LogUnreadable):
+        return problem
+    return LogUnreadable(f"A coordinator cannot be loaded: {problem!r}. Its groups are not served.")

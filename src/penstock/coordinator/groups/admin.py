@@ -12,6 +12,7 @@ from penstock.coordinator.groups.classic import (
     timers_of,
 )
 from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.coordinator.records import Record
 from penstock.effects import CancelTimer, Outcome
 from penstock.errors import GroupIdNotFound, KafkaError
@@ -50,6 +51,14 @@ class AdminWork:
 
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
         group = self._state.groups.get(group_id)
+        if isinstance(group, SetAsideGroup):
+            refusal = group.refusal
+            return DescribedGroup(
+                group_id=group_id,
+                group_state=group.state_name,
+                error_code=refusal.code,
+                error_message=refusal.message,
+            )
         if not isinstance(group, ClassicGroup):
             missing = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
             if version >= NOT_FOUND_FROM:

@@ -9,11 +9,12 @@ from penstock.coordinator.records import Record
 if TYPE_CHECKING:
     from penstock.coordinator.groups.offsets import OffsetStore
 
-Kind = Literal["classic", "consumer"]
+Kind = Literal["classic", "consumer", "unknown"]
 
 
 class Group(Protocol):
-    """ClassicGroup and ConsumerGroup. All methods only look; refusals are KafkaErrors."""
+    """ClassicGroup, ConsumerGroup and SetAsideGroup. All methods only look; refusals are
+    KafkaErrors."""
 
     @property
     def group_id(self) -> str: ...

@@ -5,19 +5,23 @@ Durable state changes by replay alone. What no record holds (who waits for a reb
 member was last heard of) is lost with the machine: its clients ask again.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
 from penstock.coordinator.groups.admin import AdminWork
-from penstock.coordinator.groups.classic import ClassicWork
+from penstock.coordinator.groups.classic import ClassicGroup, ClassicWork
+from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.work import ConsumerWork
 from penstock.coordinator.groups.group import Group, GroupState
 from penstock.coordinator.groups.offsets import OffsetStore, OffsetWork
+from penstock.coordinator.groups.recovery import Before, Recovery
+from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import EndMarker, Pending, Record
-from penstock.effects import Outcome
+from penstock.effects import Failure, Outcome
 from penstock.errors import UnsupportedVersion
 from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
 from penstock.wire.messages.k09_offset_fetch import OffsetFetchRequest
@@ -34,6 +38,8 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHea
 from penstock.wire.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.wire.records import group as keys
 
+OFFSET_KEYS: Final = (keys.OffsetCommitKey, keys.LegacyOffsetCommitKey)
+
 
 class GroupCoordinator:
     """A machine (see machine.protocols)."""
@@ -44,10 +50,13 @@ class GroupCoordinator:
         self._classic = ClassicWork(self.state, settings, cluster)
         self._consumer = ConsumerWork(self.state, settings, cluster)
         self._admin = AdminWork(self.state)
+        self._recovery = Recovery(self.state, self._classic, self._consumer)
+        self._before: Sequence[Before] = ()  # the groups that the last event was about
 
     # Events
 
     def handle(self, event: Any, now_ms: int) -> Outcome:
+        self._before = self._recovery.before(event)
         match event:
             case Call():
                 return self._call(event, now_ms)
@@ -63,6 +72,9 @@ class GroupCoordinator:
                 raise AssertionError(f"nobody handles {event}")
 
     def _call(self, call: Call, now_ms: int) -> Outcome:
+        for before in self._before:
+            if isinstance(before.group, SetAsideGroup):
+                raise before.group.refusal
         match call.message:
             case OffsetCommitRequest():
                 return self._offsets.commit(call, now_ms)
@@ -124,6 +136,8 @@ class GroupCoordinator:
             self._offsets.replay(record)  # nearly all there is; a load may bring a million
             return
         match record:
+            case Record() if self._is_of_set_aside(record):
+                pass
             case EndMarker():
                 self._offsets.replay_end(record)
             case Pending():
@@ -141,11 +155,74 @@ class GroupCoordinator:
         pass
 
     def loaded(self, now_ms: int) -> Outcome:
-        parts = [work.loaded(now_ms) for work in (self._classic, self._consumer, self._offsets)]
+        failures: list[Failure] = []
+        parts = []
+        for group in list(self.state.groups.values()):
+            try:
+                parts.append(self._loaded(group, now_ms))
+            except Exception as problem:
+                failures.append(self._recovery.set_aside(group.group_id, problem, group))
+        parts.append(self._offsets.loaded(now_ms))
         return Outcome(
             records=[record for part in parts for record in part.records],
             timers=[timer for part in parts for timer in part.timers],
+            failures=failures,
         )
+
+    def _loaded(self, group: Group, now_ms: int) -> Outcome:
+        match group:
+            case ClassicGroup():
+                return self._classic.loaded(group, now_ms)
+            case ConsumerGroup():
+                return self._consumer.loaded(group, now_ms)
+            case _:
+                return Outcome()
+
+    # Exceptions of our own
+
+    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:
+        if not self._before:
+            about = type(event.message if isinstance(event, Call) else event).__name__
+            failure = Failure(about, problem, "It has changed nothing, and may be sent again.")
+            outcome = self._offsets.recover(event) or Outcome()
+            return replace(outcome, failures=[failure])
+        parts = list(self._recovery.restore(self._before, event, problem, now_ms))
+        return Outcome(
+            timers=[timer for part in parts for timer in part.timers],
+            answers=[answer for part in parts for answer in part.answers],
+            failures=[failure for part in parts for failure in part.failures],
+        )
+
+    def set_aside(self, record: Record | Pending | EndMarker, problem: Exception) -> Failure:
+        if isinstance(record, EndMarker):
+            subject = f"the end of a transaction of producer {record.producer_id}"
+            return Failure(subject, problem, "Offsets that it committed may be missing.")
+        group_id = _group_id_of(record.key)
+        failure = self._recovery.set_aside(group_id, problem, self.state.groups.get(group_id))
+        group = self.state.groups[group_id]
+        if isinstance(group, SetAsideGroup) and not isinstance(record.key, OFFSET_KEYS):
+            group.replay(Record(record.key, record.value))
+        return failure
+
+    def _is_of_set_aside(self, record: Record) -> bool:
+        """Whether a record is of a group that is set aside, which has noted it then."""
+        group_id = _group_id_of(record.key)
+        group = self.state.groups.get(group_id)
+        if not isinstance(group, SetAsideGroup) or isinstance(record.key, OFFSET_KEYS):
+            return False
+        if group.is_replaced_by(record):
+            del self.state.groups[group_id]
+            return False
+        if not group.replay(record):
+            del self.state.groups[group_id]
+            if self.state.offsets.has_offsets(group_id):
+                self.state.groups[group_id] = ClassicGroup(group_id)
+        return True
 
     def group(self, group_id: str) -> Group | None:
         return self.state.groups.get(group_id)
+
+
+def _group_id_of(key: Any) -> str:
+    group_id: str = key.group_id if hasattr(key, "group_id") else key.group
+    return group_id

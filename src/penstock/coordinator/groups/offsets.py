@@ -321,6 +321,13 @@ class OffsetWork:
             case _:
                 return None
 
+    def recover(self, event: object) -> Outcome | None:
+        """Give up the slice that failed: the next check begins anew. None if it is none of ours."""
+        if not isinstance(event, CheckOffsets | ExpireMore | SearchMore | ForgetMore):
+            return None
+        self._expiry = None
+        return Outcome(timers=[self._check_later()])
+
     def _check_later(self) -> SetTimer:
         return SetTimer(CHECK_TIMER, self._settings.offsets_check_interval_ms, CheckOffsets())
 

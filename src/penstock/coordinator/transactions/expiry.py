@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from penstock.coordinator.transactions.ending import EndWork
 from penstock.coordinator.transactions.settings import TransactionSettings
@@ -44,6 +45,16 @@ class ExpiryWork:
 
     def _look_later(self) -> SetTimer:
         return SetTimer(EXPIRY, self._settings.expiration_interval_ms, LookForExpired())
+
+    def recover(self, event: Any) -> list[SetTimer]:
+        """Return the timers that a failed event was to set, so that time goes on ending things."""
+        match event:
+            case TimedOut(transactional_id=name):
+                after_ms = self._settings.abort_interval_ms
+                return [SetTimer(timeout_name(name), after_ms, event)]
+            case LookForExpired() | ForgetExpired():
+                return [self._look_later()]
+        return []
 
     # ---- transactions
 

@@ -16,7 +16,7 @@ from penstock.coordinator.transactions.ending import EndWork
 from penstock.coordinator.transactions.expiry import ExpiryWork
 from penstock.coordinator.transactions.settings import TransactionSettings
 from penstock.coordinator.transactions.state import Transactions
-from penstock.effects import Outcome
+from penstock.effects import Failure, Outcome
 
 
 class TransactionCoordinator:
@@ -59,6 +59,16 @@ class TransactionCoordinator:
             case _:
                 raise AssertionError(f"nobody handles {event}")
 
+    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:  # noqa: ARG002
+        about = event.timed_out if isinstance(event, timers.AbortTimedOut) else event
+        name = getattr(about, "transactional_id", None)
+        subject = type(event).__name__
+        if name is not None:
+            self.transactions.taken_over(name)  # the one thing that no record holds
+            subject = f"transactional id {name!r}, {subject}"
+        failure = Failure(subject, problem, "Its state is what the log says; ask again.")
+        return Outcome(timers=self._expiry.recover(event), failures=[failure])
+
     # Records
 
     def replay(self, record: Record) -> None:
@@ -66,6 +76,12 @@ class TransactionCoordinator:
 
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         pass
+
+    def set_aside(self, record: Record, problem: Exception) -> Failure:
+        name: str = getattr(record.key, "transactional_id", "")
+        self.transactions.set_aside(name, problem)
+        next_step = "It is not served: use another transactional.id."
+        return Failure(f"transactional id {name!r}, set aside", problem, next_step)
 
     def loaded(self, now_ms: int) -> Outcome:
         told, looked = self._ends.loaded(now_ms), self._expiry.loaded()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.coordinator.records import Record
 from penstock.coordinator.transactions.events import WriteMarkers
-from penstock.errors import ConcurrentTransactions
+from penstock.errors import ConcurrentTransactions, UnknownServerError
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.wire.records.transaction import (
     PartitionsSchema,
@@ -247,6 +247,7 @@ class Transactions:
         # Soft: Kafka's record has no place for it. A repeated question after a restart is
         # answered with PRODUCER_FENCED, and the producer begins anew.
         self._bumps: dict[str, Bump] = {}
+        self._set_aside: dict[str, str] = {}  # ids whose record cannot be replayed, and why
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._known.values())
@@ -255,7 +256,18 @@ class Transactions:
         return list(self._known)
 
     def find(self, transactional_id: str) -> Transaction | None:
+        """Return what is known of an id. UnknownServerError if it was set aside."""
+        if transactional_id in self._set_aside:
+            raise UnknownServerError(
+                f"{transactional_id!r} was set aside: {self._set_aside[transactional_id]}. Use "
+                "another transactional.id, and end what it left open (kafka-transactions abort)."
+            )
         return self._known.get(transactional_id)
+
+    def set_aside(self, transactional_id: str, problem: Exception) -> None:
+        """Serve the id no more, until a later record says all of it again."""
+        self._forget(transactional_id)
+        self._set_aside[transactional_id] = repr(problem)[:200]
 
     def replay(self, record: Record) -> None:
         match record:
@@ -273,10 +285,12 @@ class Transactions:
         if transaction is None:
             self._forget(transactional_id)
         else:
+            self._set_aside.pop(transactional_id, None)
             self._known[transactional_id] = transaction
 
     def _forget(self, transactional_id: str) -> None:
         self._known.pop(transactional_id, None)
+        self._set_aside.pop(transactional_id, None)
         self._bumps.pop(transactional_id, None)
 
     # ---- repeated questions

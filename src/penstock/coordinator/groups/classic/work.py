@@ -1,5 +1,6 @@
 """Requests to classic groups, and the timers that they set."""
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -14,9 +15,10 @@ from penstock.coordinator.groups.classic.alarms import (
     SessionOver,
     SyncOver,
 )
-from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicState, Waiting
 from penstock.coordinator.groups.classic.joining import Joining
 from penstock.coordinator.groups.classic.leaving import leave
+from penstock.coordinator.groups.classic.replies import join_refused, sync_refused
 from penstock.coordinator.groups.classic.storing import group_of
 from penstock.coordinator.groups.classic.syncing import sync
 from penstock.coordinator.groups.classic.turn import Turn, heard_of
@@ -109,18 +111,33 @@ class ClassicWork:
         hear nothing of it."""
         group = self._state.groups.pop(group_id)
         assert isinstance(group, ClassicGroup), "only classic groups write so"
+        return self.restore(group, {**group.joining}, {**group.syncing}, now_ms)
+
+    def restore(
+        self,
+        group: ClassicGroup,
+        joining: Mapping[str, Waiting],
+        syncing: Mapping[str, Waiting],
+        now_ms: int,
+        session_ms_min: int = 0,
+    ) -> Outcome:
+        """Make the group what its record says, and tell those who wait to ask again."""
         turn = self._turn(now_ms)
-        for member_id in list(group.joining):
-            turn.refuse_join(group, member_id, CoordinatorNotAvailable, member_id)
-        for member_id in list(group.syncing):
-            turn.refuse_sync(group, member_id, CoordinatorNotAvailable)
+        for member_id, waiting in joining.items():
+            error = CoordinatorNotAvailable
+            turn.answer(waiting, join_refused(error, waiting.version, member_id))
+        for waiting in syncing.values():
+            turn.answer(waiting, sync_refused(CoordinatorNotAvailable))
         turn.cancel_all(group)
+        self._state.groups.pop(group.group_id, None)
         if group.stored is not None:
             self.replay(group.stored)
-            restored = self._state.groups[group_id]
+            restored = self._state.groups[group.group_id]
             assert isinstance(restored, ClassicGroup), "of a record of its own kind"
             for member in restored.members.values():
-                turn.watch(restored, member)
+                turn.watch(restored, member, max(member.session_timeout_ms, session_ms_min))
+        elif self._state.offsets.has_offsets(group.group_id):
+            self._state.groups[group.group_id] = ClassicGroup(group.group_id)
         return turn.outcome()
 
     def _assign_again(self, group_id: str, now_ms: int) -> Outcome:
@@ -150,17 +167,14 @@ class ClassicWork:
             known.state = ClassicState.DEAD
             del self._state.groups[key.group]
 
-    def loaded(self, now_ms: int) -> Outcome:
+    def loaded(self, group: ClassicGroup, now_ms: int) -> Outcome:
         """Every member gets a whole session timeout to be heard of again."""
         turn = self._turn(now_ms)
-        for group in self._state.groups.values():
-            if not isinstance(group, ClassicGroup):
-                continue
-            for member in group.members.values():
-                turn.watch(group, member)
-            if len(group.members) > self._settings.size_max:
-                # The limit was lowered: whoever rejoins last will have to go.
-                rebalance.prepare(group, turn, self._settings)
+        for member in group.members.values():
+            turn.watch(group, member)
+        if len(group.members) > self._settings.size_max:
+            # The limit was lowered: whoever rejoins last will have to go.
+            rebalance.prepare(group, turn, self._settings)
         return turn.outcome()
 
 

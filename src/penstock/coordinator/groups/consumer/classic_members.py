@@ -229,10 +229,13 @@ def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """Return what the first protocol says, which is the same in all of them. Every one is read:
+    the group may choose any of them when it becomes a classic one."""
     try:
-        return subscription_in(request.protocols[0].metadata)  # the same in all of them
+        first, *_others = [subscription_in(each.metadata) for each in request.protocols]
     except Malformed as error:
         raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
+    return first
 
 
 def _as_requested(member: Member, call: Call, subscription: ConsumerProtocolSubscription) -> Member:

@@ -8,6 +8,7 @@ from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.member import Member
 from penstock.coordinator.groups.consumer.target import preferred_assignor
 from penstock.coordinator.groups.group import Group
+from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.errors import GroupIdNotFound
 from penstock.wire.messages import k69_consumer_group_describe as messages
 
@@ -18,6 +19,11 @@ CONSUMER_MEMBER: Final = 1
 def describe(
     group_id: str, group: Group | None, cluster: ClusterView, assignors: tuple[str, ...]
 ) -> messages.DescribedGroup:
+    if isinstance(group, SetAsideGroup):
+        refusal = group.refusal
+        return messages.DescribedGroup(
+            group_id=group_id, error_code=refusal.code, error_message=refusal.message
+        )
     if not isinstance(group, ConsumerGroup):
         what = "there is no such group" if group is None else "it is no consumer group"
         return messages.DescribedGroup(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from penstock.coordinator.cluster import ClusterView
 from penstock.wire.codec import read_int16, write_versioned
 from penstock.wire.messages.k68_consumer_group_heartbeat import TopicPartitions
+from penstock.wire.primitives import Malformed
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -40,7 +41,8 @@ def assignment_in(stored: bytes) -> ConsumerProtocolAssignment:
 def assignment_for(
     metadata: bytes, partitions: Mapping[bytes, Iterable[int]], cluster: ClusterView
 ) -> bytes:
-    """In the version that the member itself has spoken."""
+    """Return an assignment in the version of the member's own metadata. Metadata of classic groups
+    is opaque, and old logs hold any: for what cannot be read the oldest version is right."""
     newest = schema_of(ConsumerProtocolAssignment).versions.last
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -49,4 +51,8 @@ def assignment_for(
             if (topic := cluster.topic_by_id(topic_id)) is not None
         ]
     )
-    return write_versioned(assignment, min(read_int16(metadata), newest))
+    try:
+        version = read_int16(metadata)
+    except Malformed:
+        version = 0
+    return write_versioned(assignment, min(max(version, 0), newest))

@@ -1,5 +1,6 @@
 """Consumer groups, as a part of the machine of one coordinator partition."""
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.coordinator.cluster import ClusterView
@@ -40,7 +41,7 @@ from penstock.coordinator.groups.consumer.turn import RecordsRefused, Turn
 from penstock.coordinator.groups.group import GroupState
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import Record
-from penstock.effects import Outcome, SetTimer
+from penstock.effects import CancelTimer, Failure, Outcome, SetTimer
 from penstock.errors import GroupIdNotFound, UnknownMemberId
 from penstock.wire.messages.k11_join_group import JoinGroupRequest
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
@@ -162,11 +163,19 @@ class ConsumerWork:
 
     def topics_changed(self, event: TopicsChanged, now_ms: int) -> Outcome:
         turn = self._turn(now_ms)
+        failures: list[Failure] = []
         names = tuple(dict.fromkeys((*event.names, *(name for name, _ in event.deleted))))
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup) and group.members:
-                self._advance.topics_changed(group, names, turn)
-        return turn.outcome()
+                written = len(turn.records)
+                try:
+                    self._advance.topics_changed(group, names, turn)
+                except Exception as problem:
+                    del turn.records[written:]
+                    group.stale = group.regexes_stale = True
+                    subject = f"group {group.group_id!r}, told of other topics"
+                    failures.append(Failure(subject, problem, "Its next heartbeat looks again."))
+        return replace(turn.outcome(), failures=failures)
 
     def woken(self, event: Any, now_ms: int) -> Outcome | None:
         """None if this is no timer of a consumer group."""
@@ -216,17 +225,23 @@ class ConsumerWork:
     def replay(self, record: Record) -> None:
         replay(self._state.groups, record)
 
-    def loaded(self, now_ms: int) -> Outcome:
+    def loaded(self, group: ConsumerGroup, now_ms: int, session_ms_min: int = 0) -> Outcome:
         """Every member gets a whole session to be heard of again, and all the time there is to
         give partitions back. What became of topics in the meantime is found out as it speaks."""
         turn = self._turn(now_ms)
-        for group in self._state.groups.values():
-            if not isinstance(group, ConsumerGroup):
-                continue
-            group.stale = group.regexes_stale = True
-            for member in group.members.values():
-                timeout_ms = self._timeouts.session_timeout_ms_of(group.group_id, member)
-                turn.watch(group.group_id, member.member_id, timeout_ms)
-                if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
-                    turn.watch_revocation(group.group_id, member)
+        group.stale = group.regexes_stale = True
+        for member in group.members.values():
+            timeout_ms = self._timeouts.session_timeout_ms_of(group.group_id, member)
+            turn.watch(group.group_id, member.member_id, max(timeout_ms, session_ms_min))
+            if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+                turn.watch_revocation(group.group_id, member)
         return turn.outcome()
+
+    def restore(self, group: ConsumerGroup, now_ms: int) -> Outcome:
+        """Put the group back as its records have it, with timers as after a load."""
+        self._state.groups[group.group_id] = group
+        names = [name for name, each in self._alarms.items() if each.group_id == group.group_id]
+        for name in names:
+            del self._alarms[name]
+        outcome = self.loaded(group, now_ms, REFUSED_RETRY_MS)
+        return replace(outcome, timers=[*map(CancelTimer, names), *outcome.timers])
