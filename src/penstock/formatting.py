@@ -4,12 +4,14 @@ A start does the same where it is safe (`controller/storage.py`); this is for th
 the cluster's id, or to see it done. Nothing that belongs to a cluster already is touched.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig
 from penstock.controller.endpoint import controller_endpoint
 from penstock.controller.storage import (
     LOCK_FILE,
+    NEW_CLUSTER_FEATURES,
     StorageError,
     check_cluster_id,
     load_meta_properties,
@@ -32,9 +34,14 @@ class Formatted(NamedTuple):
 
 
 def format_directories(
-    config: BrokerConfig, cluster_id: str, *, skip_formatted: bool = False
+    config: BrokerConfig,
+    cluster_id: str,
+    *,
+    skip_formatted: bool = False,
+    levels: Mapping[str, int] | None = None,
 ) -> Formatted:
-    """FormatRefused if one is formatted already, unless those are to be skipped."""
+    """FormatRefused if one is formatted already, unless those are to be skipped. `levels` are of
+    features that differ from those of a new cluster."""
     world = RealWorld()
     disks: list[RealDisk] = []
     try:
@@ -59,6 +66,7 @@ def format_directories(
             endpoint=controller_endpoint(config, world.network),
             clock=world.clock,
             entropy=world.entropy,
+            features={**NEW_CLUSTER_FEATURES, **(levels or {})},
         )
         made = tuple(root for root, each in found.items() if each is None)
         return Formatted(made, disks[0].root)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from api_asking import Asker, batch, new_topic, produce, versions
+from api_asking import Asker, asking, batch, new_topic, produce, versions
 
 from penstock import errors
 from penstock.testing.cluster import Cluster
@@ -13,6 +13,8 @@ from penstock.wire.messages import k46_list_partition_reassignments as k46
 from penstock.wire.messages import k55_describe_quorum as k55
 from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.messages import k60_describe_cluster as k60
+from penstock.wire.messages import k68_consumer_group_heartbeat as k68
+from penstock.wire.messages import k69_consumer_group_describe as k69
 
 pytest_plugins = ["api_fixtures"]
 
@@ -116,6 +118,29 @@ def _levels(asker: Asker) -> dict[str, int]:
     request = k18.ApiVersionsRequest(client_software_name="t", client_software_version="1")
     finalized = asker.ask(request, 4).finalized_features
     return {each.name: each.max_version_level for each in finalized}
+
+
+def _consumer_protocol(asker: Asker) -> tuple[tuple[int, str | None], ...]:
+    """What a heartbeat without any field, and a description, are answered."""
+    beat = asker.ask(k68.ConsumerGroupHeartbeatRequest(), 1)
+    [described] = asker.ask(k69.ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    return tuple((each.error_code, each.error_message) for each in (beat, described))
+
+
+def test_without_group_version_there_are_no_consumer_groups(asker: Asker) -> None:
+    _update(asker, ("group.version", 0, SAFE_DOWNGRADE), validate_only=False)
+    off = _consumer_protocol(asker)
+    _update(asker, ("group.version", 1, UPGRADE), validate_only=False)
+    assert off == ((errors.UnsupportedVersion.code, None),) * 2
+    assert _consumer_protocol(asker)[0] == (errors.InvalidRequest.code, "GroupId can't be empty.")
+
+
+def test_a_node_that_offers_the_classic_protocol_only_says_so_before_all_else() -> None:
+    with (
+        Cluster({"group.coordinator.rebalance.protocols": "classic"}) as cluster,
+        asking(cluster) as asker,
+    ):
+        assert _consumer_protocol(asker) == ((errors.UnsupportedVersion.code, None),) * 2
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -108,7 +108,7 @@ class HostileGroups(HostileWorld):
         if self.chance.random() < 0.75:
             ways = (self.join, self.sync, self.heartbeat, self.heartbeat)
             make = self.chance.choice(ways) if peer.epoch else self.join
-            message = make() if peer.is_classic else self.beat()
+            message: Any = make() if peer.is_classic else self.beat()
         else:
             message = self.chance.choice(
                 (

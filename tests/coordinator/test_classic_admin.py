@@ -114,7 +114,7 @@ def test_before_v6_a_group_that_is_not_there_is_dead(version: int) -> None:
 def test_from_v6_on_it_is_not_found() -> None:
     told = Story().described("nobody", 6)
     assert (name_of(told.error_code), told.group_state) == ("GROUP_ID_NOT_FOUND", "Dead")
-    assert told.error_message == "there is no group 'nobody'"
+    assert told.error_message == "Group nobody not found."
 
 
 def test_a_group_of_another_kind_is_not_found_either() -> None:

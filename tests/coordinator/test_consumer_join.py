@@ -111,20 +111,30 @@ def test_a_full_group_takes_nobody_in() -> None:
     assert Consumer(story, "a", "t").join().error == "NONE"
 
 
+PARTITIONS_WHILE_JOINING = "TopicPartitions must be empty when (re-)joining."
+
+
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"group_id": ""}, "group id"),
-        ({"instance_id": ""}, "instance id"),
-        ({"rack_id": ""}, "rack id"),
-        ({"rebalance_timeout_ms": -1}, "rebalance timeout"),
-        ({"topic_partitions": None}, "no partitions"),
-        ({"topic_partitions": [TopicPartitions(partitions=[1])]}, "no partitions"),
-        ({"subscribed_topic_names": None}, "subscribed"),
-        ({"member_epoch": -2}, "instance id"),
-        ({"member_epoch": -3}, "epoch -3"),
-        ({"member_epoch": -1, "member_id": ""}, "member id"),
-        ({"member_epoch": 7, "member_id": ""}, "member id"),
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        (
+            {"rebalance_timeout_ms": -1},
+            "RebalanceTimeoutMs must be provided in first request.",
+        ),
+        ({"topic_partitions": None}, PARTITIONS_WHILE_JOINING),
+        ({"topic_partitions": [TopicPartitions(partitions=[1])]}, PARTITIONS_WHILE_JOINING),
+        (
+            {"subscribed_topic_names": None},
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining.",
+        ),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+        ({"member_epoch": -1, "member_id": ""}, "MemberId can't be empty."),
+        ({"member_epoch": 7, "member_id": ""}, "MemberId can't be empty."),
     ],
 )
 def test_a_request_that_leaves_out_what_it_must_say_is_refused(
@@ -160,9 +170,19 @@ def test_without_a_wish_the_first_of_the_configured_assignors_is_used() -> None:
     assert story.described().assignor_name == "range"
 
 
-def test_a_server_without_the_consumer_protocol_says_so() -> None:
-    story = Story(protocols=frozenset({"classic"}))
-    assert Consumer(story, "a", "t").join().error == "UNSUPPORTED_VERSION"
+def test_an_assignor_that_is_not_there_is_answered_with_those_that_are(story: Story) -> None:
+    member = Consumer(story, "a", "t", assignor="mine").join()
+    assert member.answer.message == (
+        "ServerAssignor mine is not supported. Supported assignors: uniform, range."
+    )
+
+
+def test_a_pattern_that_stands_for_no_topic_yet_raises_no_epoch(story: Story) -> None:
+    member = Consumer(story, "a", regex="foo.*").join()
+    assert (member.epoch, member.has) == (1, [])
+    story.make_topic("foo", 1)
+    member.beat()
+    assert (member.epoch, member.has) == (2, ["foo-0"])
 
 
 def test_a_heartbeat_to_a_group_that_is_not_there_finds_none(story: Story) -> None:

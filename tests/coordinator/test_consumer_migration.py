@@ -558,3 +558,13 @@ def test_the_last_of_the_consumer_protocol_may_come_back_as_a_classic_member(
     assert story.group_state == "Stable"
     story.restart()
     assert story.kind == "classic"
+
+
+def test_an_upgrade_that_is_not_allowed_is_refused_in_kafkas_words() -> None:
+    story = story_with(migration_policy="disabled")
+    classic_pair(story)
+    answer = Consumer(story, "a", "t").join().answer
+    assert error_of(answer) == "GROUP_ID_NOT_FOUND"
+    assert answer.message.startswith(
+        f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
+    )

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from kafka_running import Node, Ran, ran
 
+from penstock.controller.storage import read_bootstrap
+from penstock.real.world import RealWorld
 from penstock.testing import Cluster
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -87,8 +89,8 @@ def test_info_tells_of_directories(config: str, tmp_path: Path) -> None:
         (("-t", CLUSTER, "-s", "-r", "3.0"), "Unknown release version '3.0'."),
         (("-t", CLUSTER, "-s", "-f", "x=1"), "Unsupported feature: x."),
         (
-            ("-t", CLUSTER, "-s", "-f", "group.version=0"),
-            "--feature group.version=0: a new cluster",
+            ("-t", CLUSTER, "-s", "-f", "group.version=2"),
+            "Unsupported level 2 of feature group.version.",
         ),
         (("-t", CLUSTER, "-s", "-S", "x"), "--add-scram: credentials are not stored here"),
         (("-t", CLUSTER, "-N"), "a node here is a quorum of its own"),
@@ -100,6 +102,19 @@ def test_a_format_that_cannot_be_is_refused(
     found = ran("storage", "format", "-c", config, *arguments)
     assert found.code == 1 and found.complaint.startswith(complaint)
     assert not (tmp_path / "one" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize("chosen", ["group.version=0", "transaction.version=1"])
+def test_a_feature_of_a_new_cluster_can_be_chosen(config: str, tmp_path: Path, chosen: str) -> None:
+    assert ran("storage", "format", "-c", config, "-t", CLUSTER, "-s", "-f", chosen).code == 0
+    name, _, level = chosen.partition("=")
+    world = RealWorld()
+    found = {
+        each.name: each.feature_level for each in read_bootstrap(world.disk(str(tmp_path / "one")))
+    }
+    world.close()
+    assert found.get(name, 0) == int(level)
+    assert found["metadata.version"] == 30
 
 
 def test_features_are_told() -> None:

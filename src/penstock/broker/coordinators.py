@@ -51,6 +51,7 @@ CREATE_TIMEOUT_MS = 30_000
 # Those who join get a member id, which is made of chance.
 NEED_CHANCE = (JoinGroupRequest, ConsumerGroupHeartbeatRequest)
 NO_CHANCE = bytes(16)
+GROUP_VERSION = "group.version"
 
 AnyRuntime = Runtime[GroupCoordinator] | Runtime[TransactionCoordinator]
 Made = Callable[[KafkaError | None], None]
@@ -154,6 +155,12 @@ class Coordinators:
                 runtime.submit(event)
 
     # -- who is responsible
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether groups of KIP-848 are on, for the cluster and for this node."""
+        offered = self._broker.config.texts("group.coordinator.rebalance.protocols")
+        return "consumer" in offered and self._broker.image.features.get(GROUP_VERSION, 0) >= 1
 
     def partition_of(self, topic: str, name: str) -> int | None:
         """The partition of an internal topic for this name; None while there is no such topic."""

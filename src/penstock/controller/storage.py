@@ -147,6 +147,7 @@ def format_now(
     endpoint: VoterEndpoint,
     clock: Clock,
     entropy: Entropy,
+    features: Mapping[str, int] = NEW_CLUSTER_FEATURES,
 ) -> list[MetaProperties]:
     """Make empty directories those of a new cluster with this node as its only voter.
 
@@ -158,7 +159,7 @@ def format_now(
         directory_id = id_from_text(_easy_id(entropy))
         if index == 0:
             _format_metadata(disk, Voter(node_id, directory_id, (endpoint,)), clock.wall_ms())
-        write_bootstrap_now(disk, clock.wall_ms())
+        write_bootstrap_now(disk, clock.wall_ms(), features)
         properties = MetaProperties(cluster_id, node_id, directory_id)
         store_meta_properties_now(disk, properties)
         made.append(properties)
@@ -178,11 +179,14 @@ def _format_metadata(disk: Disk, voter: Voter, now_ms: int) -> None:
     write_snapshot_now(disk, f"{METADATA_DIRECTORY}/{FIRST_SNAPSHOT.file_name}", batches)
 
 
-def write_bootstrap_now(disk: Disk, now_ms: int) -> None:
-    """The records that a new cluster starts with."""
+def write_bootstrap_now(
+    disk: Disk, now_ms: int, features: Mapping[str, int] = NEW_CLUSTER_FEATURES
+) -> None:
+    """Write the records that a new cluster starts with. A feature at level 0 has none."""
     records = [
         FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in NEW_CLUSTER_FEATURES.items()
+        for name, level in features.items()
+        if level
     ]
     batches = snapshot_batches(
         FIRST_SNAPSHOT,
@@ -223,10 +227,12 @@ def open_directories_now(
     endpoint: VoterEndpoint,
     clock: Clock,
     entropy: Entropy,
+    features: Mapping[str, int] = NEW_CLUSTER_FEATURES,
 ) -> list[MetaProperties]:
     """Whose the directories are, in the order given; empty ones are formatted if that is safe.
 
-    The first is the metadata directory. `cluster_id` is the one that was asked for, if any.
+    The first is the metadata directory. `cluster_id` is the one that was asked for, if any;
+    `features` are the levels of a cluster that is formatted.
     """
     assert disks, "a node has at least one data directory"
     if cluster_id is not None:
@@ -257,6 +263,7 @@ def open_directories_now(
             endpoint=endpoint,
             clock=clock,
             entropy=entropy,
+            features=features,
         )
     _check_metadata(disks)
     return [

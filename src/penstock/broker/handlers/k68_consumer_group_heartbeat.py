@@ -1,12 +1,14 @@
 """ConsumerGroupHeartbeat, v0-v1: a member joins, stays or leaves, and learns what it has.
 
 v1: subscription by regular expression; the member makes its own id.
+UNSUPPORTED_VERSION before every other check where the consumer protocol is off: by group.version 0
+or by group.coordinator.rebalance.protocols.
 """
 
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
-from penstock.errors import InvalidRequest, KafkaError
+from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
+    if not broker.coordinators.serves_consumer_protocol:
+        return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersion.code)
     if not message.group_id:
-        return _refused(InvalidRequest("the group id is missing"))
+        return _refused(InvalidRequest("GroupId can't be empty."))
     broker.coordinators.ask_group(message.group_id, request, message, _refused)
     return None
 

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe, v0-v1: consumer groups as they are, each asked of its coordinator.
 
 v1: whether a member speaks the classic or the consumer protocol.
+UNSUPPORTED_VERSION where the consumer protocol is off, as for ConsumerGroupHeartbeat.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from penstock.broker.authorized import GROUP_OPERATIONS
 from penstock.broker.coordinator_refusals import told
 from penstock.broker.gathering import ask_about_groups
 from penstock.broker.request import Request
-from penstock.errors import NONE, InvalidGroupId, KafkaError
+from penstock.errors import NONE, InvalidGroupId, KafkaError, UnsupportedVersion
 from penstock.wire.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: Request, message: ConsumerGroupDescribeRequest) -> None:
+    if not broker.coordinators.serves_consumer_protocol:
+        off = UnsupportedVersion.code
+        groups = [DescribedGroup(group_id=each, error_code=off) for each in message.group_ids]
+        request.reply(ConsumerGroupDescribeResponse(groups=groups))
+        return
     described: dict[str, DescribedGroup] = {}
 
     def done(said: list[tuple[list[str], Any]]) -> None:

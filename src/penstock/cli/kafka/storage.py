@@ -26,6 +26,7 @@ LEVELS = {
     "group.version": 1,
     "eligible.leader.replicas.version": 1,
 }
+CHOSEN = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 RELEASES = ("4.3-IV0", "4.3")
 # What a level needs of metadata.version, by Kafka's own table.
 NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
@@ -115,6 +116,23 @@ def _level(text: str) -> tuple[str, int]:
     return name, int(level)
 
 
+def _chosen_levels(texts: Sequence[str]) -> dict[str, int]:
+    """Return the levels of a new cluster that differ from the usual ones."""
+    levels: dict[str, int] = {}
+    for name, level in map(_level, texts):
+        if level == LEVELS[name]:
+            continue
+        if name not in CHOSEN:
+            raise CommandRefused(f"--feature {name}={level}: a new cluster has {LEVELS[name]}")
+        if level > LEVELS[name]:
+            raise CommandRefused(
+                f"Unsupported level {level} of feature {name}. Supported levels are: "
+                f"0 to {LEVELS[name]}"
+            )
+        levels[name] = level
+    return levels
+
+
 def _print_needs(text: str) -> None:
     name, level = _level(text)
     if level > LEVELS[name]:
@@ -135,18 +153,12 @@ def _format(said: argparse.Namespace) -> None:
         raise CommandRefused("--add-scram: credentials are not stored here, so none is added")
     if said.release_version is not None:
         _check_release(said.release_version)
-    for text in said.feature:
-        name, level = _level(text)
-        if level != LEVELS[name]:
-            raise CommandRefused(
-                f"--feature {text}: a new cluster has {name}={LEVELS[name]}; change it with "
-                "UpdateFeatures once it runs"
-            )
+    levels = _chosen_levels(said.feature)
     _check_quorum(said, config)
     formatting = import_module("penstock.formatting")
     try:
         done = formatting.format_directories(
-            config, said.cluster_id, skip_formatted=said.ignore_formatted
+            config, said.cluster_id, skip_formatted=said.ignore_formatted, levels=levels
         )
     except formatting.FormatRefused as refused:
         raise CommandRefused(str(refused)) from None

@@ -62,8 +62,8 @@ class AdminWork:
         if not isinstance(group, ClassicGroup):
             missing = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
             if version >= NOT_FOUND_FROM:
-                what = "there is no group" if group is None else "it is no classic group:"
-                error = GroupIdNotFound(f"{what} {group_id!r}")
+                what = "not found" if group is None else "is not a classic group"
+                error = GroupIdNotFound(f"Group {group_id} {what}.")
                 missing.error_code, missing.error_message = error.code, error.message
             return missing
         stable = group.state is ClassicState.STABLE
@@ -119,7 +119,7 @@ class AdminWork:
     def _deletable(self, group_id: str) -> Group:
         group = self._state.groups.get(group_id)
         if group is None:
-            raise GroupIdNotFound(f"there is no group {group_id!r}")
+            raise GroupIdNotFound(f"Group {group_id} not found.")
         group.check_delete()
         return group
 

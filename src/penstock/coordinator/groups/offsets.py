@@ -140,7 +140,7 @@ class OffsetWork:
                 ),
             )
         elif epoch >= 0 and call.version >= GROUP_ID_NOT_FOUND_FROM:
-            raise GroupIdNotFound(f"there is no group {message.group_id!r}")
+            raise GroupIdNotFound(f"Group {message.group_id} not found.")
         elif epoch >= 0:
             raise IllegalGeneration(f"there is no group {message.group_id!r}, nor its generation")
         expires_ms = NO_EXPIRY
@@ -253,7 +253,7 @@ class OffsetWork:
         message: OffsetDeleteRequest = call.message
         group = self._state.groups.get(message.group_id)
         if group is None or group.state_name == DEAD:
-            raise GroupIdNotFound(f"there is no group {message.group_id!r}")
+            raise GroupIdNotFound(f"Group {message.group_id} not found.")
         if group.kind == "classic" and not (
             group.is_empty or group.protocol_type == CONSUMER_PROTOCOL
         ):

@@ -22,7 +22,6 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     offsets_check_interval_ms: int = 600_000
     # consumer groups (KIP-848)
-    protocols: frozenset[str] = frozenset({"classic", "consumer"})
     migration_policy: str = "bidirectional"
     assignors: tuple[str, ...] = ("uniform", "range")
     consumer_size_max: int = 2**31 - 1
@@ -47,7 +46,6 @@ class GroupSettings:
             offset_metadata_bytes_max=whole("offset.metadata.max.bytes"),
             offsets_retention_ms=whole("offsets.retention.minutes") * MINUTE_MS,
             offsets_check_interval_ms=whole("offsets.retention.check.interval.ms"),
-            protocols=frozenset(config.texts("group.coordinator.rebalance.protocols")),
             migration_policy=str(config.get("group.consumer.migration.policy")).lower(),
             assignors=config.texts("group.consumer.assignors"),
             consumer_size_max=whole("group.consumer.max.size"),

@@ -111,7 +111,7 @@ class Advance:
 
     def _maybe_bump(self, group: ConsumerGroup, word: Word, after: "_Later", turn: Turn) -> int:
         """The epoch of the group from now on."""
-        bump = word.names_changed or word.regex_changed
+        bump = word.names_changed or _brings_topics(group, word, after.regexes)
         bump = bump or _others_resolved(group.regexes, after.regexes)
         bump = bump or _leaves_a_place(group, word)
         if not bump and not group.stale:
@@ -217,6 +217,18 @@ def _others_use(group: ConsumerGroup, regex: str, away: set[str] | set[str | Non
     return any(
         member.regex == regex for member in group.members.values() if member.member_id not in away
     )
+
+
+def _brings_topics(group: ConsumerGroup, word: Word, regexes: Mapping[str, ResolvedRegex]) -> bool:
+    """Return whether another expression of the member is a reason for another epoch. One that is
+    new to the group and stands for the same topics is none: as yet nothing is to be assigned."""
+    if not word.regex_changed:
+        return False
+    new, old = word.member.regex, word.before.regex
+    if not new or new in group.regexes:
+        return True
+    before = group.regexes[old].topics if old in group.regexes else frozenset()
+    return regexes[new].topics != before
 
 
 def _leaves_a_place(group: ConsumerGroup, word: Word) -> bool:

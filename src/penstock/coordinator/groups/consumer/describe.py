@@ -25,9 +25,11 @@ def describe(
             group_id=group_id, error_code=refusal.code, error_message=refusal.message
         )
     if not isinstance(group, ConsumerGroup):
-        what = "there is no such group" if group is None else "it is no consumer group"
+        what = "not found" if group is None else "is not a consumer group"
         return messages.DescribedGroup(
-            group_id=group_id, error_code=GroupIdNotFound.code, error_message=what
+            group_id=group_id,
+            error_code=GroupIdNotFound.code,
+            error_message=f"Group {group_id} {what}.",
         )
     return messages.DescribedGroup(
         group_id=group_id,

@@ -150,7 +150,7 @@ class ConsumerGroup:
     def member(self, member_id: str) -> Member:
         found = self.members.get(member_id)
         if found is None:
-            raise UnknownMemberId(f"{member_id!r} is not in the group {self.group_id!r}")
+            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return found
 
     def static_member(self, instance_id: str | None) -> Member | None:
@@ -237,8 +237,7 @@ def _had_since(member: Member, topic_id: bytes, partition: int, epoch: int) -> b
 def _check_epoch(member: Member, epoch: int) -> None:
     if epoch == member.epoch:
         return
+    expected = f"{epoch} does not match the expected member epoch {member.epoch}."
     if member.classic is not None:
-        raise IllegalGeneration(
-            f"{member.member_id!r} is in generation {member.epoch}, not {epoch}"
-        )
-    raise StaleMemberEpoch(f"{member.member_id!r} is at epoch {member.epoch}, not {epoch}")
+        raise IllegalGeneration(f"The received generation id {expected}")
+    raise StaleMemberEpoch(f"The received member epoch {expected}")

@@ -32,7 +32,7 @@ from penstock.coordinator.groups.consumer.records import current_record
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
 from penstock.coordinator.groups.consumer.turn import Turn
 from penstock.coordinator.groups.settings import GroupSettings
-from penstock.errors import InvalidRequest, UnsupportedAssignor, UnsupportedVersion
+from penstock.errors import InvalidRequest, UnsupportedAssignor
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -44,44 +44,44 @@ MEMBER_ID_BROUGHT_FROM = 1
 NO_TIMEOUT = -1
 
 
-def check_request(
-    request: ConsumerGroupHeartbeatRequest, version: int, settings: GroupSettings
-) -> None:
+def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """What is wrong whatever the group is like."""
-    if "consumer" not in settings.protocols:
-        raise UnsupportedVersion("this server does not offer the consumer protocol")
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_BROUGHT_FROM or epoch > JOINING or epoch == LEAVING
     if needs_id and not request.member_id:
-        raise InvalidRequest("the member id is missing")
+        raise InvalidRequest("MemberId can't be empty.")
     if not request.group_id:
-        raise InvalidRequest("the group id is missing")
+        raise InvalidRequest("GroupId can't be empty.")
     if request.instance_id == "":
-        raise InvalidRequest("the instance id is empty")
+        raise InvalidRequest("InstanceId can't be empty.")
     if request.rack_id == "":
-        raise InvalidRequest("the rack id is empty")
+        raise InvalidRequest("RackId can't be empty.")
     if epoch == JOINING:
         _check_first(request)
     elif epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
-        raise InvalidRequest("only a member with an instance id leaves for a while")
+        raise InvalidRequest("InstanceId can't be null.")
     elif epoch < LEAVING_FOR_A_WHILE:
-        raise InvalidRequest(f"there is no member epoch {epoch}")
+        raise InvalidRequest("MemberEpoch is invalid.")
 
 
 def check_assignor(request: ConsumerGroupHeartbeatRequest, offered: tuple[str, ...]) -> None:
     if request.server_assignor is not None and request.server_assignor not in offered:
         raise UnsupportedAssignor(
-            f"there is no assignor {request.server_assignor!r}; there are {', '.join(offered)}"
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
+            f"{', '.join(offered)}."
         )
 
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == NO_TIMEOUT:
-        raise InvalidRequest("whoever joins says its rebalance timeout")
+        raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise InvalidRequest("whoever joins has no partitions, and says so")
+        raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise InvalidRequest("whoever joins says what it is subscribed to")
+        raise InvalidRequest(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
 
 
 class Heartbeats:

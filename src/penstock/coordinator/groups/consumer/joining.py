@@ -46,7 +46,7 @@ def new_member_id(seed: bytes) -> str:
 def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
     if len(group.members) >= size_max and member_id not in group.members:
         raise GroupMaxSizeReached(
-            f"the group {group.group_id!r} has {len(group.members)} members already"
+            f"The consumer group has reached its maximum capacity of {size_max} members."
         )
 
 
@@ -63,7 +63,10 @@ def join_static(
     if old is None:
         return join(group, member_id)
     if not classic and old.classic is None and old.epoch != LEAVING_FOR_A_WHILE:
-        raise UnreleasedInstanceId(f"{instance_id!r} is in use by the member {old.member_id!r}")
+        raise UnreleasedInstanceId(
+            f"Static member {member_id} with instance id {instance_id} cannot join the group "
+            f"because the instance id is owned by {old.member_id} member."
+        )
     new = replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     return Speaker(new, old.member_id)
 
@@ -84,9 +87,14 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
         return group.member(member_id)
     found = group.static_member(instance_id)
     if found is None:
-        raise UnknownMemberId(f"no member has the instance id {instance_id!r}")
+        raise UnknownMemberId(
+            f"Member with instance id {instance_id} is not a member of group {group.group_id}."
+        )
     if found.member_id != member_id:
-        raise FencedInstanceId(f"{instance_id!r} is now the member {found.member_id!r}")
+        raise FencedInstanceId(
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{found.member_id}."
+        )
     return found
 
 
@@ -97,7 +105,9 @@ def check_epoch(member: Member, epoch: int, reported: Sequence[TopicPartitions] 
         return
     repeats = epoch == member.previous_epoch and epoch < member.epoch
     if not repeats or reported is None or not covers(member.assigned, reported):
+        size = "greater" if epoch > member.epoch else "smaller"
         raise FencedMemberEpoch(
-            f"{member.member_id!r} is at epoch {member.epoch}, not {epoch}; it has to give up "
-            "its partitions and rejoin"
+            f"The consumer group member has a {size} member epoch ({epoch}) than the one known by "
+            f"the group coordinator ({member.epoch}). The member must abandon all its partitions "
+            "and rejoin."
         )

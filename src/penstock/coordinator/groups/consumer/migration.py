@@ -88,7 +88,9 @@ class Migration:
         try:
             members = [self._upgraded(classic, each) for each in classic.members.values()]
         except Malformed as error:
-            raise _no_upgrade(classic, f"a member's own protocol is malformed: {error}") from None
+            raise _no_upgrade(
+                classic, f"the embedded consumer protocol is malformed. A member sent: {error}."
+            ) from None
         group = ConsumerGroup(classic.group_id)
         records = list(self._upgrade_records(group.group_id, classic.generation, members))
         for record in records:
@@ -112,11 +114,13 @@ class Migration:
 
     def _check_upgrade(self, classic: ClassicGroup) -> None:
         if self._settings.migration_policy not in UPGRADE_POLICIES:
-            raise _no_upgrade(classic, "the policy does not allow it")
+            raise _no_upgrade(
+                classic, "online upgrade is disabled. group.consumer.migration.policy says so."
+            )
         if classic.protocol_type != CONSUMER_PROTOCOL:
-            raise _no_upgrade(classic, "its members are no consumers")
+            raise _no_upgrade(classic, "the group does not use the consumer embedded protocol.")
         if len(classic.members) > self._settings.consumer_size_max:
-            raise _no_upgrade(classic, "it has too many members")
+            raise _no_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
     def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> Member:
         """At rest with what it was assigned last, whatever the group was about to do."""
@@ -126,7 +130,11 @@ class Migration:
         subscription = subscription_in(member.metadata(chosen))
         assignment = assignment_in(member.assignment)
         if assignment.user_data:
-            raise _no_upgrade(classic, "an assignor of its own would lose its data")
+            raise _no_upgrade(
+                classic,
+                "an unsupported custom assignor is in use. Please refer to the documentation or "
+                "switch to a default assignor before re-attempting the upgrade.",
+            )
         epoch = max(classic.generation, FIRST_EPOCH)
         return Member(
             member_id=member.member_id,
@@ -260,7 +268,7 @@ class Migration:
 
 def _no_upgrade(classic: ClassicGroup, why: str) -> KafkaError:
     return GroupIdNotFound(
-        f"the classic group {classic.group_id!r} cannot become a consumer group: {why}"
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}"
     )
 
 

@@ -14,6 +14,7 @@ from penstock.coordinator.patterns import NamePattern
 from penstock.errors import InvalidRegularExpression
 
 PATTERNS_KEPT_MAX: Final = 1000
+SHOWN_CHARACTERS_MAX: Final = 200
 
 
 class Regexes:
@@ -72,7 +73,13 @@ class Regexes:
     def _pattern(self, regex: str) -> NamePattern:
         pattern = self._patterns.get(regex)
         if pattern is None:
-            pattern = NamePattern(regex)
+            try:
+                pattern = NamePattern(regex)
+            except InvalidRegularExpression as invalid:
+                raise InvalidRegularExpression(
+                    f"SubscribedTopicRegex `{regex[:SHOWN_CHARACTERS_MAX]}` is not a valid "
+                    f"regular expression: {invalid.message}."
+                ) from None
             if len(self._patterns) >= PATTERNS_KEPT_MAX:
                 self._patterns.clear()
             self._patterns[regex] = pattern

@@ -38,7 +38,7 @@ from penstock.coordinator.groups.consumer.migration import Migration
 from penstock.coordinator.groups.consumer.replay import replay
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
 from penstock.coordinator.groups.consumer.turn import RecordsRefused, Turn
-from penstock.coordinator.groups.group import GroupState
+from penstock.coordinator.groups.group import Group, GroupState
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.records import Record
 from penstock.effects import CancelTimer, Failure, Outcome, SetTimer
@@ -70,7 +70,7 @@ class ConsumerWork:
 
     def heartbeat(self, call: Call, now_ms: int) -> Outcome:
         request: ConsumerGroupHeartbeatRequest = call.message
-        check_request(request, call.version, self._settings)
+        check_request(request, call.version)
         check_assignor(request, self._advance.assignors)
         turn = self._turn(now_ms)
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
@@ -79,7 +79,7 @@ class ConsumerWork:
         if isinstance(found, ConsumerGroup):
             return turn.outcome(self._heartbeats.beat(found, call, turn))
         if request.member_epoch != JOINING:
-            raise GroupIdNotFound(f"there is no consumer group {request.group_id!r}")
+            raise _no_consumer_group(request.group_id, found)
         if isinstance(found, ClassicGroup):
             group = self._migration.begin_upgrade(found, turn)
             reply = self._heartbeats.beat(group, call, turn)
@@ -102,7 +102,7 @@ class ConsumerWork:
     def _group(self, group_id: str) -> ConsumerGroup:
         found = self._state.groups.get(group_id)
         if not isinstance(found, ConsumerGroup):
-            raise GroupIdNotFound(f"there is no consumer group {group_id!r}")
+            raise _no_consumer_group(group_id, found)
         return found
 
     def _remove(self, group: ConsumerGroup, members: list[Member], turn: Turn) -> None:
@@ -245,3 +245,9 @@ class ConsumerWork:
             del self._alarms[name]
         outcome = self.loaded(group, now_ms, REFUSED_RETRY_MS)
         return replace(outcome, timers=[*map(CancelTimer, names), *outcome.timers])
+
+
+def _no_consumer_group(group_id: str, found: Group | None) -> GroupIdNotFound:
+    if found is None:
+        return GroupIdNotFound(f"Consumer group {group_id} not found.")
+    return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
