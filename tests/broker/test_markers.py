@@ -11,6 +11,7 @@ from penstock import errors
 from penstock.broker.markers import RETRY_MS_MAX, Marker, MarkerWriter, Told
 from penstock.coordinator.transactions.events import MarkersWritten, TakeOver, WriteMarkers
 from penstock.model import TRANSACTION_STATE_TOPIC, TopicPartition
+from penstock.summed_log import LINES_PER_KIND_MAX
 
 HERE, ELSEWHERE, NOBODY = 1, 2, -1
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -213,3 +214,33 @@ def test_after_a_stop_nothing_is_sent() -> None:
     bench.writer.stop()
     bench.world.advance(RETRY_MS_MAX)
     assert len(bench.here.written) == 1
+
+
+def test_markers_that_any_peer_may_forge_write_a_few_lines_and_a_sum(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(A)
+    bench.has_coordinator_log(replicas=(HERE,))
+    for _ in range(50):
+        bench.here.tell(errors.TransactionCoordinatorFenced())
+        bench.world.advance(RETRY_MS_MAX)
+    bench.writer.lines.sum_up()
+    lines = [each.getMessage() for each in caplog.records]
+    assert len(lines) == LINES_PER_KIND_MAX + 1
+    assert lines[-1].startswith("40 more such lines were not logged one by one; the last: t-0")
+
+
+def test_an_exception_about_one_transaction_is_logged_once_and_its_markers_are_sent_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(A)
+    bench.here.tell(errors.NotLeaderOrFollower())
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.writer, "destinations", lambda _: 1 / 0)
+        bench.world.advance(10 * RETRY_MS_MAX)
+    bench.world.advance(RETRY_MS_MAX)
+    bench.here.tell()
+    assert bench.reported == [DONE]
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == [
+        "the markers of 'name': ZeroDivisionError('division by zero')"
+    ]

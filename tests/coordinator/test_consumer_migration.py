@@ -566,5 +566,6 @@ def test_an_upgrade_that_is_not_allowed_is_refused_in_kafkas_words() -> None:
     answer = Consumer(story, "a", "t").join().answer
     assert error_of(answer) == "GROUP_ID_NOT_FOUND"
     assert answer.message.startswith(
-        f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is disabled."
+        f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is "
+        "disabled."
     )

@@ -1,6 +1,7 @@
 """However a handler ends, its record is decided and its lane goes on."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from penstock.retry.ladder import Ladder, Names
 from penstock.retry.lanes import Job, Lanes
 from penstock.retry.route import Output, Route
 from penstock.retry.trail import read_trail
+from penstock.summed_log import LINES_PER_KIND_MAX, SummedLog
 
 STEPS = Steps(Names("orders", "billing"), Ladder.of(("5s",)))
 
@@ -36,6 +38,7 @@ class Bench:
         self.clock = ManualClock()
         self.lanes = Lanes(1, self._work, self.crew)
         self.left = asyncio.Condition()
+        self.failures = SummedLog(logging.getLogger("penstock.retry"))
         self._offset = 0
 
     def put(self, value: str) -> Job:
@@ -52,7 +55,7 @@ class Bench:
         return job.entry.fate
 
     async def _work(self, job: Job) -> None:
-        await handle(job, self.clock, 60.0, lambda: self.crew.ended)
+        await handle(job, self.clock, 60.0, lambda: self.crew.ended, self.failures)
         async with self.left:
             self.left.notify_all()
 
@@ -346,3 +349,19 @@ def test_a_record_that_is_withdrawn_while_it_waits_for_its_schema_is_not_decided
         reads.go_on.set()
 
     run(story())
+
+
+def test_a_handler_that_always_fails_writes_a_few_lines_and_a_sum(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail_often() -> None:
+        bench = Bench(lambda _: _raise(ValueError("broken")))
+        for number in range(50):
+            await bench.decided(bench.put(str(number)))
+        bench.failures.sum_up()
+        await bench.crew.end()
+
+    run(fail_often())
+    lines = [each.getMessage() for each in caplog.records]
+    assert len(lines) == LINES_PER_KIND_MAX + 1
+    assert lines[-1].startswith("40 more such lines were not logged one by one; the last: attempt")

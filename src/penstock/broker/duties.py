@@ -41,7 +41,7 @@ class Duties:
         self._every("metadata", METADATA_CHECKPOINT_MS, self._metadata_changed)
         self._every("retention", settings.retention_check_ms, self._retention, first_ms)
         self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
-        self._every("refusals", SAID_WINDOW_MS, broker.observe.sum_up)
+        self._every("refusals", SAID_WINDOW_MS, self._sum_up)
         self._every("memory", MEMORY_MS, self._release_memory)
         self._room = DiskRoom(broker)
         self._room.start()
@@ -53,7 +53,14 @@ class Duties:
         self._timers.clear()
         self._room.stop()
         self._broker.cleaning.stop()
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Log how many lines were left out since the last time."""
         self._broker.observe.sum_up()
+        coordinators = self._broker.known_coordinators
+        if coordinators is not None:
+            coordinators.markers.lines.sum_up()
 
     def _every(
         self, name: str, interval_ms: int, duty: Callable[[], None], first_ms: int | None = None

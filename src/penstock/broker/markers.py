@@ -27,6 +27,7 @@ from penstock.errors import (
 from penstock.log.producers import COORDINATOR_EPOCH, UNKNOWN_STATE
 from penstock.machine.runtime import Runtime
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from penstock.summed_log import SummedLog
 from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER
 from penstock.world import Timer
 
@@ -131,6 +132,7 @@ class MarkerWriter:
         self._broker = broker
         self.here = Here(broker)
         self._sending: dict[Sending, None] = {}
+        self.lines = SummedLog(log)  # WriteTxnMarkers of any peer may cause any number
 
     def perform(self, effect: WriteMarkers | TakeOver, runtime: Runtime[Any]) -> None:
         if isinstance(effect, TakeOver):
@@ -214,7 +216,10 @@ class Sending:
         except Exception as problem:
             # Of our own, about this transaction: the others go on, and this one tries again.
             if not self._has_failed:
-                log.error("the markers of %s: %r", self._name, problem, exc_info=problem)
+                words = "the markers of %s: %r"
+                self._writer.lines.log(
+                    logging.ERROR, words, words, self._name, problem, exc_info=problem
+                )
             self._has_failed = True
             self._writing = False
             self._under_way.clear()
@@ -249,13 +254,13 @@ class Sending:
             self._left.pop(place, None)
         elif isinstance(error, InvalidProducerEpoch):
             # A newer epoch has been here: whatever this one wrote is ended already.
-            log.warning("%s: the marker of %s is late: %s", place, self._name, error.message)
+            self._log(logging.WARNING, "the marker of %s is late: %s", place, error.message)
             self._left.pop(place, None)
         elif isinstance(error, TransactionCoordinatorFenced):
             self._fenced(place, error)
         elif place not in self._complained:
             self._complained[place] = None
-            log.warning("%s: no marker for %s yet: %s", place, self._name, error.message)
+            self._log(logging.WARNING, "no marker for %s yet: %s", place, error.message)
         if not self._writing:
             self._go_on()
 
@@ -264,7 +269,7 @@ class Sending:
         there is (WriteTxnMarkers believes everybody). Where there can be no other, the marker is
         written under the epoch that was claimed: else the transaction would never end."""
         if not self._writer.is_sole_coordinator(self._effect.transactional_id):
-            log.warning("%s: %s has another coordinator: %s", place, self._name, error.message)
+            self._log(logging.WARNING, "%s has another coordinator: %s", place, error.message)
             self.stop()
             return
         try:
@@ -272,13 +277,16 @@ class Sending:
         except KafkaError:
             return  # it has gone meanwhile, as the next turn will see
         self._claimed[place] = claimed
-        log.error(
-            "%s: somebody wrote a marker as coordinator epoch %d, which there is not; that of %s "
-            "is written under it",
+        self._log(
+            logging.ERROR,
+            "the marker of %s is written under coordinator epoch %s: another marker came with "
+            "it, though no coordinator has it. Allow WriteTxnMarkers to brokers only.",
             place,
-            claimed,
-            self._name,
+            str(claimed),
         )
+
+    def _log(self, level: int, words: str, place: TopicPartition, detail: str) -> None:
+        self._writer.lines.log(level, words, "%s: " + words, place, self._name, detail)
 
     def _go_on(self) -> None:
         if self._stopped or self._timer is not None:

@@ -20,11 +20,12 @@ from penstock.retry.course import Course, Entry, Verdict
 from penstock.retry.lanes import Job
 from penstock.retry.route import NoRetry, Route
 from penstock.retry.trail import cause_of
+from penstock.summed_log import SummedLog
 
-log = logging.getLogger("penstock.retry")
 
-
-async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[], bool]) -> None:
+async def handle(
+    job: Job, clock: Clock, timeout_s: float, is_over: Callable[[], bool], lines: SummedLog
+) -> None:
     """The record is decided afterwards, unless the job was withdrawn or everything is over."""
     route, course, entry = job.route, job.course, job.entry
     try:
@@ -39,10 +40,11 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
             _stay()  # a guard has cancelled itself
         if is_retriable(refusal):  # a registry that is away, say: the record may be fine
             if course.begin(entry, clock.now_ms()) is Verdict.TRY:
-                _failed(course, entry, refusal, clock.now_ms())
+                _failed(course, entry, refusal, clock.now_ms(), lines)
             return
         course.begin(entry, clock.now_ms(), refusal=refusal)
-        log.error("%s goes to %s: %s", _place(entry), course.names.dead, refusal)
+        dead = course.names.dead
+        lines.log(logging.ERROR, dead, "%s goes to %s: %s", _place(entry), dead, refusal)
         return
     if course.begin(entry, clock.now_ms(), identity) is not Verdict.TRY:
         return
@@ -56,14 +58,14 @@ async def handle(job: Job, clock: Clock, timeout_s: float, is_over: Callable[[],
         raise
     except TimeoutError as error:
         late = HandlerTimedOut(f"the handler took longer than handler.timeout.ms, {timeout_s:g} s")
-        _failed(course, entry, late if limit.expired() else error, clock.now_ms())
+        _failed(course, entry, late if limit.expired() else error, clock.now_ms(), lines)
     except asyncio.CancelledError as error:
         if job.withdrawn or is_over():
             raise
         _stay()  # the handler has cancelled itself
-        _failed(course, entry, error, clock.now_ms())
+        _failed(course, entry, error, clock.now_ms(), lines)
     except BaseException as error:
-        _failed(course, entry, error, clock.now_ms())
+        _failed(course, entry, error, clock.now_ms(), lines)
     else:
         course.succeeded(entry, clock.now_ms(), writes)
 
@@ -86,10 +88,14 @@ def _stay() -> None:
         task.uncancel()
 
 
-def _failed(course: Course, entry: Entry, error: BaseException, now_ms: int) -> None:
+def _failed(
+    course: Course, entry: Entry, error: BaseException, now_ms: int, lines: SummedLog
+) -> None:
     hopeless = isinstance(error, NoRetry)
     course.failed(entry, error, now_ms, hopeless=hopeless)
-    log.warning(
+    lines.log(
+        logging.WARNING,
+        f"{entry.trail.topic} {type(error).__qualname__}",
         "attempt %d at %s failed and it goes to %s: %s",
         entry.trail.attempts + 1,
         _place(entry),

@@ -43,6 +43,7 @@ from penstock.retry.topics import Found, Wanted, check_output, prepare
 from penstock.retry.trail import NoTrail, read_trail
 from penstock.retry.upkeep import Upkeep
 from penstock.retry.writer import Writer
+from penstock.summed_log import SummedLog
 
 log = logging.getLogger("penstock.retry")
 
@@ -121,6 +122,7 @@ class Life:
             around.clock.now_ms,
         )
         self._upkeep = Upkeep(self, admin)
+        self.failures = SummedLog(log)  # of handlers: a broken one fails with every record
         self._lanes = {
             route.topic: Lanes(route.concurrency, self._work, self._crew) for route in around.routes
         }
@@ -153,6 +155,7 @@ class Life:
             finally:
                 self._over = True
                 await self._crew.end()
+                self.failures.sum_up()
 
     async def _part(self, stop_timeout_s: float) -> None:
         if self.in_flight:
@@ -240,7 +243,7 @@ class Life:
     async def _work(self, job: Job) -> None:
         try:
             limit_s = self.around.settings.handler_timeout_s
-            await handle(job, self.around.clock, limit_s, lambda: self._crew.ended)
+            await handle(job, self.around.clock, limit_s, lambda: self._crew.ended, self.failures)
         finally:
             self._jobs.pop(job, None)
             self.writer.wake()

@@ -33,6 +33,7 @@ class Upkeep:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
+            self._life.failures.sum_up()
             try:
                 await self.step()
             except (KafkaError, ClientError) as error:
