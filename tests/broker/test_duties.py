@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
+import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
+
+from penstock.log.log import Log
 
 HOUR_MS = 3_600_000
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -83,4 +86,22 @@ def test_the_first_look_at_retention_does_not_wait_for_its_interval() -> None:
     bench.settle(5_000)
     assert bench.broker.find("t", 0).log.start_offset == 0
     bench.settle(5_000)
+    assert bench.broker.find("t", 0).log.start_offset == 1
+
+
+def test_a_duty_that_fails_in_one_partition_is_logged_once_and_done_in_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"log.retention.ms": "60000", "log.retention.check.interval.ms": "1000"}
+    bench = with_a_record({"producer.id.expiration.check.interval.ms": "1000", **settings})
+    asked: list[Log] = []
+
+    def expire(log: Log, _now_ms: int) -> None:
+        asked.append(log)
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(Log, "remove_expired_producers", expire)
+    bench.settle(70_000)
+    assert len(asked) > 10
+    assert len([each for each in caplog.records if "a duty failed" in each.getMessage()]) == 1
     assert bench.broker.find("t", 0).log.start_offset == 1

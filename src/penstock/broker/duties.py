@@ -138,11 +138,10 @@ class Duties:
     def _log_problem(self, partition: "Partition", problem: Exception) -> None:
         """Log once what keeps a duty from one partition; the others are served, and the duty
         tries again."""
-        if partition not in self._problems:
-            self._problems[partition] = None
-            log.error(
-                "%s: a duty failed, and is tried again: %r", partition, problem, exc_info=problem
-            )
+        name = str(partition)
+        if name not in self._problems:
+            self._problems.add(name)
+            log.error("%s: a duty failed, and is tried again: %r", name, problem, exc_info=problem)
 
     def _in_slices(self, visit: Callable[["Partition"], object]) -> None:
         broker = self._broker
