@@ -7,6 +7,7 @@ from consumer_story import Cluster
 from hostile_world import HostileWorld
 
 from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
+from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.machine import GroupCoordinator
 from penstock.coordinator.groups.settings import GroupSettings
 from penstock.errors import KafkaError, UnknownMemberId
@@ -74,9 +75,33 @@ class HostileGroups(HostileWorld):
     def run(self) -> None:
         for _ in range(STEPS):
             self.step()
+            self.check()
         self.log.refuses = False
         self.time.advance(3_600_000)
         self.restart()
+
+    def check(self) -> None:
+        for group in self.runtime.machine.state.groups.values():
+            if isinstance(group, ConsumerGroup):
+                assert group.target_epoch <= group.epoch, "a target is of an epoch that there was"
+                assert all(each.epoch <= group.epoch for each in group.members.values())
+
+    def assign_to_another(self) -> None:
+        """What must work after all of it: another member has the group to itself."""
+        self.time.advance(3_600_000)
+        beat = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="last",
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=["last"],
+            topic_partitions=[],
+        )
+        self.cluster.make("last", 1)
+        answers: list[Any] = []
+        self.ask(Call(beat, 1), answers.append)
+        self.time.advance(0)
+        assert [each.assignment.topic_partitions[0].partitions for each in answers] == [[0]]
+        assert self.open == 0, "nobody waits for an answer that never comes"
 
     def step(self) -> None:
         roll = self.chance.random()

@@ -569,3 +569,14 @@ def test_an_upgrade_that_is_not_allowed_is_refused_in_kafkas_words() -> None:
         f"Cannot upgrade classic group {GROUP} to consumer group because online upgrade is "
         "disabled."
     )
+
+
+def test_an_empty_classic_group_keeps_its_generation_when_a_member_without_topics_comes(
+    story: Story,
+) -> None:
+    first, second = classic_pair(story)
+    first.leave()
+    second.leave()
+    assert Consumer(story, "a").join().epoch == story.group.epoch > 1
+    story.restart()
+    assert story.group.epoch == story.group.target_epoch

@@ -201,7 +201,11 @@ class Coordinators:
         """Let the group's coordinator answer; `refused` makes an answer of an error."""
 
         def done(result: Any) -> None:
-            request.reply(refused(told(result)) if isinstance(result, KafkaError) else result)
+            try:
+                request.reply(refused(told(result)) if isinstance(result, KafkaError) else result)
+            except Exception:
+                request.connection.close()  # later answers would wait behind this one for ever
+                raise
 
         try:
             self.group_runtime(group_id).submit(self.call(request, message), done)

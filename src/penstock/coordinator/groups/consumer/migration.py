@@ -83,7 +83,11 @@ class Migration:
         """The group as it will be. Nothing is said to anybody before `end_upgrade`."""
         if classic.is_empty:
             turn.write_all(classic.tombstones())
-            return ConsumerGroup(classic.group_id, max(classic.generation, FIRST_EPOCH))
+            group = ConsumerGroup(classic.group_id, max(classic.generation, FIRST_EPOCH))
+            if group.epoch > FIRST_EPOCH:
+                # A member without topics raises no epoch, and the log must hold this one.
+                turn.write(epoch_record(group.group_id, group.epoch, group.metadata_hash))
+            return group
         self._check_upgrade(classic)
         try:
             members = [self._upgraded(classic, each) for each in classic.members.values()]
