@@ -4,8 +4,9 @@ Property tests have no deadline: how long an example takes says how busy the mac
 timeout of pytest bounds them all. Signals that this process was started to ignore (nohup) are
 ignored by it alone: a process that a test starts has them as any other.
 
-A machine survives an exception of its own code (machine/runtime.py), and the log names it. In a
-test such an exception is a failure, unless the test asks for `machine_failures`.
+A machine survives an exception of its own code (machine/runtime.py), and a node one in a handler of
+its requests (broker/request.py); the log names them. In a test such an exception is a failure,
+unless the test asks for `machine_failures`.
 """
 
 import logging
@@ -35,7 +36,7 @@ class _Failures(logging.Handler):
 
 @pytest.fixture
 def machine_failures() -> list[logging.LogRecord]:
-    """The failures that machines have logged in this test, which are expected here."""
+    """The failures that machines and handlers have logged in this test, expected here."""
     return []
 
 
@@ -45,11 +46,13 @@ def _no_machine_fails(request: pytest.FixtureRequest) -> Iterator[None]:
     expected = "machine_failures" in request.fixturenames
     if expected:
         handler.records = request.getfixturevalue("machine_failures")
-    machines = logging.getLogger("penstock.machine")
-    machines.addHandler(handler)
+    loggers = [logging.getLogger(f"penstock.{each}") for each in ("machine", "dispatch")]
+    for logger in loggers:
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        machines.removeHandler(handler)
+        for logger in loggers:
+            logger.removeHandler(handler)
     if handler.records and not expected:
         raise AssertionError(logging.Formatter().format(handler.records[0]))

@@ -294,7 +294,7 @@ class Broker:
             if timer is not None:
                 timer.cancel()
             response = on_error(result) if isinstance(result, KafkaError) else result
-            self.hosting.when_settled(lambda: settled(response))
+            self.hosting.when_settled(lambda: request.run(lambda: settled(response)))
 
         def settled(response: Any) -> None:
             answer = on_answer(response)
@@ -302,7 +302,8 @@ class Broker:
                 request.reply(answer)
 
         if timeout_ms is not None:
-            timer = self.world.timers.at(self.world.clock.mono_ms() + timeout_ms, late)
+            at = self.world.clock.mono_ms() + timeout_ms
+            timer = self.world.timers.at(at, lambda: request.run(late))
         self.metadata.submit(message, request.api_version, done)
 
     # -- the disk, without waiting for it

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from penstock.broker.dispatch import dispatch, failed
+from penstock.broker.dispatch import dispatch
 from penstock.broker.handlers.k00_produce import produce
+from penstock.broker.request import failed
 from penstock.world import Part, Peer
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ long list is cut into pieces (request_pieces.py), and a handler that goes throug
 node's state is a generator that pauses. Meanwhile its connection handles nothing else.
 """
 
-import logging
 from collections.abc import Callable
 from importlib import import_module
 from types import GeneratorType
@@ -17,43 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.metrics.counts import OTHER_VERSION
-from penstock.broker.request import Request
+from penstock.broker.request import Request, failed
 from penstock.broker.request_pieces import answer_in_pieces, cut_for
 from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import KafkaError
 from penstock.wire.apis import APIS, request_class, response_class
 from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
 from penstock.wire.frame import parse_request_header
-from penstock.wire.primitives import Malformed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.connection import Connection
-
-log = logging.getLogger("penstock.dispatch")
 
 API_VERSIONS = 18
 
 # Returns the response, None if it answers later, or a generator that pauses and returns either.
 Handler = Callable[["Broker", Request, Any], Any]
 _loaded: dict[int, Handler] = {}
-
-
-def failed(connection: "Connection", key: int, version: int, error: Exception) -> None:
-    """A request could not be handled at all."""
-    if isinstance(error, Malformed):
-        name = APIS[key].name if key in APIS else f"key {key}"
-        connection.refuse(f"a malformed {name} request v{version}: {error}")
-    elif isinstance(error, AssertionError):
-        raise error  # our own state is wrong: stop rather than go on with it
-    else:
-        log.error(
-            "a request failed (key %d, version %d): closing its connection",
-            key,
-            version,
-            exc_info=error,
-        )
-        connection.close()
 
 
 def serves(listener_kind: str, key: int) -> bool:

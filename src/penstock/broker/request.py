@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.metrics.error_codes import errors_in
 from penstock.broker.sliced_work import Work
+from penstock.wire.apis import APIS
 from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
-from penstock.wire.primitives import Unwritable
+from penstock.wire.primitives import Malformed, Unwritable
 
 if TYPE_CHECKING:
     from penstock.broker.connection import Answer, Connection, Slot
@@ -17,6 +18,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.dispatch")
 
 ERRORS_PER_SLICE = 500
+
+
+def failed(connection: "Connection", key: int, version: int, error: Exception) -> None:
+    """Close the connection of a request that could not be handled at all. An exception of our own
+    costs the request, and never the node: a peer could have found the way to it."""
+    if isinstance(error, Malformed):
+        name = APIS[key].name if key in APIS else f"key {key}"
+        connection.refuse(f"a malformed {name} request v{version}: {error}")
+        return
+    log.error(
+        "a request failed (key %d, version %d): closing its connection",
+        key,
+        version,
+        exc_info=error,
+    )
+    connection.close()
 
 
 class Request:
@@ -50,6 +67,14 @@ class Request:
         self.client_id = client_id
         self.answered = False
         self.arrived_ms = connection.active_at_ms
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Call on behalf of this request, from a timer or the end of a turn: an exception costs
+        the request's connection."""
+        try:
+            call()
+        except Exception as error:
+            failed(self.connection, self.api_key, self.api_version, error)
 
     def reply(self, response: Any) -> None:
         """Answer with a message: at once, or in slices if it is long. A peer that has gone in the

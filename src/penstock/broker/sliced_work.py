@@ -6,11 +6,14 @@ All longer work of a node shares the budget of a turn, the youngest first: long 
 other down, and short ones hardly notice.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.world import Clock, Timers
+
+log = logging.getLogger("penstock.dispatch")
 
 T = TypeVar("T")
 
@@ -37,7 +40,7 @@ class _Running:
 
 
 class SlicedWork:
-    """All sliced work of a node. Work must not raise."""
+    """All sliced work of a node. An exception costs the work that raised it."""
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
@@ -78,6 +81,9 @@ class SlicedWork:
             try:
                 pause = next(running.work)
             except StopIteration:
+                return
+            except Exception as problem:
+                log.error("work in slices failed, and ends here: %r", problem, exc_info=problem)
                 return
             self._slices += 1
             running.slices += 1

@@ -56,8 +56,6 @@ class Cut(NamedTuple):
 
 def complaint(error: Exception, broken: type[KafkaError]) -> KafkaError:
     """What went wrong while looking, as an error for one partition; `broken` is for garbage."""
-    if isinstance(error, AssertionError):
-        raise error  # our own state is wrong: stop rather than go on with it
     if isinstance(error, KafkaError):
         return error
     if isinstance(error, Malformed):

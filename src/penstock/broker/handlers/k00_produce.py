@@ -11,9 +11,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.dispatch import failed
 from penstock.broker.inspection import Arrived, Inspection, inspect_at_once
 from penstock.broker.produce_memo import Route, Several, Ticket
+from penstock.broker.request import failed
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     InvalidRecord,

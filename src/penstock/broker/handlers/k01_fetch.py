@@ -143,7 +143,8 @@ class Fetching:
         self._set.fetching = self
         self._broker.counts.parked_fetches += 1
         self._timer = self._broker.world.timers.at(
-            now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms), self.answer
+            now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms),
+            lambda: self._request.run(self.answer),
         )
         connection = self._request.connection
         connection.on_closed.append(self._abandon)
@@ -163,7 +164,7 @@ class Fetching:
             self._poked_meanwhile = True
         elif not self._queued:
             self._queued = True
-            self._broker.reconsider(self.reconsider)
+            self._broker.reconsider(lambda: self._request.run(self.reconsider))
 
     def reconsider(self) -> None:
         """Look again at what has moved since; at the end of a turn."""
