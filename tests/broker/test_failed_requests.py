@@ -68,7 +68,7 @@ def test_a_fetch_that_fails_when_records_come_costs_its_connection(
 ) -> None:
     reader, peer = bench.connect()
     bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=5_000)))
-    monkeypatch.setattr(Fetching, "_look", broken)
+    monkeypatch.setattr(Fetching, "_look_at", broken)
     writer, other = bench.connect()
     bench.receive(writer, bench.frame(PRODUCE, produce("t", b"v")))
     bench.settle()

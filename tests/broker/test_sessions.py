@@ -30,7 +30,7 @@ def make_sessions(slots: int = 10) -> Sessions:
 def test_a_poke_marks_only_the_partition_that_moved() -> None:
     wanted = request(0, 0, 10_000)
     session, _ = make_sessions().find(wanted, 12, 0.0)
-    run_through(session.update(wanted))
+    run_through(session.update_in_slices(wanted))
     session.dirty.clear()
     moved = session.watched["t", 4_711]
     moved.poke()
@@ -148,10 +148,10 @@ def test_an_ended_session_watches_nothing() -> None:
 
 def test_forgotten_partitions_are_not_dirty_any_more() -> None:
     fetch_set = FetchSet(1, uses_ids=False)
-    run_through(fetch_set.update(request(1, 1, 2)))
+    fetch_set.update(request(1, 1, 2))
     message = request(1, 2)
     message.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
-    run_through(fetch_set.update(message))
+    fetch_set.update(message)
     assert [each.index for each in fetch_set.dirty] == [1]
 
 
@@ -168,7 +168,7 @@ def test_a_session_that_grows_beyond_the_room_there_is_ends(
     monkeypatch.setattr(sessions_module, "SESSION_PARTITIONS_MAX", 100)
     sessions = make_sessions()
     grown, other = (sessions.find(request(0, 0, 1), 12, 0.0)[0] for _ in range(2))
-    run_through(grown.update(request(grown.session_id, 1, 101)))
+    grown.update(request(grown.session_id, 1, 101))
     with pytest.raises(FetchSessionIdNotFound):
         sessions.find(request(grown.session_id, 1), 12, 1.0)
     assert sessions.find(request(other.session_id, 1), 12, 1.0)[0] is other
@@ -176,7 +176,7 @@ def test_a_session_that_grows_beyond_the_room_there_is_ends(
 
 def test_a_set_that_is_closed_refers_to_nothing_any_more() -> None:
     fetch_set = FetchSet(0, uses_ids=False)
-    run_through(fetch_set.update(request(0, 0, 3)))
-    run_through(fetch_set.close())
+    fetch_set.update(request(0, 0, 3))
+    run_through(fetch_set.close_in_slices())
     assert not fetch_set.watched
     assert not fetch_set.dirty

@@ -5,8 +5,8 @@ incremental fetch looks at the dirty ones only, however many the session holds. 
 session uses the same FetchSet, for itself alone.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import (
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from penstock.broker.handlers.k01_fetch import Fetching
     from penstock.broker.partition import Partition
 
+T = TypeVar("T")
+
 SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
 EPOCH_MAX = 0x7FFFFFFF
 TOPIC_IDS = 13
-PARTITIONS_PER_SLICE = 500
+PARTITIONS_PER_SLICE = 100
 # Of all sessions of a node, some 400 bytes each. A client beyond fetches without a session.
 SESSION_PARTITIONS_MAX = 250_000
 
@@ -98,44 +100,73 @@ class FetchSet:
         if self.fetching is not None:
             self.fetching.poked()
 
-    def update(self, request: FetchRequest) -> Slices[None]:
+    def is_long(self, request: FetchRequest) -> bool:
+        """Return whether a request, or what has changed in this set, is too much for one slice."""
+        changed = len(self.dirty) + sum(len(topic.partitions) for topic in request.topics)
+        for forgotten in request.forgotten_topics_data:
+            changed += len(forgotten.partitions)
+        return changed > PARTITIONS_PER_SLICE
+
+    def update(self, request: FetchRequest) -> None:
         """Take over what the request adds, changes and forgets."""
-        left = PARTITIONS_PER_SLICE
         for topic in request.topics:
-            key: TopicKey = topic.topic_id if self.uses_ids else topic.topic
-            for wanted in topic.partitions:
-                place = (key, wanted.partition)
-                watched = self.watched.get(place)
-                if watched is None:
-                    watched = self.watched[place] = Watched(self, key, wanted)
-                else:
-                    watched.wanted = wanted
-                self.dirty[watched] = None
-                left -= 1
-                if not left:
-                    left = PARTITIONS_PER_SLICE
-                    yield None
+            self._add(topic.topic_id if self.uses_ids else topic.topic, topic.partitions)
         for forgotten in request.forgotten_topics_data:
             key = forgotten.topic_id if self.uses_ids else forgotten.topic
-            for index in forgotten.partitions:
-                gone = self.watched.pop((key, index), None)
-                if gone is not None:
-                    gone.unwatch()
-                    self.dirty.pop(gone, None)
-                left -= 1
-                if not left:
-                    left = PARTITIONS_PER_SLICE
-                    yield None
+            self._forget(key, forgotten.partitions)
 
-    def close(self) -> Slices[None]:
-        """Let go of all partitions. Sets refer to their partitions and they to their set: without
+    def update_in_slices(self, request: FetchRequest) -> Slices[None]:
+        """Do the same for many partitions."""
+        for topic in request.topics:
+            key: TopicKey = topic.topic_id if self.uses_ids else topic.topic
+            for some in parts_of(topic.partitions):
+                self._add(key, some)
+                yield None
+        for forgotten in request.forgotten_topics_data:
+            key = forgotten.topic_id if self.uses_ids else forgotten.topic
+            for indexes in parts_of(forgotten.partitions):
+                self._forget(key, indexes)
+                yield None
+
+    def _add(self, key: TopicKey, partitions: Sequence[FetchPartition]) -> None:
+        for wanted in partitions:
+            place = (key, wanted.partition)
+            watched = self.watched.get(place)
+            if watched is None:
+                watched = self.watched[place] = Watched(self, key, wanted)
+            else:
+                watched.wanted = wanted
+            self.dirty[watched] = None
+
+    def _forget(self, key: TopicKey, indexes: Sequence[int]) -> None:
+        for index in indexes:
+            gone = self.watched.pop((key, index), None)
+            if gone is not None:
+                gone.unwatch()
+                self.dirty.pop(gone, None)
+
+    def close(self) -> None:
+        """Let go of all partitions. A set refers to its partitions and they to their set: without
         this, memory would stay until a full collection."""
         self.fetching = None
         self.dirty.clear()
-        while self.watched:
-            for _ in range(min(PARTITIONS_PER_SLICE, len(self.watched))):
+        for watched in self.watched.values():
+            watched.unwatch()
+        self.watched.clear()
+
+    def close_in_slices(self) -> Slices[None]:
+        """Do the same for many partitions."""
+        while len(self.watched) > PARTITIONS_PER_SLICE:
+            for _ in range(PARTITIONS_PER_SLICE):
                 self.watched.popitem()[1].unwatch()
             yield None
+        self.close()
+
+
+def parts_of(items: list[T]) -> Iterator[list[T]]:
+    """Yield what one slice takes at a time."""
+    for first in range(0, len(items), PARTITIONS_PER_SLICE):
+        yield items[first : first + PARTITIONS_PER_SLICE]
 
 
 class Sessions:
@@ -219,7 +250,16 @@ class Sessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= session.counted
-            self._begin(session.close())
+            self.close(session)
+
+    def close(self, fetch_set: FetchSet) -> None:
+        """Let go of what a set watches."""
+        if len(fetch_set.watched) > PARTITIONS_PER_SLICE:
+            fetch_set.fetching = None
+            fetch_set.dirty.clear()
+            self._begin(fetch_set.close_in_slices())
+        else:
+            fetch_set.close()
 
     def describe(self) -> dict[str, Any]:
         partitions = sum(len(session.watched) for session in self._sessions.values())

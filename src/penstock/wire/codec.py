@@ -9,8 +9,8 @@ that can go wrong comes out as `Malformed`.  Bytes after the message are left al
 No string of a request or a response is longer than STRING_BYTES_MAX, in flexible versions either;
 no array of one has more than ARRAY_ELEMENTS_MAX elements.
 
-Code for a request or a response with arrays is a generator that pauses every SLICE_BYTES: a node
-runs it in slices (`read_in_slices`, `write_in_slices`), so that no message holds up the loop.
+For a long message there is code that pauses every SLICE_BYTES, as a generator: a node reads and
+writes in slices (`read_in_slices`, `write_in_slices`), so that no message holds up the loop.
 """
 
 import struct
@@ -54,24 +54,28 @@ def read(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:
 
 def read_from(cls: type[T], version: int, buffer: Buffer, position: int) -> tuple[T, int]:
     """The message at `position`, and the position after it."""
+    schema = schema_of(cls)
+    reader = schema.readers.get(version)
+    if reader is None:
+        reader = schema.readers[version] = _compile_reader(cls, schema, version, sliced=False)
     try:
-        found = _reader(cls, version)(buffer, position, len(buffer))
-        if type(found) is not tuple:
-            found = run_through(found)
+        return cast("tuple[T, int]", reader(buffer, position, len(buffer)))
     except _UNREADABLE as error:
         raise _malformed(cls, version, error) from error
-    return cast("tuple[T, int]", found)
 
 
 def read_in_slices(cls: type[T], version: int, buffer: Buffer, position: int) -> Slices[T]:
     """Read as `read` does, with pauses; return the message."""
+    schema = schema_of(cls)
+    reader = schema.sliced_readers.get(version)
+    if reader is None:
+        reader = _compile_reader(cls, schema, version, sliced=True)
+        schema.sliced_readers[version] = reader
     try:
-        found = _reader(cls, version)(buffer, position, len(buffer))
-        if type(found) is not tuple:
-            found = yield from found
+        message, _position = yield from reader(buffer, position, len(buffer))
     except _UNREADABLE as error:
         raise _malformed(cls, version, error) from error
-    return cast("T", found[0])
+    return cast("T", message)
 
 
 _UNREADABLE = (IndexError, struct.error, UnicodeDecodeError)
@@ -81,14 +85,6 @@ def _malformed(cls: type, version: int, error: Exception) -> Malformed:
     if isinstance(error, UnicodeDecodeError):
         return Malformed(f"{cls.__name__} v{version}: a string is not UTF-8")
     return Malformed(f"{cls.__name__} v{version} ends too early")
-
-
-def _reader(cls: type, version: int) -> Callable[..., Any]:
-    schema = schema_of(cls)
-    reader = schema.readers.get(version)
-    if reader is None:
-        reader = schema.readers[version] = _compile_reader(cls, schema, version)
-    return reader
 
 
 def run_through(slices: Slices[T]) -> T:
@@ -108,35 +104,32 @@ def write(message: object, version: int) -> bytes:
 
 def write_into(message: object, version: int, out: bytearray) -> None:
     """Appends the message; after `Unwritable` the end of `out` is undefined."""
-    try:
-        slices = _writer(message, version)(message, out)
-        if slices is not None:
-            for _ in slices:
-                pass
-    except _UNWRITABLE as error:
-        raise Unwritable(f"{type(message).__name__} v{version}: {error}") from error
-
-
-def write_in_slices(message: object, version: int, out: bytearray) -> Slices[None]:
-    """Write as `write_into` does, with pauses."""
-    try:
-        slices = _writer(message, version)(message, out)
-        if slices is not None:
-            yield from slices
-    except _UNWRITABLE as error:
-        raise Unwritable(f"{type(message).__name__} v{version}: {error}") from error
-
-
-_UNWRITABLE = (struct.error, TypeError, AttributeError, UnicodeEncodeError)
-
-
-def _writer(message: object, version: int) -> Callable[..., Any]:
     cls = type(message)
     schema = schema_of(cls)
     writer = schema.writers.get(version)
     if writer is None:
-        writer = schema.writers[version] = _compile_writer(cls, schema, version)
-    return writer
+        writer = schema.writers[version] = _compile_writer(cls, schema, version, sliced=False)
+    try:
+        writer(message, out)
+    except _UNWRITABLE as error:
+        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+
+
+def write_in_slices(message: object, version: int, out: bytearray) -> Slices[None]:
+    """Write as `write_into` does, with pauses."""
+    cls = type(message)
+    schema = schema_of(cls)
+    writer = schema.sliced_writers.get(version)
+    if writer is None:
+        writer = _compile_writer(cls, schema, version, sliced=True)
+        schema.sliced_writers[version] = writer
+    try:
+        yield from writer(message, out)
+    except _UNWRITABLE as error:
+        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+
+
+_UNWRITABLE = (struct.error, TypeError, AttributeError, UnicodeEncodeError)
 
 
 def write_versioned(message: object, version: int) -> bytes:
@@ -194,13 +187,14 @@ def _few(format_: str, count_format: str) -> _Few:
 class _Emitter:
     """Lines of a function, the names they use, and the run of fixed-size fields under way."""
 
-    def __init__(self, cls: type, schema: Schema, version: int) -> None:
+    def __init__(self, cls: type, schema: Schema, version: int, *, sliced: bool) -> None:
         if version not in schema.versions:
             raise UnsupportedVersion(f"{cls.__name__} has no version {version}")
         self.label = f"{cls.__name__} v{version}"
         self.version = version
         self.flexible = schema.flexible(version)
         self.limited = not schema.stored
+        self.sliced = sliced
         self.lines: list[str] = []
         self.names: dict[str, object] = {
             "Malformed": Malformed,
@@ -244,28 +238,28 @@ class _Emitter:
 
     def pause_beyond(self, place: str) -> None:
         """Pause where `place` has moved on by a slice since the last time."""
-        if self.limited:
+        if self.sliced:
             with self.block(f"if {place} > pause:"):
                 self.line(f"pause = {place} + {SLICE_BYTES}")
                 self.line("yield")
 
     def function(self, head: str, place: str) -> Callable[..., Any]:
-        first = [f" pause = {place} + {SLICE_BYTES}"] if self.limited else []
+        first = [f" pause = {place} + {SLICE_BYTES}", " if False: yield"] if self.sliced else []
         source = "\n".join([head, *first, *self.lines])
         exec(compile(source, f"<{self.label}>", "exec"), self.names)
         return cast("Callable[..., Any]", self.names["function"])
 
 
-def _compile_reader(cls: type, schema: Schema, version: int) -> Callable[..., Any]:
-    emitter = _ReaderEmitter(cls, schema, version)
+def _compile_reader(cls: type, schema: Schema, version: int, *, sliced: bool) -> Callable[..., Any]:
+    emitter = _ReaderEmitter(cls, schema, version, sliced=sliced)
     emitter.structure("message", cls)
     emitter.flush()
     emitter.line("return message, position")
     return emitter.function("def function(buffer, position, size):", "position")
 
 
-def _compile_writer(cls: type, schema: Schema, version: int) -> Callable[..., Any]:
-    emitter = _WriterEmitter(cls, schema, version)
+def _compile_writer(cls: type, schema: Schema, version: int, *, sliced: bool) -> Callable[..., Any]:
+    emitter = _WriterEmitter(cls, schema, version, sliced=sliced)
     emitter.structure("message", cls)
     emitter.flush()
     emitter.line("return")
@@ -408,7 +402,7 @@ class _ReaderEmitter(_Emitter):
                 self.line(f"{target} = bytes(buffer[position:end])")
             case Blob():
                 self.line(f"{target} = buffer[position:end]")
-                if self.limited:
+                if self.sliced:
                     self.line(f"pause += {length}")  # a view costs the same whatever its length
             case Array(Fixed(format="16s")):
                 self.line(f"{target} = [bytes(buffer[p:p + 16]) for p in range(position, end, 16)]")

@@ -147,6 +147,8 @@ class Schema:
         self.stored = False
         self.readers: dict[int, Callable[..., Any]] = {}
         self.writers: dict[int, Callable[..., None]] = {}
+        self.sliced_readers: dict[int, Callable[..., Any]] = {}
+        self.sliced_writers: dict[int, Callable[..., Any]] = {}
         self._annotations = annotations
         self._declared = declared
 

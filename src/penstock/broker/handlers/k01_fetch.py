@@ -8,7 +8,7 @@ are they out of range. v13: topic ids.
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
-from penstock.broker.sessions import FetchSet, Watched
+from penstock.broker.sessions import PARTITIONS_PER_SLICE, FetchSet, Watched, parts_of
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     FencedLeaderEpoch,
@@ -20,7 +20,6 @@ from penstock.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from penstock.wire.codec import run_through
 from penstock.wire.fetch_answer import (
     NO_TAGS,
     PartitionAnswer,
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
 
 SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
 READ_BYTES_MAX = 512 * 1024  # so much of one answer is read, the rest leaves by sendfile
-PARTITIONS_PER_SLICE = 100
 READ_COMMITTED = 1
 NO_EPOCH = -1
 COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait at least
 TAGS_FROM = 12
 FETCH = 1
+Topics = list[tuple[str | bytes, list[PartitionAnswer]]]  # of an answer
 # What a client may run into by itself; as in Kafka, only other errors are failed requests.
 EXPECTED_OF_FETCH = frozenset(
     error.code
@@ -69,11 +68,9 @@ def handle(broker: "Broker", request: Request, message: FetchRequest) -> Slices[
         request.reply_frame(parts)
         return None
     fetching = Fetching(broker, request, message, fetch_set, incremental)
-    slices = fetching.begin(now_ms)
-    partitions = sum(len(topic.partitions) for topic in message.topics)
-    if partitions + len(fetch_set.dirty) > PARTITIONS_PER_SLICE:
-        return slices
-    run_through(slices)  # the way of nearly every fetch
+    if fetch_set.is_long(message):
+        return fetching.begin_in_slices(now_ms)
+    fetching.begin(now_ms)
     return None
 
 
@@ -122,17 +119,29 @@ class Fetching:
         self._poked_meanwhile = False
         self._over = False  # answered, or about to be, or the peer has gone
 
-    def begin(self, now_ms: float) -> Slices[None]:
+    def begin(self, now_ms: float) -> None:
         """Look at what is asked for; answer, or wait for more."""
+        self._set.update(self._message)
+        # A client that pipelines expects to see what it wrote before.
+        self._broker.append_watched(self._set)
+        self._look_at(list(self._set.dirty))
+        self._answer_or_wait(now_ms)
+
+    def begin_in_slices(self, now_ms: float) -> Slices[None]:
+        """Do the same for many partitions."""
         try:
-            yield from self._set.update(self._message)
+            yield from self._set.update_in_slices(self._message)
             self._message.topics = []  # the set has them, and lets go of them one by one
-            # A client that pipelines expects to see what it wrote before.
             self._broker.append_watched(self._set)
-            yield from self._look()
+            yield from self._look_in_slices()
         except GeneratorExit:  # the peer has gone
             self._abandon()
             raise
+        self._answer_or_wait(now_ms)
+        if not self._over:
+            self.poked()  # a partition may have moved between two slices
+
+    def _answer_or_wait(self, now_ms: float) -> None:
         if self._set.fetching is not None:
             # A second fetch on a session before the first is answered: nobody waits for that one.
             self._set.fetching.answer()
@@ -149,8 +158,6 @@ class Fetching:
         connection = self._request.connection
         connection.on_closed.append(self._abandon)
         connection.on_drain.append(self.answer)
-        if len(self._set.watched) > PARTITIONS_PER_SLICE:
-            self.poked()  # a partition may have moved between two slices
 
     def _satisfied(self) -> bool:
         if self._failed:
@@ -175,13 +182,13 @@ class Fetching:
             self._looking = True
             self._broker.sliced_work.begin(self._reconsider_in_slices())
             return
-        run_through(self._look())
+        self._look_at(list(self._set.dirty))
         if self._satisfied():
             self.answer()
 
     def _reconsider_in_slices(self) -> Slices[None]:
         self._poked_meanwhile = False
-        yield from self._look()
+        yield from self._look_in_slices()
         self._looking = False
         if self._over:
             return
@@ -190,15 +197,16 @@ class Fetching:
         elif self._poked_meanwhile:
             self.poked()
 
-    def _look(self) -> Slices[None]:
+    def _look_in_slices(self) -> Slices[None]:
+        for some in parts_of(list(self._set.dirty)):
+            self._look_at([each for each in some if each in self._set.dirty])
+            yield None
+            if self._over:
+                return
+
+    def _look_at(self, watched_ones: list[Watched]) -> None:
         dirty = self._set.dirty
-        for place, watched in enumerate(list(dirty)):
-            if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-                yield None
-                if self._over:
-                    return
-            if watched not in dirty:
-                continue  # forgotten, or warming, since the last pause
+        for watched in watched_ones:
             before = self._answers.get(watched)
             if before is not None:
                 self._bytes -= _size(before.records)
@@ -331,21 +339,31 @@ class Fetching:
             return
         told = self._told()
         self._end()
+        topics: Topics = []
         if len(told) > PARTITIONS_PER_SLICE:
             self._request.connection.hold()
-            self._broker.sliced_work.begin(self._answer_in_slices(told))
+            self._broker.sliced_work.begin(self._answer_in_slices(told, topics))
             return
-        run_through(self._tell(told))
+        self._tell(told, topics)
+        request, session_id = self._request, self._set.session_id
+        request.reply_frame(
+            fetch_answer(request.api_version, request.correlation_id, 0, session_id, topics)
+        )
 
-    def _answer_in_slices(self, told: list[Watched]) -> Slices[None]:
-        yield from self._tell(told)
-        self._request.connection.release()
+    def _answer_in_slices(self, told: list[Watched], topics: Topics) -> Slices[None]:
+        for some in parts_of(told):
+            self._tell(some, topics)
+            yield None
+        request = self._request
+        parts = yield from fetch_answer_in_slices(
+            request.api_version, request.correlation_id, 0, self._set.session_id, topics
+        )
+        request.reply_frame(parts)
+        request.connection.release()
 
-    def _tell(self, told: list[Watched]) -> Slices[None]:
-        topics: list[tuple[str | bytes, list[PartitionAnswer]]] = []
-        for place, watched in enumerate(told):
-            if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-                yield None
+    def _tell(self, told: list[Watched], topics: Topics) -> None:
+        """Add what there is of these partitions to the topics of the answer."""
+        for watched in told:
             answer = self._answers.get(watched) or self._nothing_yet(watched)
             watched.sent_high_watermark = answer.high_watermark
             watched.sent_log_start = answer.log_start_offset
@@ -357,14 +375,6 @@ class Fetching:
                 topics[-1][1].append(answer)
             else:
                 topics.append((watched.topic, [answer]))
-        parts = yield from fetch_answer_in_slices(
-            self._request.api_version,
-            self._request.correlation_id,
-            0,
-            self._set.session_id,
-            topics,
-        )
-        self._request.reply_frame(parts)
 
     def _count_error(self, watched: Watched, code: int) -> None:
         self._broker.counts.failed(FETCH, code)
@@ -419,7 +429,7 @@ class Fetching:
         if self._set.fetching is self:
             self._set.fetching = None
         if not self._set.session_id:
-            self._broker.sliced_work.begin(self._set.close())
+            self._broker.sessions.close(self._set)
 
 
 def _size(records: Part) -> int:
