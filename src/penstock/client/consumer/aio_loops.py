@@ -191,6 +191,7 @@ class Hand(Generic[K, V]):
         work, self.work = self.work, None
         if not self.begun or steps.core.engine.forked_off:
             await steps.open()
+            steps.core.check_subscribed()
             self.begun = True
         steps.face.bind()
         self._task = asyncio.current_task()

@@ -213,6 +213,7 @@ class Hand(Generic[K, V]):
             work.held = False
         if not self.begun or steps.core.engine.forked_off:
             steps.open()
+            steps.core.check_subscribed()
             self.begun = True
         if work is not None and work.failure is not None:
             steps.desk.give_back(work)
