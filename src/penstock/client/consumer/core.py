@@ -128,6 +128,11 @@ class Core(Generic[K, V]):
                 "assign() first",
             )
 
+    def late(self, what: str, limit_s: float) -> TimedOut:
+        """Return the error of a question without an answer; with its cause, as far as known."""
+        cause = self.engine.unreachable
+        return TimedOut(f"{what} took longer than {limit_s:g} s" + (f": {cause}" if cause else ""))
+
     # -- what is read
 
     def resolve(

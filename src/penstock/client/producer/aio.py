@@ -119,6 +119,7 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._core.leaving = error is not None
         try:
             await self.close()
         except Exception as second:
@@ -341,9 +342,13 @@ class Producer(Generic[SentKey, SentValue]):
     async def _close(self, timeout_s: float) -> None:
         core = self._core
         core.stop()
+        if core.is_busy and await asyncio.to_thread(core.is_unreachable):
+            timeout_s = 0.0
         await self._transactions.give_up(timeout_s)
         if not await core.settle(timeout_s):
-            core.backlog.give_up(ClientClosed("the producer was closed before there was room"))
+            core.backlog.give_up(
+                core.fatal or ClientClosed("the producer was closed before there was room")
+            )
             core.handle.purge()
             await core.settle(PURGE_SECONDS_MAX)
         core.rest()

@@ -112,6 +112,7 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._core.leaving = error is not None
         try:
             self.close()
         except Exception as second:
@@ -341,6 +342,8 @@ class Producer(Generic[SentKey, SentValue]):
         core.stop()
         if not core.started:
             return
+        if core.is_busy and core.is_unreachable():
+            timeout_s = 0.0
         self._transactions.give_up(timeout_s)
         if not core.settle(timeout_s):
             core.handle.purge()

@@ -10,6 +10,7 @@ import ssl
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock.client.cluster.nodes import parse_bootstrap
 from penstock.client.transport.connection import CannotReach, Connection
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.sockets import refuses_us
@@ -17,6 +18,8 @@ from penstock.errors import KafkaError
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 
 PROBE_TIMEOUT_MS = 3_000
+LISTEN_TIMEOUT_S = 1.0
+ADDRESSES_MAX = 3
 _WITH_TLS = (Protocol.SSL, Protocol.SASL_SSL)
 _WITH_SASL = (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
@@ -75,6 +78,19 @@ def mismatch(protocol: Protocol, spoken: Spoken) -> Mismatch | None:
             is_certain=False,
         )
     return None
+
+
+def nothing_listens(bootstrap: str) -> str:
+    """Return a sentence if no address of `bootstrap` takes a connection; '' if one does."""
+    problems: list[str] = []
+    for host, port in parse_bootstrap(bootstrap)[:ADDRESSES_MAX]:
+        try:
+            socket.create_connection((host, port), LISTEN_TIMEOUT_S).close()
+        except OSError as problem:
+            problems.append(f"{host}:{port} ({problem.strerror or problem})")
+        else:
+            return ""
+    return f"nothing listens at {', '.join(problems)}"
 
 
 def spoken_at(host: str, port: int) -> Spoken:
