@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException
 from typing import Any, TypeAlias
 
+from penstock.cli.metrics_port import AskedNode
 from penstock.cli.output import CommandFailed, ExitCode, Format, print_next_value, print_value
 from penstock.cli.progress_bar import bar, bytes_text, seconds_text
 
-ADDRESS_DEFAULT = "127.0.0.1:9404"
 PATH = "/status"
 ANSWER_SECONDS_MAX = 10.0
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -27,11 +27,13 @@ Place: TypeAlias = tuple[str, str]  # duty and subject
 Seen: TypeAlias = dict[Place, tuple[int, float]]
 
 
-def show_status(address: str, form: Format, *, watch: bool) -> None:
-    """Print it once, or again and again until interrupted."""
+def show_status(address: str, form: Format, meant: AskedNode | None, *, watch: bool) -> None:
+    """Print it once, or again and again until interrupted; CommandFailed if not `meant` answers."""
     seen: Seen = {}
     while True:
         status = ask(address)
+        if meant is not None:
+            meant.check(status["cluster_id"], status["node_id"], address)
         if form is not Format.TABLE:
             (print_next_value if watch else print_value)(form, status)
         else:
