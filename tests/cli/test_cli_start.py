@@ -274,6 +274,20 @@ def test_a_check_starts_nothing(node: FakeNode) -> None:
     assert node.config is None
 
 
+def test_a_check_lists_the_keys_without_effect(node: FakeNode) -> None:
+    said = ("--set", "num.io.threads=3", "--set", "ssl.client.auth=required")
+    fine = run("start", "--check", *said)
+    assert fine.out.splitlines() == [
+        "Without effect:",
+        "  --set num.io.threads: num.io.threads=3: nothing here needs it",
+        "  --set ssl.client.auth: ssl.client.auth=required: not served yet",
+        "The configuration is fine.",
+    ]
+    bad = run("--format", "json", "start", "--check", *said, "--set", "num.partitions=0")
+    assert [each["key"] for each in bad.json["without_effect"]] == [said[1][:14], said[3][:15]]
+    assert node.config is None
+
+
 def test_a_check_can_be_read_by_programs(node: FakeNode) -> None:
     fine = run("start", "--check", "--format", "json", "--set", "num.partition=3")
     assert fine.code == 0
