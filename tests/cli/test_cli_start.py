@@ -220,7 +220,7 @@ def test_warnings_beyond_a_limit_are_counted(node: FakeNode, tmp_path: Path) -> 
     file.write_text("".join(f"zork.{number}=1\n" for number in range(23)))
     lines = run("start", "--config", str(file)).err.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "... and 3 more"
+    assert lines[-1] == "... and 3 more; --check shows them all"
     assert node.config is not None
 
 

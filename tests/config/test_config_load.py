@@ -195,5 +195,5 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
 
 def test_a_value_that_cannot_be_read_is_blamed_once_and_nothing_that_depends_on_it() -> None:
     with pytest.raises(ConfigRefused) as caught:
-        load([ConfigText("f", "log.cleaner.threads=x\nlog.cleaner.dedupe.buffer.size=1\n")])
+        load([ConfigText("f", "socket.request.max.bytes=x\nqueued.max.request.bytes=9\n")])
     assert len(caught.value.problems) == 1
