@@ -30,7 +30,7 @@ from penstock.cli import (
     version,
     worker,
 )
-from penstock.cli.completion import complete_profile
+from penstock.cli.completion import complete_client_setting, complete_profile
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -114,7 +114,12 @@ def options(
     settings: Annotated[
         list[str],
         typer.Option(
-            "-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False
+            "-X",
+            "--property",
+            metavar="KEY=VALUE",
+            autocompletion=complete_client_setting,
+            help=SETTINGS_HELP,
+            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads it, nobody changes it
     format: Annotated[

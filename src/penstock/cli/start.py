@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from penstock.cli.completion import complete_broker_setting
 from penstock.cli.logs import logging_to
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -72,7 +73,12 @@ def start(
     ] = None,
     sets: Annotated[
         list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="A broker key; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            autocompletion=complete_broker_setting,
+            help="A broker key; may be repeated.",
+        ),
     ] = [],  # noqa: B006 - typer reads it, nobody changes it
     data: Annotated[
         Path | None,
