@@ -1,7 +1,6 @@
 """`penstock start` up to the node, and what it says when the node is there or refuses."""
 
 import errno
-import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -33,6 +32,7 @@ class FakeNode(ModuleType):
         super().__init__("penstock.node")
         self.config: BrokerConfig | None = None
         self.problem: Exception | None = None
+        self.code = 0
 
     def run_node(
         self,
@@ -47,7 +47,7 @@ class FakeNode(ModuleType):
         if self.problem is not None:
             raise self.problem
         announce(Running(config, "the-cluster", config.listeners, config.metrics_listener))
-        return 0
+        return self.code
 
 
 @pytest.fixture
@@ -137,6 +137,14 @@ def test_the_banner_promises_no_more_than_is_kept(
     assert started(node).durability == durability
 
 
+def test_the_last_line_says_that_the_node_has_stopped(node: FakeNode) -> None:
+    assert run("start").out.splitlines()[-1] == "Node 1 has stopped cleanly after 0 s."
+    lines = run("--format", "json", "start").json_lines
+    assert lines[-1] == {"event": "stopped", "node_id": 1, "clean": True}
+    node.code = 1
+    assert "not cleanly: see its log." in run("start").out.splitlines()[-1]
+
+
 def test_an_ipv6_address_can_be_typed(node: FakeNode) -> None:
     ran = run("start", "--set", "listeners=PLAINTEXT://[::1]:9092")
     assert " --bootstrap [::1]:9092 consume" in ran.out
@@ -154,7 +162,7 @@ def test_the_banner_names_settings_without_effect_only_if_the_user_made_them(
 
 
 def test_the_banner_as_json_is_one_line(node: FakeNode) -> None:
-    said = json.loads(run("start", "--format", "json").out)
+    said = run("start", "--format", "json").json_lines[0]
     assert said["event"] == "started"
     assert said["listeners"] == ["PLAINTEXT://127.0.0.1:9092"]
     assert said["cluster_id"] == "the-cluster"

@@ -4,11 +4,12 @@ A node on the default port may run beside another one that has the port, so ever
 with the node that was meant.
 """
 
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.access import Access
 from penstock.cli.admin import connect
-from penstock.cli.output import CommandFailed
+from penstock.cli.output import CommandFailed, ExitCode
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.client.values import Broker
 
 KEY = "metrics.listener"
+ANSWER_SECONDS_MAX = 10.0
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
 ANY_INTERFACE = ("", "0.0.0.0", "::")
 SAY_ADDRESS = "--address HOST:PORT names it: the node's banner says `metrics on`"
 
@@ -66,6 +69,32 @@ def metrics_address(admin: "Admin", broker: "Broker") -> str:
     if port == "0":
         raise CommandFailed(f"node {broker.node_id} serves metrics on a free port; {SAY_ADDRESS}")
     return f"{broker.host if host.strip('[]') in ANY_INTERFACE else host}:{port}"
+
+
+class Page(NamedTuple):
+    status: int
+    body: bytes
+
+
+def read_page(address: str, path: str) -> Page:
+    """Return a page of the metrics port; CommandFailed if nothing answers there."""
+    host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
+    if not host or not port.isdecimal():
+        raise CommandFailed(f"--address {address}: must be HOST:PORT", ExitCode.USAGE)
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS_MAX)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return Page(answer.status, answer.read(ANSWER_BYTES_MAX))
+    except (OSError, HTTPException) as problem:
+        raise CommandFailed(
+            f"nothing answers at {address} ({problem}). Is a node running there, with "
+            "metrics.listener at this address? Its banner says `metrics on`; --address HOST:PORT "
+            "names another one",
+            ExitCode.CANNOT_REACH,
+        ) from None
+    finally:
+        connection.close()
 
 
 def _broker_at(bootstrap: str, brokers: "Sequence[Broker]") -> "Broker":

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from importlib import import_module
@@ -29,7 +30,7 @@ from penstock.cli.output import (
     print_value,
     reason_of,
 )
-from penstock.cli.progress_bar import BarredStream, RecoveryBar
+from penstock.cli.progress_bar import BarredStream, RecoveryBar, seconds_text
 from penstock.cli.shared_options import with_format
 from penstock.log_levels import LogLevel
 from penstock.release import VERSION
@@ -237,13 +238,27 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
             print(banner(running, [e.key for e in _said_without_effect(loaded.without_effect)]))
         sys.stdout.flush()
 
+    begun_s = time.monotonic()
     try:
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
-        return int(node.run_node(loaded.config, announce, cluster_id, bar))
+        code = int(node.run_node(loaded.config, announce, cluster_id, bar))
     except node.StartRefused as refused:
         raise CommandFailed(str(refused)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
+    _print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
+    return code
+
+
+def _print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
+    """Print the last line of a node: whether its next start finds everything in order."""
+    if form is not Format.TABLE:
+        print_next_value(form, {"event": "stopped", "node_id": node_id, "clean": code == 0})
+    elif code:
+        print(f"Node {node_id} has stopped after {seconds_text(up_s)}, not cleanly: see its log.")
+    else:
+        print(f"Node {node_id} has stopped cleanly after {seconds_text(up_s)}.")
+    sys.stdout.flush()
 
 
 def _said_without_effect(found: "Sequence[WithoutEffect]") -> "list[WithoutEffect]":
