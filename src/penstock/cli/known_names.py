@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.cli.output import CommandFailed, ExitCode
@@ -33,16 +34,28 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def nearest_topic(admin: "Admin", topic: str) -> str | None:
+    """Return the topic that may be meant; None if none looks like it, or the server does not say."""
+    with suppress(KafkaError):
+        return nearest(topic, (each.name for each in admin.list_topics()))
+    return None
+
+
+def nearest_group(admin: "Admin", group: str) -> str | None:
+    """Return the group that may be meant; None if none looks like it, or the server does not say."""
+    with suppress(KafkaError):
+        return nearest(group, (each.group_id for each in admin.groups.list_all()))
+    return None
+
+
 def missing_topic(admin: "Admin", topic: str) -> str:
     """Return the sentence about a topic that is not there, with the one that may be meant."""
-    near = nearest(topic, (each.name for each in admin.list_topics()))
-    return _sentence("topic", topic, near)
+    return _sentence("topic", topic, nearest_topic(admin, topic))
 
 
 def missing_group(admin: "Admin", group: str) -> str:
     """Return the sentence about a group that is not there, with the one that may be meant."""
-    near = nearest(group, (each.group_id for each in admin.groups.list_all()))
-    return _sentence("group", group, near)
+    return _sentence("group", group, nearest_group(admin, group))
 
 
 def _sentence(kind: str, name: str, near: str | None) -> str:

@@ -13,7 +13,7 @@ from penstock.cli.access import Access, access_of
 from penstock.cli.admin import CLIENT_ID, connect
 from penstock.cli.completion import complete_topic
 from penstock.cli.ending_signals import Signalled, ended_by_signals
-from penstock.cli.known_names import nearest
+from penstock.cli.known_names import nearest_topic
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -49,7 +49,6 @@ from penstock.errors import UnknownTopicOrPartition
 if TYPE_CHECKING:
     from penstock.cli.produce_input import Chunk, NamedInput
     from penstock.cli.produce_sending import Sender
-    from penstock.client.admin.blocking import Admin
 
 ACKS_ALL = ("all", "-1")
 STDIN = "-"
@@ -112,7 +111,7 @@ def produce(
         with connect(access) as admin:  # a server that is not there is told at once
             found = admin.describe_topics([topic])[topic]
             created = isinstance(found, UnknownTopicOrPartition)
-            near = _nearest_topic(admin, topic) if created else None
+            near = nearest_topic(admin, topic) if created else None
         progress = Progress(sys.stderr, [each.size_bytes for each in inputs])
         tally = Tally(progress.note)
         chunks = chunks_of(kind, inputs, key_separator, null_marker, tally.refuse)
@@ -124,10 +123,6 @@ def produce(
         meant = f"; did you mean {near}?" if near else ""
         note(f"note: there was no topic {topic}, so the server created it{meant}")
     _conclude(tally, topic, why, format_of(context), created=created)
-
-
-def _nearest_topic(admin: "Admin", topic: str) -> str | None:
-    return nearest(topic, (each.name for each in admin.list_topics()))
 
 
 def _inputs(files: list[Path], stack: ExitStack) -> "list[NamedInput]":

@@ -26,7 +26,7 @@ class SplittingSender:
         self._settings = settings
         self._topic = topic
         self._extra = extra
-        self._batch_bytes = int(settings.rdkafka.get("batch.size", BATCH_BYTES_DEFAULT))
+        self._batch_bytes = int(str(settings.rdkafka.get("batch.size", BATCH_BYTES_DEFAULT)))
         self._senders = [self._sender({})]
         self._is_last = settings.transactional_id is not None  # one id has one producer
 

@@ -164,10 +164,11 @@ class Core:
         answered, or an exception has ended the block. Blocks for the network."""
         if self.handle.echo.knows_nodes and not self.leaving:
             return False
+        from penstock.client.cluster.nodes import parse_bootstrap
         from penstock.client.transport.diagnosis import nothing_listens
 
         try:
-            told = nothing_listens(str(self.settings.rdkafka["bootstrap.servers"]))
+            told = nothing_listens(parse_bootstrap(str(self.settings.rdkafka["bootstrap.servers"])))
         except ValueError:
             return False  # librdkafka knows more ways to write addresses
         if told:

@@ -7,10 +7,10 @@ requests it takes, and one that wants SASL takes no others before it.
 
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.client.cluster.nodes import parse_bootstrap
 from penstock.client.transport.connection import CannotReach, Connection
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.sockets import refuses_us
@@ -80,10 +80,10 @@ def mismatch(protocol: Protocol, spoken: Spoken) -> Mismatch | None:
     return None
 
 
-def nothing_listens(bootstrap: str) -> str:
-    """Return a sentence if no address of `bootstrap` takes a connection; '' if one does."""
+def nothing_listens(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return a sentence if none of the addresses takes a connection; '' if one does."""
     problems: list[str] = []
-    for host, port in parse_bootstrap(bootstrap)[:ADDRESSES_MAX]:
+    for host, port in addresses[:ADDRESSES_MAX]:
         try:
             socket.create_connection((host, port), LISTEN_TIMEOUT_S).close()
         except OSError as problem:
