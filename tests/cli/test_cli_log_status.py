@@ -98,6 +98,12 @@ def test_a_node_whose_metrics_port_is_not_known_says_how_to_name_it(cluster: Clu
     assert "on a free port; --address HOST:PORT" in ran.err
 
 
+def test_a_node_that_does_not_listen_yet_can_be_asked_by_its_address() -> None:
+    ran = run("log", "status", "--bootstrap", "127.0.0.1:1")
+    assert ran.code == 3
+    assert "--address HOST:PORT alone asks a node" in ran.err
+
+
 def test_a_node_without_metrics_says_so() -> None:
     with Cluster() as cluster:
         ran = run("log", "status", "--bootstrap", cluster.bootstrap)

@@ -1,6 +1,7 @@
 """Nothing listens at the address: clients say so at once, in their own words, and end promptly."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -11,8 +12,9 @@ import pytest
 from penstock import Consumer, Producer, TopicPartition
 from penstock import sync as blocking
 from penstock.client.echo import unreachable
-from penstock.client.failures import AllBrokersDown
+from penstock.client.failures import AllBrokersDown, TimedOut
 from penstock.client.producer import RecordsUndelivered
+from penstock.testing import Cluster
 
 NOWHERE = "127.0.0.1:1"
 TOLD = f"nothing listens at {NOWHERE} (Connection refused). Is a node running there?"
@@ -100,6 +102,28 @@ def test_close_gives_up_records_that_a_cluster_which_never_answered_cannot_take(
     assert time.monotonic() - begun_at < END_SECONDS_MAX
     assert isinstance(failed.value.failures[0].error, AllBrokersDown)
     assert f"nothing listens at {NOWHERE}" in str(failed.value)
+
+
+def test_a_blocking_producer_names_the_address(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TimedOut), blocking.Producer(bootstrap=NOWHERE) as producer:
+        producer.send("orders", b"x").result(0.5)
+    assert TOLD in caplog.text
+
+
+def test_an_exception_ends_a_producer_soon_if_the_node_is_gone() -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("orders")
+        left_at = 0.0
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            blocking.Producer(bootstrap=cluster.bootstrap) as producer,
+        ):
+            producer.send("orders", b"x").result()
+            cluster.stop()
+            producer.post("orders", b"y")
+            left_at = time.monotonic()
+            raise KeyboardInterrupt
+        assert time.monotonic() - left_at < END_SECONDS_MAX
 
 
 @pytest.mark.parametrize(

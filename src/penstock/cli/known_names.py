@@ -35,14 +35,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_topic(admin: "Admin", topic: str) -> str | None:
-    """Return the topic that may be meant; None if none looks like it, or the server does not say."""
+    """Return the topic that may be meant; None if none looks like it, or none are listed."""
     with suppress(KafkaError):
         return nearest(topic, (each.name for each in admin.list_topics()))
     return None
 
 
 def nearest_group(admin: "Admin", group: str) -> str | None:
-    """Return the group that may be meant; None if none looks like it, or the server does not say."""
+    """Return the group that may be meant; None if none looks like it, or none are listed."""
     with suppress(KafkaError):
         return nearest(group, (each.group_id for each in admin.groups.list_all()))
     return None

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.access import access_of
+from penstock.cli.access import Access, access_of
 from penstock.cli.log_dirs import dirs, move
 from penstock.cli.log_status import show_status
-from penstock.cli.metrics_port import node_at
+from penstock.cli.metrics_port import AskedNode, node_at
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -54,9 +54,21 @@ def status(
     options: Options = context.obj
     meant = None
     if address is None or options.bootstrap is not None:
-        meant = node_at(access_of(context), address)
+        meant = _node_at(access_of(context), address)
         address = meant.address
     show_status(address, format_of(context), meant, watch=watch)
+
+
+def _node_at(access: Access, address: str | None) -> AskedNode:
+    from penstock.client.transport.connection import CannotReach
+
+    try:
+        return node_at(access, address)
+    except CannotReach as problem:
+        raise CommandFailed(
+            f"{problem}. --address HOST:PORT alone asks a node that does not listen for clients",
+            ExitCode.CANNOT_REACH,
+        ) from None
 
 
 @app.command()
