@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 def consume(
     context: typer.Context,
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)
+        list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)
     ] = None,
     *,
     pattern: PatternOption = None,

@@ -22,11 +22,6 @@ from penstock.cli.times import time_text, wall_ms
 app = typer.Typer(help="What a maintainer needs to look into a problem.", no_args_is_help=True)
 
 
-@app.callback()
-def debug() -> None:
-    """What a maintainer needs to look into a problem."""
-
-
 @app.command()
 @on_cluster
 def bundle(
