@@ -84,6 +84,7 @@ def load(
     warnings: list[str] = []
     settings: dict[str, _Found] = {}
     found = _collect(files, environment or {}, sets, problems)
+    whole = not problems  # of a file that cannot be read the rest is not known
     idle = [each for each in map(_of_plugin, found) if each is not None]
     for each in found:
         if not _is_known(each, warnings, problems):
@@ -96,7 +97,8 @@ def load(
     unreadable = [each.key for each in settings.values() if not _check_value(each, problems)]
     static = {key: Setting(each.text, each.where) for key, each in settings.items()}
     config = PartialConfig(static, unreadable) if unreadable else BrokerConfig(static)
-    problems += broker_problems(config)
+    if whole:
+        problems += broker_problems(config)
     idle += _without_effect(config)
     if problems:
         raise ConfigRefused(problems, warnings, idle)
