@@ -89,7 +89,7 @@ def ours(read: Callable[[Any, Count], Any]) -> Callable[[Load], Done]:
 
 
 async def read_batches(consumer: Any, count: Count) -> None:
-    async for batch in consumer.batches(max=BATCH_READ_RECORDS, within=WAIT_S):
+    async for batch in consumer.batches(max=BATCH_READ_RECORDS, timeout_s=WAIT_S):
         for record in batch:
             count.value_bytes += len(record.value)
         if not count.took(len(batch)):
@@ -97,7 +97,7 @@ async def read_batches(consumer: Any, count: Count) -> None:
 
 
 async def read_values(consumer: Any, count: Count) -> None:
-    async for batch in consumer.batches(max=BATCH_READ_RECORDS, within=WAIT_S):
+    async for batch in consumer.batches(max=BATCH_READ_RECORDS, timeout_s=WAIT_S):
         values = batch.values()
         count.value_bytes += sum(map(len, values))
         if not count.took(len(values)):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RecordsUndelivered,
     )
     from penstock.client.records import Delivered, OutRecord, Record, TimestampType
+    from penstock.client.values import NewTopic
     from penstock.errors import KafkaError
     from penstock.model import TopicPartition
 
@@ -35,6 +36,7 @@ _MODULES = {
     "Delivered": "penstock.client.records",
     "Delivery": "penstock.client.producer",
     "KafkaError": "penstock.errors",
+    "NewTopic": "penstock.client.values",
     "OutRecord": "penstock.client.records",
     "Outgoing": "penstock.client.interceptors",
     "Producer": "penstock.client.producer",
@@ -55,6 +57,7 @@ __all__ = [
     "Delivered",
     "Delivery",
     "KafkaError",
+    "NewTopic",
     "OutRecord",
     "Outgoing",
     "Producer",

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from metrics_asking import OPENMETRICS, SETTINGS, Page, scrape
 
+from penstock.broker.metrics import seen
 from penstock.testing import Cluster
 
 TOPIC = "kafka_server_brokertopicmetrics_"
@@ -174,6 +175,33 @@ def test_connections_and_their_bytes_are_counted(cluster: Cluster) -> None:
     opened = after(f"{sockets}connection_creation_total", listener="PLAINTEXT")
     ended = after(f"{sockets}connection_close_total", listener="PLAINTEXT")
     assert opened - ended == after(f"{sockets}connection_count", listener="PLAINTEXT")
+
+
+def test_the_lag_of_a_group_is_told_by_topic(cluster: Cluster) -> None:
+    for topic in ("orders", "payments"):
+        cluster.create_topic(topic, partitions=2)
+        produce(cluster, topic, 7)
+        consume(cluster, topic, 7)
+    assert scrape(cluster)("penstock_consumer_group_lag", group="readers", topic="orders") == 0
+    produce(cluster, "orders", 3)
+    page = scrape(cluster)
+    assert page("penstock_consumer_group_lag", group="readers", topic="orders") == 3
+    assert page("penstock_consumer_group_lag", group="readers", topic="payments") == 0
+    assert page("penstock_metrics_left_out", what="group_lags") == 0
+
+
+def test_of_too_many_lags_some_are_left_out_and_counted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen, "LAGS_MAX", 1)
+    cluster.create_topic("orders")
+    produce(cluster, "orders", 1)
+    for group in ("a", "b", "c"):
+        consume(cluster, "orders", 1, group)
+    page = scrape(cluster)
+    told = [name for name, _labels in page.values if name == "penstock_consumer_group_lag"]
+    assert len(told) == 1
+    assert page("penstock_metrics_left_out", what="group_lags") == 2
 
 
 def test_totals_do_not_fall_when_a_topic_is_deleted(cluster: Cluster) -> None:

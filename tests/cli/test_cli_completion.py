@@ -73,11 +73,20 @@ def test_a_file_of_profiles_that_cannot_be_read_is_no_trouble(tmp_path: Path) ->
     assert completed("penstock profile use p", PENSTOCK_CONFIG=str(path)) == []
 
 
-@pytest.mark.parametrize("verb", ["explain", "unset --topic t"])
-def test_keys_of_configuration_are_known(verb: str) -> None:
-    found = completed(f"penstock config {verb} retention.b")
-    assert found == ["retention.bytes"]
-    assert "log.retention.ms" in completed(f"penstock config {verb} log.retention")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("config explain retention.b", ["retention.bytes"]),
+        ("config unset --topic t log.retention", []),
+        ("config set --topic t retention.b", ["retention.bytes="]),
+        ("config set --all-brokers log.retention.mi", ["log.retention.minutes="]),
+        ("topic create t --config cleanup", ["cleanup.policy="]),
+        ("start --set log.retention.mi", ["log.retention.minutes="]),
+        ("topic list -X sasl.mecha", ["sasl.mechanism="]),
+    ],
+)
+def test_keys_of_configuration_are_known(line: str, found: list[str]) -> None:
+    assert completed(f"penstock {line}") == found
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -236,7 +236,7 @@ def test_reading_goes_on_when_the_node_is_back(
     def look_after(_access: Access, wanted: consume.Wanted) -> None:
         if not looked:
             mortal.start()
-        looked.append(wanted.topic)
+        looked.extend(wanted.topics)
 
     monkeypatch.setattr(consume, "_look_after", look_after)
     ran = at(mortal, "consume", "t")
@@ -268,7 +268,7 @@ def test_a_partition_that_nobody_leads_is_named(monkeypatch: pytest.MonkeyPatch)
         "t": TopicDescription("t", bytes(16), False, (partition,))
     }
     monkeypatch.setattr(consume, "connect", lambda _access: nullcontext(admin))
-    wanted = consume.Wanted("t", Place(Kind.START), [], None, Isolation.COMMITTED, False)
+    wanted = consume.Wanted(("t",), Place(Kind.START), [], None, Isolation.COMMITTED, False)
     with pytest.raises(CommandFailed, match="not all was read: t-0 has no leader") as failed:
         consume._look_after(Access("h:1"), wanted)
     assert failed.value.code == ExitCode.CANNOT_REACH

@@ -1,6 +1,7 @@
 """`penstock log status` against a node, and what it says when there is none."""
 
 import json
+import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -64,6 +65,50 @@ def test_an_idle_node_says_that_nothing_is_under_way(cluster: Cluster) -> None:
     assert ran.code == 0
     assert "no long duty is under way" in ran.out
     assert "DIRECTORY" in ran.out
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
+
+
+def test_the_node_of_the_bootstrap_is_asked(port: int) -> None:
+    with Cluster({"metrics.listener": f"127.0.0.1:{port}"}) as cluster:
+        ran = run("--format", "json", "log", "status", "--bootstrap", cluster.bootstrap)
+        assert ran.code == 0, ran.err
+        assert ran.json["directories"][0]["path"] == cluster.data
+
+
+def test_another_node_at_the_metrics_port_is_never_taken_for_the_one_that_was_meant(
+    cluster: Cluster,
+) -> None:
+    with Cluster() as meant:
+        where = ("--bootstrap", meant.bootstrap, "--address", address(cluster))
+        ran = run("log", "status", *where)
+        assert ran.code == 1
+        assert f"at {address(cluster)} answers node 1 of cluster" in ran.err
+        assert ran.out == ""
+
+
+def test_a_node_whose_metrics_port_is_not_known_says_how_to_name_it(cluster: Cluster) -> None:
+    ran = run("log", "status", "--bootstrap", cluster.bootstrap)
+    assert ran.code == 1
+    assert "on a free port; --address HOST:PORT" in ran.err
+
+
+def test_a_node_that_does_not_listen_yet_can_be_asked_by_its_address() -> None:
+    ran = run("log", "status", "--bootstrap", "127.0.0.1:1")
+    assert ran.code == 3
+    assert "--address HOST:PORT alone asks a node" in ran.err
+
+
+def test_a_node_without_metrics_says_so() -> None:
+    with Cluster() as cluster:
+        ran = run("log", "status", "--bootstrap", cluster.bootstrap)
+    assert ran.code == 1
+    assert "serves no metrics: its metrics.listener is empty" in ran.err
 
 
 def test_json_is_what_the_node_says(cluster: Cluster) -> None:

@@ -1,10 +1,16 @@
 """The reference of commands is what the commands say of themselves."""
 
+import shlex
 from pathlib import Path
+from typing import Any
 
+import pytest
+from cli_running import run
 from typer.main import get_command
 
+from penstock.cli.examples import EXAMPLES
 from penstock.cli.main import app
+from penstock.cli.output import Options
 from penstock.cli.reference import leaves, reference
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
@@ -19,6 +25,29 @@ def test_every_command_is_in_the_reference() -> None:
     for path, command in leaves("penstock", get_command(app)):
         assert f"### {path}\n" in text
         assert command.help, path
+
+
+def test_every_command_has_examples_in_its_help_and_no_other_has_any() -> None:
+    found = dict(leaves("penstock", get_command(app)))
+    assert {path.partition(" ")[2] for path in found} == set(EXAMPLES)
+    for path, command in found.items():
+        assert EXAMPLES[path.partition(" ")[2]][0] in run(*path.split()[1:], "--help").out, path
+        assert command.epilog
+
+
+@pytest.mark.parametrize(
+    "line", [each for examples in EXAMPLES.values() for each in examples], ids=str
+)
+def test_an_example_can_be_typed(line: str) -> None:
+    words = shlex.split(line.rpartition("| ")[2])[1:]
+    command: Any = get_command(app)
+    context = command.make_context("penstock", words, obj=Options())
+    while hasattr(command, "commands"):
+        name, command, words = command.resolve_command(
+            context, [*context._protected_args, *context.args]
+        )
+        context = command.make_context(name, words, parent=context)
+    assert command.callback is not None
 
 
 def test_every_option_is_explained() -> None:

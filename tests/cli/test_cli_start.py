@@ -1,7 +1,6 @@
 """`penstock start` up to the node, and what it says when the node is there or refuses."""
 
 import errno
-import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -33,6 +32,7 @@ class FakeNode(ModuleType):
         super().__init__("penstock.node")
         self.config: BrokerConfig | None = None
         self.problem: Exception | None = None
+        self.code = 0
 
     def run_node(
         self,
@@ -47,7 +47,7 @@ class FakeNode(ModuleType):
         if self.problem is not None:
             raise self.problem
         announce(Running(config, "the-cluster", config.listeners, config.metrics_listener))
-        return 0
+        return self.code
 
 
 @pytest.fixture
@@ -137,6 +137,14 @@ def test_the_banner_promises_no_more_than_is_kept(
     assert started(node).durability == durability
 
 
+def test_the_last_line_says_that_the_node_has_stopped(node: FakeNode) -> None:
+    assert run("start").out.splitlines()[-1] == "Node 1 has stopped cleanly after 0 s."
+    lines = run("--format", "json", "start").json_lines
+    assert lines[-1] == {"event": "stopped", "node_id": 1, "clean": True}
+    node.code = 1
+    assert "not cleanly: see its log." in run("start").out.splitlines()[-1]
+
+
 def test_an_ipv6_address_can_be_typed(node: FakeNode) -> None:
     ran = run("start", "--set", "listeners=PLAINTEXT://[::1]:9092")
     assert " --bootstrap [::1]:9092 consume" in ran.out
@@ -154,7 +162,7 @@ def test_the_banner_names_settings_without_effect_only_if_the_user_made_them(
 
 
 def test_the_banner_as_json_is_one_line(node: FakeNode) -> None:
-    said = json.loads(run("start", "--format", "json").out)
+    said = run("start", "--format", "json").json_lines[0]
     assert said["event"] == "started"
     assert said["listeners"] == ["PLAINTEXT://127.0.0.1:9092"]
     assert said["cluster_id"] == "the-cluster"
@@ -220,7 +228,7 @@ def test_warnings_beyond_a_limit_are_counted(node: FakeNode, tmp_path: Path) -> 
     file.write_text("".join(f"zork.{number}=1\n" for number in range(23)))
     lines = run("start", "--config", str(file)).err.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "... and 3 more"
+    assert lines[-1] == "... and 3 more; --check shows them all"
     assert node.config is not None
 
 
@@ -271,6 +279,20 @@ def test_a_refusal_of_the_system_says_what_to_do(
 def test_a_check_starts_nothing(node: FakeNode) -> None:
     assert run("start", "--check").code == 0
     assert run("start", "--check", "--set", "num.partitions=0").code == 1
+    assert node.config is None
+
+
+def test_a_check_lists_the_keys_without_effect(node: FakeNode) -> None:
+    said = ("--set", "num.io.threads=3", "--set", "ssl.client.auth=required")
+    fine = run("start", "--check", *said)
+    assert fine.out.splitlines() == [
+        "Without effect:",
+        "  --set num.io.threads: num.io.threads=3: nothing here needs it",
+        "  --set ssl.client.auth: ssl.client.auth=required: not served yet",
+        "The configuration is fine.",
+    ]
+    bad = run("--format", "json", "start", "--check", *said, "--set", "num.partitions=0")
+    assert [each["key"] for each in bad.json["without_effect"]] == [said[1][:14], said[3][:15]]
     assert node.config is None
 
 

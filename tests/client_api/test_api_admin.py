@@ -89,7 +89,7 @@ def test_kafkas_own_keys_make_one(penstock_cluster: Cluster) -> None:
 
 def test_what_is_named_goes_before_the_settings(penstock_cluster: Cluster) -> None:
     settings = {"default.api.timeout.ms": 7_000}
-    with Admin(settings, bootstrap=penstock_cluster.bootstrap, api_timeout_ms=9_000) as admin:
+    with Admin(settings, bootstrap=penstock_cluster.bootstrap, api_timeout_s=9) as admin:
         assert admin.describe_cluster().brokers
         assert admin.limit.timeout_ms == 9_000
 
@@ -122,7 +122,7 @@ def silent(key: int) -> Iterator[AdminServer]:
 
 def test_a_call_ends_when_its_time_is_over() -> None:
     late = pytest.raises(TimedOut, match="200 ms")
-    with silent(75) as server, Admin(server.bootstrap, api_timeout_ms=200) as admin, late:
+    with silent(75) as server, Admin(server.bootstrap, api_timeout_s=0.2) as admin, late:
         admin.describe_topic_partitions(["orders"])
 
 
@@ -135,7 +135,7 @@ def test_calls_inside_of_within_share_its_time() -> None:
 
 def test_a_request_ends_when_its_own_time_is_over() -> None:
     late = pytest.raises(CannotReach, match="no answer in time")
-    with silent(75) as server, Admin(server.bootstrap, timeout_ms=100) as admin, late:
+    with silent(75) as server, Admin(server.bootstrap, timeout_s=0.1) as admin, late:
         admin.describe_topic_partitions(["orders"])
 
 
@@ -143,13 +143,13 @@ def test_retries_end_with_the_call() -> None:
     answer = k43.ElectLeadersResponse(error_code=errors.NotController.code)
     partition = TopicPartition("orders", 0)
     with AdminServer({43: lambda _: answer}) as server:
-        with Admin(server.bootstrap, api_timeout_ms=250) as admin, pytest.raises(TimedOut):
+        with Admin(server.bootstrap, api_timeout_s=0.25) as admin, pytest.raises(TimedOut):
             admin.elect_leaders([partition])
         assert len(server.requests(43)) > 1
 
 
 def test_after_a_call_without_an_answer_the_next_one_has_one() -> None:
-    with silent(75) as server, Admin(server.bootstrap, api_timeout_ms=200) as admin:
+    with silent(75) as server, Admin(server.bootstrap, api_timeout_s=0.2) as admin:
         with pytest.raises(TimedOut):
             admin.describe_topic_partitions(["orders"])
         server.answer(75, lambda _: k75.DescribeTopicPartitionsResponse())

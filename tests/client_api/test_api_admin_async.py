@@ -149,7 +149,7 @@ def test_asyncios_timeout_bounds_a_call() -> None:
 
 def test_its_own_limit_bounds_a_call() -> None:
     async def story(server: AdminServer) -> None:
-        async with Admin(server.bootstrap, api_timeout_ms=150) as client:
+        async with Admin(server.bootstrap, api_timeout_s=0.15) as client:
             with pytest.raises(TimedOut, match="150 ms"):
                 await client.describe_topic_partitions(["orders"])
             assert await client.list_topics() == []

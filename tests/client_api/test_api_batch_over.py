@@ -36,7 +36,7 @@ async def two_batches(
     """The first of two, when the second has come."""
     topic = filled_topic(cluster, 4)
     async with consumer_of(cluster, topic, fresh_group(), **options) as consumer:
-        loop = consumer.batches(max=2, within=10)
+        loop = consumer.batches(max=2, timeout_s=10)
         first = await anext(loop)
         yield first, await anext(loop)
 
@@ -64,7 +64,7 @@ def test_a_blocking_batch_that_was_kept_says_that_it_is_over(
         group=fresh_group(),
         topics=[topic],
     ) as consumer:
-        loop = consumer.batches(max=2, within=10)
+        loop = consumer.batches(max=2, timeout_s=10)
         first = next(loop)
         assert next(loop)[0].offset == 2
         with pytest.raises(BatchOver):
@@ -84,7 +84,7 @@ def test_records_of_a_batch_outlive_it(penstock_cluster: ClusterLike) -> None:
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, fresh_group()) as consumer:
-            loop = consumer.batches(max=2, within=10)
+            loop = consumer.batches(max=2, timeout_s=10)
             kept = (await anext(loop)).records
             await anext(loop)
             assert [(each.offset, each.value, each.headers) for each in kept] == [
@@ -100,7 +100,7 @@ def test_a_batch_outlives_a_loop_that_is_left(penstock_cluster: ClusterLike) -> 
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, fresh_group()) as consumer:
-            async for batch in consumer.batches(max=2, within=10):
+            async for batch in consumer.batches(max=2, timeout_s=10):
                 kept = batch
                 break
             assert kept.values() == [b"0", b"1"]
@@ -115,7 +115,7 @@ def test_an_iterator_that_was_kept_does_not_end_as_if_that_were_all(
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, fresh_group()) as consumer:
-            loop = consumer.batches(max=2, within=10)
+            loop = consumer.batches(max=2, timeout_s=10)
             records = iter(await anext(loop))
             assert next(records).offset == 0
             await anext(loop)
@@ -149,7 +149,7 @@ def test_a_batch_that_is_over_is_committed_with_the_rest(penstock_cluster: Clust
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, group) as consumer:
-            loop = consumer.batches(max=2, within=10)
+            loop = consumer.batches(max=2, timeout_s=10)
             await anext(loop)
             await anext(loop)
 

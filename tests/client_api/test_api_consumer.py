@@ -252,7 +252,7 @@ def test_batches_hold_at_most_so_many_and_come_when_they_are_full(
     async def consume() -> list[int]:
         sizes = []
         async with consumer_of(penstock_cluster, topic, group) as consumer:
-            async for batch in consumer.batches(max=10, within=0.2):
+            async for batch in consumer.batches(max=10, timeout_s=0.2):
                 sizes.append(len(batch))
                 assert [each.offset for each in batch] == list(
                     range(10 * (len(sizes) - 1), 10 * (len(sizes) - 1) + len(batch))
@@ -270,7 +270,7 @@ def test_a_batch_is_a_sequence_of_its_records(penstock_cluster: ClusterLike) -> 
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic) as consumer:
-            async for batch in consumer.batches(max=4, within=5):
+            async for batch in consumer.batches(max=4, timeout_s=5):
                 assert batch[0] == batch.records[0] and batch[-1].offset == 3
                 assert batch.values() == [b"0", b"1", b"2", b"3"]
                 assert [each.offset for each in batch[1:3]] == [1, 2]
@@ -285,7 +285,7 @@ def test_a_batch_is_committed_by_itself(penstock_cluster: ClusterLike) -> None:
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, group, settings=BY_HAND) as consumer:
-            async for batch in consumer.batches(max=12, within=10):
+            async for batch in consumer.batches(max=12, timeout_s=10):
                 assert await batch.commit() == {at(topic, 0): 6, at(topic, 1): 6}
                 break
 
@@ -298,7 +298,7 @@ def test_a_batch_whose_body_raises_is_not_committed(penstock_cluster: ClusterLik
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, group) as consumer:
-            async for batch in consumer.batches(max=3, within=10):
+            async for batch in consumer.batches(max=3, timeout_s=10):
                 if batch[0].offset == 3:
                     raise LookupError
 
@@ -312,7 +312,7 @@ def test_of_a_batch_records_can_be_finished_by_name(penstock_cluster: ClusterLik
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, group) as consumer:
-            async for batch in consumer.batches(max=4, within=10):
+            async for batch in consumer.batches(max=4, timeout_s=10):
                 assert consumer.finish(batch[0]) and consumer.finish(batch[1])
                 assert not consumer.finish(batch[1])
                 break

@@ -110,7 +110,7 @@ def test_a_body_that_raises_leaves_its_record_uncommitted(penstock_cluster: Clus
 def test_batches_polls_and_takes(penstock_cluster: ClusterLike) -> None:
     topic, group = filled_topic(penstock_cluster, 20), fresh_group()
     with consumer_of(penstock_cluster, topic, group) as consumer:
-        for batch in consumer.batches(max=8, within=10):
+        for batch in consumer.batches(max=8, timeout_s=10):
             assert len(batch) == 8 and batch.commit() == {at(topic): 8}
             break
         first = consumer.poll(20)

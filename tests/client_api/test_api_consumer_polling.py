@@ -69,7 +69,7 @@ def test_a_commit_in_the_body_of_a_loop_counts_what_the_body_has(
                     if record.offset == 2:
                         break
             else:
-                async for batch in consumer.batches(max=3, within=10):
+                async for batch in consumer.batches(max=3, timeout_s=10):
                     assert await consumer.commit() == {at(topic): len(batch)}
                     break
 

@@ -213,7 +213,7 @@ def test_a_body_that_outlasts_the_revocation_is_cancelled_and_not_committed(
 
         async def slow() -> None:
             async with consumer_of(cluster, topic, group, settings=settings) as consumer:
-                async for batch in consumer.batches(max=2, within=20):
+                async for batch in consumer.batches(max=2, timeout_s=20):
                     assert len(batch) == 2
                     working.set()
                     await asyncio.Event().wait()

@@ -120,7 +120,7 @@ def test_a_batch_ends_before_what_cannot_be_read(penstock_cluster: ClusterLike) 
 
     async def consume() -> None:
         async with consumer_of(penstock_cluster, topic, group, value=decimal) as consumer:
-            loop = aiter(consumer.batches(max=4, within=0.3))
+            loop = aiter(consumer.batches(max=4, timeout_s=0.3))
             assert [each.value for each in await anext(loop)] == [0, 1]
             with pytest.raises(DeserializationError) as caught:
                 await anext(loop)
@@ -224,7 +224,7 @@ def test_interceptors_see_records_and_commits(penstock_cluster: ClusterLike) -> 
             settings={"auto.commit.interval.ms": 0},
         ) as consumer:
             assert [each.offset for each in await read(consumer, 2)] == [0, 2]
-            async for batch in consumer.batches(max=3, within=10):
+            async for batch in consumer.batches(max=3, timeout_s=10):
                 assert [each.offset for each in batch] == [4]
                 break
             await until(lambda: committed(penstock_cluster, group, topic) == 3)
@@ -270,7 +270,7 @@ def test_offsets_go_into_a_transaction_when_their_bodies_have_ended(
             ) as producer,
             consumer_of(penstock_cluster, source, group, settings=settings) as consumer,
         ):
-            async for batch in consumer.batches(max=2, within=10):
+            async for batch in consumer.batches(max=2, timeout_s=10):
                 async with producer.transaction():
                     for record in batch:
                         await producer.post(target, record.value)

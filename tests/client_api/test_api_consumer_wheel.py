@@ -412,7 +412,7 @@ def test_a_loop_that_reads_on_fetches_in_its_own_thread(
     async def run() -> int:
         count = 0
         async with consumer_of(cluster, topic) as consumer:
-            async for batch in consumer.batches(max=100, within=0.01):
+            async for batch in consumer.batches(max=100, timeout_s=0.01):
                 count += len(batch)
                 if count >= 5_000:
                     return count
@@ -481,7 +481,7 @@ class Interrupted(BaseException):
 
 
 def by_batches(consumer: BlockingConsumer[bytes, bytes]) -> Iterator[list[bytes | None]]:
-    for batch in consumer.batches(max=50, within=0.001):
+    for batch in consumer.batches(max=50, timeout_s=0.001):
         yield batch.values()
 
 
@@ -527,7 +527,7 @@ def test_signals_in_the_main_thread_lose_no_record(
     assert set(range(done)) <= seen, "what was committed was read"
     with consumer() as second:
         while done < 4_000:
-            (record,) = second.take(1, within=WAIT_SECONDS_MAX)
+            (record,) = second.take(1, timeout_s=WAIT_SECONDS_MAX)
             seen.add(int(record.value or b""))
             done = record.offset + 1
     assert seen == set(range(4_000))

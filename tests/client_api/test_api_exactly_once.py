@@ -37,7 +37,7 @@ def test_a_close_does_not_take_back_what_a_transaction_has_committed(
             writer(penstock_cluster, source) as producer,
             reader(penstock_cluster, source, group) as consumer,
         ):
-            async for batch in consumer.batches(max=10, within=0.2):
+            async for batch in consumer.batches(max=10, timeout_s=0.2):
                 async with producer.transaction():
                     for record in batch.records:
                         producer.post(target, record.value)
@@ -117,7 +117,7 @@ def test_a_body_that_outlived_its_partition_commits_nothing(penstock_cluster: Cl
             {"transactional.id": f"of-{source}"}, bootstrap=penstock_cluster.bootstrap
         ) as producer,
     ):
-        batch = slow.take(1, within=30)
+        batch = slow.take(1, timeout_s=30)
         assert len(batch) == 1
         slow.unsubscribe()  # as if another member had come
 
@@ -407,15 +407,15 @@ def test_offsets_by_name_do_not_take_back_what_another_member_has_committed(
                 producer.post(target, str(offset).encode())
                 producer.send_offsets(consumer, {at(source): offset})
 
-        assert len(consumer.take(1, within=30)) == 1
+        assert len(consumer.take(1, timeout_s=30)) == 1
         consumer.unsubscribe()
         with pytest.raises(PartitionsRevoked):
             worker.submit(write, 1).result()
         with member() as other:
-            assert len(other.take(2, within=30)) == 2
+            assert len(other.take(2, timeout_s=30)) == 2
             other.commit({at(source): 2})
         consumer.subscribe([source])
-        (record,) = consumer.take(1, within=30)
+        (record,) = consumer.take(1, timeout_s=30)
         assert record.offset == 2
         with pytest.raises(PartitionsRevoked):
             worker.submit(write, 1).result()

@@ -12,11 +12,11 @@ from producing import dead_address, fresh_topic, read_back, values_of
 
 from penstock import BatchDelivered, Delivered, OutRecord, ProducerInterceptor
 from penstock.client.failures import (
+    AllBrokersDown,
     BufferExhausted,
     ClientClosed,
     ClientError,
     MessageTimedOut,
-    PurgedInQueue,
     TimedOut,
     UsedAfterFork,
 )
@@ -160,7 +160,7 @@ def test_without_a_broker_nothing_waits_for_ever() -> None:
     with pytest.raises(RecordsUndelivered):
         producer.close(timeout_s=0.05)
     assert time.monotonic() - begun < 10.0
-    assert isinstance(unsent.exception(), PurgedInQueue)
+    assert isinstance(unsent.exception(), AllBrokersDown)
     with pytest.raises(ClientClosed):
         producer.send("topic", b"z")
     producer.close()

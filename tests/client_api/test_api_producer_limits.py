@@ -14,11 +14,11 @@ from producing import dead_address, fresh_topic, run, values_of
 
 from penstock import Producer
 from penstock.client.failures import (
+    AllBrokersDown,
     BufferExhausted,
     ClientClosed,
     ClientError,
     MessageTimedOut,
-    PurgedInQueue,
     TimedOut,
     UsedAfterFork,
 )
@@ -115,7 +115,7 @@ def test_without_room_a_delivery_fails_after_max_block_ms() -> None:
         assert not deliveries[0].done()
         with pytest.raises(RecordsUndelivered):
             await producer.close(timeout_s=0.1)
-        assert isinstance(deliveries[0].exception(), PurgedInQueue)
+        assert isinstance(deliveries[0].exception(), AllBrokersDown)
 
     run(send())
 
@@ -209,7 +209,7 @@ def test_close_never_hangs_and_fails_what_is_left() -> None:
             await producer.close(timeout_s=0.2)
         assert time.monotonic() - begun < 10.0
         assert [each.value for each in raised.value.failures] == [b"posted"]
-        assert isinstance(await waiting, PurgedInQueue)
+        assert isinstance(await waiting, AllBrokersDown)
 
     async def _awaited(delivery: Any) -> Exception | None:
         try:
@@ -228,7 +228,7 @@ def test_records_that_wait_for_room_fail_when_the_producer_is_closed() -> None:
         waits = producer.send("topic", b"waits")
         with pytest.raises(RecordsUndelivered):
             await producer.close(timeout_s=0.1)
-        assert isinstance(waits.exception(), ClientClosed)
+        assert isinstance(waits.exception(), AllBrokersDown)
 
     run(send())
 

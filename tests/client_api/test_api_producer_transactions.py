@@ -415,7 +415,7 @@ def test_consume_transform_produce_counts_every_record_once(penstock_cluster: Cl
     async def transform(producer: Producer[bytes, bytes]) -> None:
         nonlocal done
         async with consumer() as reading:
-            async for batch in reading.batches(max=30, within=0.2):
+            async for batch in reading.batches(max=30, timeout_s=0.2):
                 async with producer.transaction():
                     for record in batch.records:
                         await producer.post(target, record.value)

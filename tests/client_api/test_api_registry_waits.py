@@ -112,7 +112,7 @@ def test_the_loop_goes_on_while_a_batch_asks_for_its_schemas(
     fill(penstock_cluster, topic, [frame(number, bytes.fromhex("06666f6f"))])
 
     async def first_batch(consumer: Any) -> list[Any]:
-        async for batch in consumer.batches(max=3, within=WAIT_SECONDS_MAX):
+        async for batch in consumer.batches(max=3, timeout_s=WAIT_SECONDS_MAX):
             return [record.value for record in batch]
         raise AssertionError("it was closed")
 

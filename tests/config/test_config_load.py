@@ -60,8 +60,9 @@ def test_kafkas_sample_file_is_accepted_as_it_is() -> None:
     assert config.sole_voter
     assert config.log_dirs == ("/tmp/kraft-combined-logs",)
     assert config.metadata_log_dir == "/tmp/kraft-combined-logs"
-    assert "num.io.threads" in loaded.without_effect
-    assert "log.dirs" not in loaded.without_effect
+    idle = {each.key: each.why for each in loaded.without_effect}
+    assert idle["num.io.threads"] == "nothing here needs it"
+    assert "log.dirs" not in idle
 
 
 def test_the_command_line_comes_before_the_environment_and_that_before_files() -> None:
@@ -164,4 +165,35 @@ def test_a_broken_escape_names_the_line() -> None:
 
 
 def test_settings_of_plugins_pass_quietly() -> None:
-    assert load_text("rsm.config.bucket=x\nmetrics.context.y=z").warnings == ()
+    loaded = load_text("rsm.config.bucket=x\nmetrics.context.y=z")
+    assert loaded.warnings == ()
+    assert [each.key for each in loaded.without_effect] == [
+        "rsm.config.bucket",
+        "metrics.context.y",
+    ]
+    assert {each.value for each in loaded.without_effect} == {"(hidden)"}
+
+
+def test_problems_of_values_and_across_keys_are_told_together() -> None:
+    text = (
+        "num.partitions=0\nlisteners=SSL://127.0.0.1:9092,SASL_SSL://127.0.0.1:9092\n"
+        "authorizer.class.name=x\nremote.log.storage.system.enable=true\nlog.dirs=a,a\n"
+    )
+    with pytest.raises(ConfigRefused) as caught:
+        load([ConfigText("f", text)])
+    told = "\n".join(caught.value.problems)
+    for part in (
+        "num.partitions = '0'",
+        "SSL://127.0.0.1:9092 speaks SSL and SASL_SSL://127.0.0.1:9092 speaks SASL_SSL",
+        "use the same port",
+        "access control is not served yet",
+        "tiered storage is not served yet",
+        "log.dirs names a directory twice",
+    ):
+        assert part in told
+
+
+def test_a_value_that_cannot_be_read_is_blamed_once_and_nothing_that_depends_on_it() -> None:
+    with pytest.raises(ConfigRefused) as caught:
+        load([ConfigText("f", "socket.request.max.bytes=x\nqueued.max.request.bytes=9\n")])
+    assert len(caught.value.problems) == 1

@@ -320,6 +320,14 @@ def test_performance_is_a_line(node: Node, topic: str) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", cells[0])
 
 
+def test_batches_that_are_too_large_for_the_topic_are_split(node: Node, name: str) -> None:
+    node.done("topics", "--create", "--topic", name, "--config", "max.message.bytes=2000")
+    at = ("producer-perf-test", "--bootstrap-server", node.bootstrap, "--topic", name)
+    sent = ran(*at, "--num-records", "300", "--record-size", "500", "--throughput", "-1")
+    assert sent.out.startswith("300 records sent")
+    assert sent.complaint.count("are split") == 1
+
+
 def test_payloads_are_numbers_or_come_from_a_file(node: Node, topic: str, tmp_path: Path) -> None:
     (tmp_path / "payloads").write_text("only\n")
     common = (

@@ -119,6 +119,7 @@ def test_a_signal_lets_what_was_begun_end_and_health_tells(
         worker.until("a second signal ends at once")
         (tmp_path / "go").write_text("")
         worker.until("done short")
+        worker.until("has ended: what was finished is committed")
         assert worker.wait() == 0, worker.lines
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.client.settings import AdminSettings
 
 CLIENT_ID = "penstock-cli"
-TIMEOUT_MS = 15_000
+TIMEOUT_S = 15.0
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def connect(access: Access) -> Iterator["Admin"]:
             admin = Admin(
                 access.bootstrap,
                 client_id=CLIENT_ID,
-                timeout_ms=TIMEOUT_MS,
+                timeout_s=TIMEOUT_S,
                 namespace=access.namespace,
             )
         else:
@@ -35,8 +35,8 @@ def connect(access: Access) -> Iterator["Admin"]:
             admin = Admin(
                 access.bootstrap,
                 client_id=said.client_id if "client.id" in access.settings else CLIENT_ID,
-                timeout_ms=said.request_timeout_ms if timed else TIMEOUT_MS,
-                api_timeout_ms=said.api_timeout_ms,
+                timeout_s=said.request_timeout_ms / 1000 if timed else TIMEOUT_S,
+                api_timeout_s=said.api_timeout_ms / 1000,
                 security=said.security,
                 namespace=access.namespace,
             )

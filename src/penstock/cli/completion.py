@@ -49,11 +49,53 @@ def complete_profile(incomplete: str) -> list[str]:
     return []
 
 
-def complete_key(incomplete: str) -> list[str]:
-    """Of brokers, topics and groups."""
+def complete_key(context: typer.Context, incomplete: str) -> list[str]:
+    """Return keys of what the line names: a topic, a group, a broker; of all of them if nothing."""
+    return _beginning(incomplete, _keys(context))
+
+
+def complete_setting(context: typer.Context, incomplete: str) -> list[str]:
+    """As complete_key, with the sign before the value."""
+    return _beginning(incomplete, (f"{key}=" for key in _keys(context)))
+
+
+def complete_topic_key(incomplete: str) -> list[str]:
+    from penstock.config.table import TOPIC_KEYS
+
+    return _beginning(incomplete, TOPIC_KEYS)
+
+
+def complete_topic_setting(incomplete: str) -> list[str]:
+    from penstock.config.table import TOPIC_KEYS
+
+    return _beginning(incomplete, (f"{key}=" for key in TOPIC_KEYS))
+
+
+def complete_broker_setting(incomplete: str) -> list[str]:
+    from penstock.config.table import BROKER_KEYS
+
+    return _beginning(incomplete, (f"{key}=" for key in BROKER_KEYS))
+
+
+def complete_client_setting(incomplete: str) -> list[str]:
+    from penstock.client.settings.table import PASSING, ROWS, Client
+
+    return _beginning(
+        incomplete, (f"{key}=" for each in Client for key in (*ROWS[each], *PASSING[each]))
+    )
+
+
+def _keys(context: typer.Context) -> Iterable[str]:
     from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
 
-    return _beginning(incomplete, (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS))
+    given = context.params
+    if given.get("topic"):
+        return TOPIC_KEYS
+    if given.get("group"):
+        return GROUP_KEYS
+    if given.get("all_brokers") or given.get("broker") is not None:
+        return BROKER_KEYS
+    return (*BROKER_KEYS, *TOPIC_KEYS, *GROUP_KEYS)
 
 
 def _names(

@@ -6,8 +6,8 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
-from penstock.cli.completion import complete_group, complete_key, complete_topic
-from penstock.cli.keys import note_without_effect, unknown_keys
+from penstock.cli.completion import complete_group, complete_key, complete_setting, complete_topic
+from penstock.cli.keys import note_without_effect, unknown_keys, with_dynamic_sibling
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -77,7 +77,7 @@ def _resource(
 @on_cluster
 def describe(
     context: typer.Context,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY")] = [],  # noqa: B006
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", autocompletion=complete_key)] = [],  # noqa: B006
     *,
     topic: TopicOption = None,
     group: GroupOption = None,
@@ -126,7 +126,9 @@ def _row(value: "ConfigValue") -> dict[str, Json]:
 @on_cluster
 def set_keys(
     context: typer.Context,
-    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE", autocompletion=complete_setting)
+    ],
     *,
     topic: TopicOption = None,
     group: GroupOption = None,
@@ -173,6 +175,8 @@ def _change(
         error = next(iter(unknown_keys(admin, resource, removed).values()), None)
         if error is None:
             error = admin.alter_configs({resource: changes})[resource]
+    if error is not None:
+        error = with_dynamic_sibling(error, resource, changes)
     name = str(resource)
     report(form, [] if error else [name], {name: error} if error else {}, "changed")
 

@@ -1,4 +1,4 @@
-"""`penstock consume`: the records of a topic, to its end or as they come."""
+"""`penstock consume`: the records of topics, to their ends or as they come."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -21,6 +21,7 @@ from penstock.cli.consume_options import (
     NullMarkerOption,
     OffsetsOption,
     PartitionsOption,
+    PatternOption,
     PrettyOption,
     ReadCommittedOption,
     TemplateOption,
@@ -28,7 +29,8 @@ from penstock.cli.consume_options import (
 )
 from penstock.cli.ending_signals import Signalled, ended_by_signals
 from penstock.cli.filters import parse_filters
-from penstock.cli.output import CommandFailed, ExitCode, Format, format_of, note
+from penstock.cli.known_names import matching
+from penstock.cli.output import CommandFailed, ExitCode, Format, counted, format_of, note
 from penstock.cli.partitions import partitions_of
 from penstock.cli.places import Kind, Place, find_place, parse_place
 from penstock.cli.record_printing import Shown, printer_for
@@ -43,7 +45,7 @@ RESETS = {Kind.START: "earliest", Kind.END: "latest"}
 class Wanted(NamedTuple):
     """What to read, and up to where."""
 
-    topic: str
+    topics: tuple[str, ...]
     place: Place
     partitions: list[int]
     group: str | None
@@ -54,8 +56,11 @@ class Wanted(NamedTuple):
 @on_cluster
 def consume(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)
+    ] = None,
     *,
+    pattern: PatternOption = None,
     begin: FromOption = "start",
     partitions: PartitionsOption = [],  # noqa: B006 - typer reads it, nobody changes it
     group: GroupOption = None,
@@ -72,20 +77,25 @@ def consume(
     isolation: IsolationOption = Isolation.COMMITTED,
     read_committed: ReadCommittedOption = False,
 ) -> None:
-    """Print the records of a topic. Without --group it joins no group and commits nothing."""
+    """Print the records of topics. Without --group it joins no group and commits nothing."""
+    if bool(topics) == (pattern is not None):
+        raise CommandFailed("say what to read: TOPIC..., or --pattern REGEX", ExitCode.USAGE)
     place = parse_place(begin, "--from")
     if read_committed:
         isolation = Isolation.COMMITTED
     wait = follow or place.kind is Kind.END
-    wanted = Wanted(topic, place, partitions, group, isolation, wait)
     passing = parse_filters(filters)
-    shown = Shown(offsets, timestamps, keys, headers)
+    access = access_of(context)
+    named = tuple(dict.fromkeys(topics)) if topics else _matching(access, pattern or "")
+    wanted = Wanted(named, place, partitions, group, isolation, wait)
+    if partitions and len(named) > 1:
+        raise CommandFailed("--partition goes with one topic", ExitCode.USAGE)
+    shown = Shown(offsets, timestamps, keys, headers, topics=len(named) > 1)
     form = format_of(context)
     if template is not None and form is not Format.TABLE:
         raise CommandFailed("--template and --format are two ways to say it", ExitCode.USAGE)
     print_record = printer_for(form, template, shown, null_marker.encode(), pretty)
     printed = 0
-    access = access_of(context)
     with ended_by_signals(), _reading(access, wanted) as reading:
         for batch in reading.batches(lambda: _look_after(access, wanted)):
             done = 0
@@ -107,6 +117,16 @@ def consume(
                 return
 
 
+def _matching(access: Access, pattern: str) -> tuple[str, ...]:
+    """Return the topics that match; CommandFailed if none does."""
+    with connect(access) as admin:
+        there = [each.name for each in admin.list_topics() if not each.internal]
+    found = matching(pattern, there, "--pattern")
+    if not found:
+        raise CommandFailed(f"--pattern {pattern!r} matches none of {counted(len(there), 'topic')}")
+    return tuple(found)
+
+
 def _reading(access: Access, wanted: Wanted) -> "Reading":
     from penstock.cli.client_keys import consumer_values
     from penstock.cli.record_reading import Reading
@@ -123,16 +143,21 @@ def _reading(access: Access, wanted: Wanted) -> "Reading":
         if settings.group_id is not None:
             note("note: group.id has no effect without --group NAME")
         with connect(access) as admin:
-            chosen = partitions_of(admin, wanted.topic, wanted.partitions)
+            chosen = [
+                each
+                for topic in wanted.topics
+                for each in partitions_of(admin, topic, wanted.partitions)
+            ]
             begins = find_place(admin, chosen, wanted.place)
         return Reading.of_partitions(given, access.namespace, begins, follow=wanted.follow)
     with connect(access) as admin:
-        partitions_of(admin, wanted.topic, [])
+        for topic in wanted.topics:
+            partitions_of(admin, topic, [])
     own |= {
         "enable.auto.commit": settings.auto_commit,
         "auto.offset.reset": RESETS[wanted.place.kind],
     }
-    return Reading.of_group({**given, **own}, access.namespace, wanted.topic, follow=wanted.follow)
+    return Reading.of_group({**given, **own}, access.namespace, wanted.topics, follow=wanted.follow)
 
 
 def _look_after(access: Access, wanted: Wanted) -> None:
@@ -143,10 +168,11 @@ def _look_after(access: Access, wanted: Wanted) -> None:
     from penstock.cli.timed_out import NO_PARTITION, reason
 
     with connect(access) as admin:
-        found = admin.describe_topics([wanted.topic])[wanted.topic]
-    why = reason(wanted.topic, found, wanted.partitions or [NO_PARTITION], None)
-    if why is not None:
-        raise CommandFailed(f"not all was read: {why}", ExitCode.CANNOT_REACH)
+        found = admin.describe_topics(wanted.topics)
+    for topic, each in found.items():
+        why = reason(topic, each, wanted.partitions or [NO_PARTITION], None)
+        if why is not None:
+            raise CommandFailed(f"not all was read: {why}", ExitCode.CANNOT_REACH)
 
 
 def _check_member(wanted: Wanted) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.completion import complete_group
+from penstock.cli.known_names import PATTERN_HELP
 from penstock.cli.places import PLACE_HELP
 
 
@@ -16,6 +17,14 @@ class Isolation(StrEnum):
 
 FromOption = Annotated[
     str, typer.Option("--from", "-o", metavar="PLACE", help=f"Where to begin: {PLACE_HELP}")
+]
+PatternOption = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern",
+        metavar="REGEX",
+        help=f"Topics that match when the command starts. {PATTERN_HELP}",
+    ),
 ]
 PartitionsOption = Annotated[
     list[int],

@@ -21,6 +21,7 @@ from penstock.cli.group_view import (
     shown_partitions,
     state_row,
 )
+from penstock.cli.known_names import explained_groups
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -38,7 +39,7 @@ from penstock.cli.output import (
 from penstock.cli.partitions import Choice, TopicsOption, parse_topics, partitions_text
 from penstock.cli.shared_options import on_cluster
 from penstock.client.values import At
-from penstock.errors import KafkaError, NonEmptyGroup, UnknownTopicOrPartition
+from penstock.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ def describe(
         if offsets:
             for row, partitions in zip(rows, _offset_rows(admin, described), strict=True):
                 row["partitions"] = [*partitions]
+        failed = _explained(
+            admin, {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+        )
     if format_of(context) is not Format.TABLE:
         print_value(format_of(context), [*rows])
     elif state:
@@ -139,10 +143,15 @@ def describe(
     else:
         for row, group in zip(rows, described, strict=True):
             _print_described(row, group)
-    failed = {
-        name: explained(name, each) for name, each in found.items() if isinstance(each, KafkaError)
-    }
     conclude(failed, some_done=bool(described))
+
+
+def _explained(admin: "Admin", failed: dict[str, KafkaError]) -> dict[str, KafkaError]:
+    """Return the same errors with the next step; a missing group with the one that is meant."""
+    return {
+        name: error if isinstance(error, GroupIdNotFound) else explained(name, error)
+        for name, error in explained_groups(admin, failed).items()
+    }
 
 
 def _describable(admin: "Admin") -> list[str]:
@@ -215,7 +224,7 @@ def delete(
             _show_deletable(admin, names, chosen)
             return
         results = admin.groups.delete(names)
-    failed = {name: explained(name, error) for name, error in results.items() if error is not None}
+        failed = _explained(admin, {n: each for n, each in results.items() if each is not None})
     report(chosen, [name for name in results if name not in failed], failed, "deleted")
 
 
@@ -228,7 +237,7 @@ def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
     failed: dict[str, KafkaError] = {}
     for name, found in admin.groups.describe(names).items():
         if isinstance(found, KafkaError):
-            failed[name] = explained(name, found)
+            failed |= _explained(admin, {name: found})
         elif found.members:
             failed[name] = explained(name, NonEmptyGroup())
         else:

@@ -9,6 +9,7 @@ from penstock.cli.access import access_of
 from penstock.cli.admin import connect
 from penstock.cli.completion import complete_group
 from penstock.cli.group_view import explained
+from penstock.cli.known_names import nearest_group
 from penstock.cli.output import (
     CommandFailed,
     ExecuteOption,
@@ -178,7 +179,9 @@ def _check_scope(aim: Aim, topics: list[str], all_topics: bool) -> None:
 def _check_unused(admin: "Admin", group: str) -> None:
     found = admin.groups.describe([group])[group]
     if isinstance(found, GroupIdNotFound):
-        note(f"note: there is no group {group} yet")
+        near = nearest_group(admin, group)
+        meant = f"; did you mean {near}?" if near else ""
+        note(f"note: there is no group {group} yet{meant}")
     elif isinstance(found, KafkaError):
         raise found
     elif found.members:

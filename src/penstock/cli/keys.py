@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.output import note
-from penstock.errors import InvalidConfig, KafkaError
+from penstock.errors import InvalidConfig, InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
-    from penstock.client.values import Resource
+    from penstock.client.values import ConfigChange, Resource
     from penstock.config.key import Key
 
 
@@ -51,6 +51,46 @@ def unknown_keys(
         ResourceType.BROKER: unknown_broker_key,
     }
     return {name: refusals[resource.type](name) for name in strange if name not in told}
+
+
+def dynamic_sibling(name: str) -> tuple[str, int] | None:
+    """Return the key that means the same as a read-only one and can change while brokers run, and
+    the factor into its unit: log.retention.hours gives log.retention.ms, 3,600,000."""
+    from penstock.config.key import Mode
+    from penstock.config.table import BROKER_KEYS
+
+    key = BROKER_KEYS.get(name)
+    if key is None or key.mode is not Mode.READ_ONLY:
+        return None
+    for each in BROKER_KEYS.values():
+        if each.mode is not Mode.READ_ONLY and name in dict(each.synonyms):
+            return each.name, dict(each.synonyms)[name]
+    return None
+
+
+def with_dynamic_sibling(
+    error: KafkaError, resource: "Resource", changes: "Sequence[ConfigChange]"
+) -> KafkaError:
+    """Return the same error; of a key that cannot change, with the key that can."""
+    from penstock.client.values import ResourceType
+
+    if resource.type is not ResourceType.BROKER or not isinstance(
+        error, InvalidConfig | InvalidRequest
+    ):
+        return error
+    for each in changes:
+        found = dynamic_sibling(each.name)
+        if found is None:
+            continue
+        sibling, factor = found
+        text = each.value or ""
+        value = str(int(text) * factor) if text.lstrip("-").isdecimal() else "VALUE"
+        whose = f"--broker {resource.name}" if resource.name else "--all-brokers"
+        return type(error)(
+            f"{error.message}; {sibling} means the same and can change: "
+            f"`penstock config set {sibling}={value} {whose}`"
+        )
+    return error
 
 
 def note_without_effect(resource: "Resource", settings: Mapping[str, str]) -> None:

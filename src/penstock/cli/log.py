@@ -9,19 +9,22 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.access import Access, access_of
 from penstock.cli.log_dirs import dirs, move
-from penstock.cli.log_status import ADDRESS_DEFAULT, show_status
+from penstock.cli.log_status import show_status
+from penstock.cli.metrics_port import AskedNode, node_at
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
     Format,
     Json,
+    Options,
     format_of,
     note,
     print_next_value,
     reason_of,
 )
-from penstock.cli.shared_options import with_format
+from penstock.cli.shared_options import on_cluster, with_format
 
 app = typer.Typer(
     help="Look into logs: directories, moves between them, duties, files.", no_args_is_help=True
@@ -32,22 +35,40 @@ app.command()(move)
 
 
 @app.command()
-@with_format
+@on_cluster
 def status(
     context: typer.Context,
+    *,
     address: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--address",
             envvar="PENSTOCK_METRICS",
             metavar="HOST:PORT",
-            help="Where the node serves its metrics: its metrics.listener.",
+            help="Where the node serves its metrics. Default: asked of the node at --bootstrap.",
         ),
-    ] = ADDRESS_DEFAULT,
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Again every second.")] = False,
 ) -> None:
     """Where the long duties of a node are: cleaning, deletion, recovery, moves."""
-    show_status(address, format_of(context), watch=watch)
+    options: Options = context.obj
+    meant = None
+    if address is None or options.bootstrap is not None:
+        meant = _node_at(access_of(context), address)
+        address = meant.address
+    show_status(address, format_of(context), meant, watch=watch)
+
+
+def _node_at(access: Access, address: str | None) -> AskedNode:
+    from penstock.client.transport.connection import CannotReach
+
+    try:
+        return node_at(access, address)
+    except CannotReach as problem:
+        raise CommandFailed(
+            f"{problem}. --address HOST:PORT alone asks a node that does not listen for clients",
+            ExitCode.CANNOT_REACH,
+        ) from None
 
 
 @app.command()

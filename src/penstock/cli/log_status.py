@@ -7,16 +7,13 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from http.client import HTTPConnection, HTTPException
 from typing import Any, TypeAlias
 
+from penstock.cli.metrics_port import AskedNode, read_page
 from penstock.cli.output import CommandFailed, ExitCode, Format, print_next_value, print_value
 from penstock.cli.progress_bar import bar, bytes_text, seconds_text
 
-ADDRESS_DEFAULT = "127.0.0.1:9404"
 PATH = "/status"
-ANSWER_SECONDS_MAX = 10.0
-ANSWER_BYTES_MAX = 4 * 1024 * 1024
 WATCH_SECONDS = 1.0
 STRAYS_SHOWN_MAX = 20  # the rest would push everything else off the screen; --format json has more
 _HOME = "\x1b[H\x1b[J"
@@ -27,11 +24,13 @@ Place: TypeAlias = tuple[str, str]  # duty and subject
 Seen: TypeAlias = dict[Place, tuple[int, float]]
 
 
-def show_status(address: str, form: Format, *, watch: bool) -> None:
-    """Print it once, or again and again until interrupted."""
+def show_status(address: str, form: Format, meant: AskedNode | None, *, watch: bool) -> None:
+    """Print it once, or again and again until interrupted; CommandFailed if not `meant` answers."""
     seen: Seen = {}
     while True:
         status = ask(address)
+        if meant is not None:
+            meant.check(status["cluster_id"], status["node_id"], address)
         if form is not Format.TABLE:
             (print_next_value if watch else print_value)(form, status)
         else:
@@ -45,25 +44,9 @@ def show_status(address: str, form: Format, *, watch: bool) -> None:
 
 
 def ask(address: str) -> Status:
-    host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
-    if not host or not port.isdecimal():
-        raise CommandFailed(f"--address {address}: must be HOST:PORT", ExitCode.USAGE)
-    connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS_MAX)
+    answer = read_page(address, PATH)
     try:
-        connection.request("GET", PATH)
-        answer = connection.getresponse()
-        body = answer.read(ANSWER_BYTES_MAX)
-    except (OSError, HTTPException) as problem:
-        raise CommandFailed(
-            f"nothing answers at {address} ({problem}). Is a node running there, with "
-            "metrics.listener at this address? Its banner says `metrics on`; --address HOST:PORT "
-            "names another one",
-            ExitCode.CANNOT_REACH,
-        ) from None
-    finally:
-        connection.close()
-    try:
-        status = json.loads(body)
+        status = json.loads(answer.body)
         if answer.status == 503 and "reasons" in status:
             raise CommandFailed(f"the node at {address} is not there yet: {status['reasons'][0]}")
         if answer.status != 200 or "duties" not in status:

@@ -15,6 +15,7 @@ from penstock.cli import (
     cluster,
     config,
     consume,
+    debug,
     dlq,
     group,
     log,
@@ -30,7 +31,8 @@ from penstock.cli import (
     version,
     worker,
 )
-from penstock.cli.completion import complete_profile
+from penstock.cli.completion import complete_client_setting, complete_profile
+from penstock.cli.examples import add_examples
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
@@ -71,7 +73,9 @@ app.add_typer(profile.app, name="profile")
 app.add_typer(spark.app, name="spark")
 app.add_typer(streams.app, name="streams")
 app.command("worker")(worker.worker)
+app.add_typer(debug.app, name="debug")
 app.command("version")(version.version)
+add_examples(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -114,7 +118,12 @@ def options(
     settings: Annotated[
         list[str],
         typer.Option(
-            "-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False
+            "-X",
+            "--property",
+            metavar="KEY=VALUE",
+            autocompletion=complete_client_setting,
+            help=SETTINGS_HELP,
+            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads it, nobody changes it
     format: Annotated[

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from penstock.cli.completion import complete_topic
+from penstock.cli.known_names import missing_topic
 from penstock.cli.number_limits import DIGITS_MAX
 from penstock.cli.output import CommandFailed, ExitCode, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
@@ -49,9 +50,7 @@ def partitions_of(admin: "Admin", topic: str, wanted: Sequence[int]) -> list[Top
     """The partitions of a topic, all of them unless numbers are given; all must be there."""
     found = admin.describe_topics([topic])[topic]
     if isinstance(found, UnknownTopicOrPartition):
-        raise CommandFailed(
-            f"there is no topic {topic}; `penstock topic list` shows which there are"
-        )
+        raise CommandFailed(missing_topic(admin, topic))
     if isinstance(found, KafkaError):
         raise found
     there = [each.partition for each in found.partitions]

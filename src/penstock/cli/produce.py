@@ -13,6 +13,7 @@ from penstock.cli.access import Access, access_of
 from penstock.cli.admin import CLIENT_ID, connect
 from penstock.cli.completion import complete_topic
 from penstock.cli.ending_signals import Signalled, ended_by_signals
+from penstock.cli.known_names import nearest_topic
 from penstock.cli.output import (
     CommandFailed,
     ExitCode,
@@ -43,6 +44,7 @@ from penstock.cli.produce_progress import Progress
 from penstock.cli.produce_tally import Tally
 from penstock.cli.shared_options import on_cluster
 from penstock.cli.timed_out import ask_reason
+from penstock.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from penstock.cli.produce_input import Chunk, NamedInput
@@ -106,15 +108,21 @@ def produce(
     )
     with ExitStack() as stack:
         inputs = _inputs(files or [], stack)
-        with connect(access) as admin:
-            admin.describe_cluster()  # a server that is not there is told at once
+        with connect(access) as admin:  # a server that is not there is told at once
+            found = admin.describe_topics([topic])[topic]
+            created = isinstance(found, UnknownTopicOrPartition)
+            near = nearest_topic(admin, topic) if created else None
         progress = Progress(sys.stderr, [each.size_bytes for each in inputs])
         tally = Tally(progress.note)
         chunks = chunks_of(kind, inputs, key_separator, null_marker, tally.refuse)
         with _without_collector(), ended_by_signals():
             send(Sender(settings, target, tally), chunks, tally, progress)
     why = _why(access, topic, tally, acks_all=str(settings.get("acks", "all")) in ACKS_ALL)
-    _conclude(tally, topic, why, format_of(context))
+    created = created and tally.written > 0
+    if created:
+        meant = f"; did you mean {near}?" if near else ""
+        note(f"note: there was no topic {topic}, so the server created it{meant}")
+    _conclude(tally, topic, why, format_of(context), created=created)
 
 
 def _inputs(files: list[Path], stack: ExitStack) -> "list[NamedInput]":
@@ -174,7 +182,9 @@ def _why(access: Access, topic: str, tally: Tally, *, acks_all: bool) -> str | N
     return ask_reason(access, topic, tally.timed_out, acks_all) if tally.timed_out else None
 
 
-def _conclude(tally: Tally, topic: str, why: str | None, form: Format) -> None:
+def _conclude(
+    tally: Tally, topic: str, why: str | None, form: Format, *, created: bool = False
+) -> None:
     if why is not None:
         note(f"likely reason: {why}")
     if form is not Format.TABLE:
@@ -182,6 +192,7 @@ def _conclude(tally: Tally, topic: str, why: str | None, form: Format) -> None:
             form,
             {
                 "topic": topic,
+                "created": created,
                 "written": tally.written,
                 "failed": tally.failed,
                 "error": tally.last_error,

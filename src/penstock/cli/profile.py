@@ -119,15 +119,24 @@ def set_keys(
         ),
     ] = None,
     *,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="As bootstrap=HOST:PORT.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="PREFIX", help="As namespace=PREFIX.")
+    ] = None,
     unset: Annotated[
         list[str], typer.Option("--unset", metavar="KEY", help="Take a key out; may be repeated.")
     ] = [],  # noqa: B006 - typer reads it, nobody changes it
 ) -> None:
     """Make a profile, or change keys of it."""
     check_name(name)
-    given = key_values(pairs or (), "set")
+    named = {"bootstrap": bootstrap, "namespace": namespace}
+    given = key_values(pairs or (), "set") | {k: v for k, v in named.items() if v is not None}
     if not given and not unset:
-        raise CommandFailed("nothing to set; say KEY=VALUE or --unset KEY", ExitCode.USAGE)
+        raise CommandFailed(
+            "nothing to set; say --bootstrap HOST:PORT, KEY=VALUE or --unset KEY", ExitCode.USAGE
+        )
     path = profiles_path()
     profiles = read_profiles(path)
     before = profiles.by_name.get(name, Profile())

@@ -20,6 +20,7 @@ class Shown(NamedTuple):
     timestamps: bool
     keys: bool
     headers: bool
+    topics: bool = False  # several are read: offsets are printed with the topic
 
 
 def printer_for(
@@ -49,7 +50,8 @@ def _plain(shown: Shown, null: bytes, widely: bool) -> Render:
     def render(record: RawRecord) -> bytes:
         parts: list[bytes] = []
         if shown.offsets:
-            parts.append(f"{record.partition}:{record.offset}".encode())
+            place = f"{record.partition}:{record.offset}"
+            parts.append((f"{record.topic}:{place}" if shown.topics else place).encode())
         if shown.timestamps:
             stamp = record.timestamp_ms
             parts.append(b"-" if stamp is None else time_text(stamp).encode())

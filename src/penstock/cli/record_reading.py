@@ -83,12 +83,19 @@ class Reading:
 
     @classmethod
     def of_group(
-        cls, settings: Mapping[str, Any], namespace: Namespace, topic: str, *, follow: bool
+        cls,
+        settings: Mapping[str, Any],
+        namespace: Namespace,
+        topics: Sequence[str],
+        *,
+        follow: bool,
     ) -> "Reading":
         reading = cls(settings, namespace, follow=follow)
         reading._member = True
         reading._consumer.subscribe(
-            [namespace.add(topic)], on_assign=reading._gained, on_revoke=reading._lost
+            [namespace.add(each) for each in topics],
+            on_assign=reading._gained,
+            on_revoke=reading._lost,
         )
         return reading
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from typer.main import get_command
 
 from penstock.cli import access, filters, places, profiles, template
+from penstock.cli.examples import EXAMPLES
 from penstock.cli.main import app
 from penstock.cli.shared_options import CLUSTER_NAMES, FORMAT_NAMES
 
@@ -105,6 +106,9 @@ def _command(path: str, command: Any) -> str:
         lines.append("Also the options of every command.\n")
     elif taken >= set(FORMAT_NAMES):
         lines.append("Also `--format`.\n")
+    examples = EXAMPLES.get(path.partition(" ")[2], ())
+    if examples:
+        lines.append("\n".join(["```", *examples, "```", ""]))
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.completion import complete_profile
+from penstock.cli.completion import complete_client_setting, complete_profile
 from penstock.cli.output import CommandFailed, ExitCode, Format, Options, shown
 
 SETTINGS_HELP = "A client key of Kafka or librdkafka, e.g. security.protocol=SSL; may be repeated."
@@ -43,7 +43,14 @@ NamespaceOption = Annotated[
 ]
 SettingsOption = Annotated[
     list[str],
-    typer.Option("-X", "--property", metavar="KEY=VALUE", help=SETTINGS_HELP, show_default=False),
+    typer.Option(
+        "-X",
+        "--property",
+        metavar="KEY=VALUE",
+        autocompletion=complete_client_setting,
+        help=SETTINGS_HELP,
+        show_default=False,
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from penstock.cli.completion import complete_broker_setting
 from penstock.cli.logs import logging_to
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -28,7 +30,7 @@ from penstock.cli.output import (
     print_value,
     reason_of,
 )
-from penstock.cli.progress_bar import BarredStream, RecoveryBar
+from penstock.cli.progress_bar import BarredStream, RecoveryBar, seconds_text
 from penstock.cli.shared_options import with_format
 from penstock.log_levels import LogLevel
 from penstock.release import VERSION
@@ -36,6 +38,7 @@ from penstock.release import VERSION
 if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
     from penstock.config.listeners import Address
+    from penstock.config.load import ConfigRefused, WithoutEffect
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
@@ -71,7 +74,12 @@ def start(
     ] = None,
     sets: Annotated[
         list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="A broker key; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            autocompletion=complete_broker_setting,
+            help="A broker key; may be repeated.",
+        ),
     ] = [],  # noqa: B006 - typer reads it, nobody changes it
     data: Annotated[
         Path | None,
@@ -105,36 +113,69 @@ def start(
     if check and form is not Format.TABLE:
         _check_for_programs(form, config, said)
         return
+    if check:
+        _check(config, said)
+        return
     loaded = _load(config, said)
     _warn(loaded.warnings)
-    if check:
-        print("The configuration is fine.")
-        return
     stream = BarredStream(sys.stderr)
     with logging_to(stream, log_level):
         code = _run(loaded, cluster_id, form, stream)
     raise typer.Exit(code)
 
 
-def _warn(warnings: Sequence[str]) -> None:
-    for warning in warnings[:WARNINGS_MAX]:
+def _warn(warnings: Sequence[str], shown_max: int = WARNINGS_MAX) -> None:
+    for warning in warnings[:shown_max]:
         note(f"warning: {warning}")
-    if len(warnings) > WARNINGS_MAX:
-        note(f"... and {len(warnings) - WARNINGS_MAX} more")
+    if len(warnings) > shown_max:
+        note(f"... and {len(warnings) - shown_max} more; --check shows them all")
 
 
 def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) -> None:
     from penstock.config.load import ConfigRefused
 
     problems: list[Json] = []
+    found: Loaded | ConfigRefused
     try:
-        warnings = _load_texts(path, sets).warnings
+        found = _load_texts(path, sets)
     except ConfigRefused as refused:
         problems += map(str, refused.problems)
-        warnings = refused.warnings
-    print_value(form, {"fine": not problems, "problems": problems, "warnings": [*warnings]})
+        found = refused
+    idle: list[Json] = [{**each._asdict()} for each in _said_without_effect(found.without_effect)]
+    print_value(
+        form,
+        {
+            "fine": not problems,
+            "problems": problems,
+            "warnings": [*found.warnings],
+            "without_effect": idle,
+        },
+    )
     if problems:
         raise typer.Exit(ExitCode.REFUSED)
+
+
+def _check(path: Path | None, sets: Sequence[str]) -> None:
+    """Print every problem, every warning and every setting without effect."""
+    from penstock.config.load import ConfigRefused
+
+    try:
+        loaded = _load_texts(path, sets)
+    except ConfigRefused as refused:
+        _warn(refused.warnings, len(refused.warnings))
+        _print_without_effect(refused.without_effect)
+        raise _cannot_start(refused) from None
+    _warn(loaded.warnings, len(loaded.warnings))
+    _print_without_effect(loaded.without_effect)
+    print("The configuration is fine.")
+
+
+def _print_without_effect(found: "Sequence[WithoutEffect]") -> None:
+    idle = _said_without_effect(found)
+    if idle:
+        print("Without effect:")
+        for each in idle:
+            print(f"  {each}")
 
 
 def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
@@ -153,11 +194,15 @@ def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
         return _load_texts(path, sets)
     except ConfigRefused as refused:
         _warn(refused.warnings)
-        listed = "\n".join(f"  {problem}" for problem in refused.problems)
-        raise CommandFailed(
-            f"the node cannot start with this configuration:\n{listed}\n"
-            "`penstock config explain KEY` tells what a key means."
-        ) from None
+        raise _cannot_start(refused) from None
+
+
+def _cannot_start(refused: "ConfigRefused") -> CommandFailed:
+    listed = "\n".join(f"  {problem}" for problem in refused.problems)
+    return CommandFailed(
+        f"the node cannot start with this configuration:\n{listed}\n"
+        "`penstock config explain KEY` tells what a key means."
+    )
 
 
 def _read(path: Path) -> str:
@@ -190,24 +235,37 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
         if form is not Format.TABLE:
             print_next_value(form, _announcement(running))
         else:
-            print(banner(running, _said_without_effect(loaded)))
+            print(banner(running, [e.key for e in _said_without_effect(loaded.without_effect)]))
         sys.stdout.flush()
 
+    begun_s = time.monotonic()
     try:
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
-        return int(node.run_node(loaded.config, announce, cluster_id, bar))
+        code = int(node.run_node(loaded.config, announce, cluster_id, bar))
     except node.StartRefused as refused:
         raise CommandFailed(str(refused)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
+    _print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
+    return code
 
 
-def _said_without_effect(loaded: "Loaded") -> list[str]:
-    """Settings without effect that the user made; the built-in ones are nobody's news."""
+def _print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
+    """Print the last line of a node: whether its next start finds everything in order."""
+    if form is not Format.TABLE:
+        print_next_value(form, {"event": "stopped", "node_id": node_id, "clean": code == 0})
+    elif code:
+        print(f"Node {node_id} has stopped after {seconds_text(up_s)}, not cleanly: see its log.")
+    else:
+        print(f"Node {node_id} has stopped cleanly after {seconds_text(up_s)}.")
+    sys.stdout.flush()
+
+
+def _said_without_effect(found: "Sequence[WithoutEffect]") -> "list[WithoutEffect]":
+    """Return the settings without effect that the user made; the built-in ones are no news."""
     from penstock.config.single_node import SINGLE_NODE
 
-    static = loaded.config.static
-    return [n for n in loaded.without_effect if not static[n].where.startswith(SINGLE_NODE.name)]
+    return [each for each in found if not each.where.startswith(SINGLE_NODE.name)]
 
 
 def _start_problem(problem: OSError) -> str:
@@ -279,7 +337,9 @@ def banner(running: Running, without_effect: Sequence[str]) -> str:
         lines.append(f"  metrics on    http://{metrics}/metrics (and /health/ready, /status)")
     if without_effect:
         names = ", ".join(without_effect[:4]) + (", ..." if len(without_effect) > 4 else "")
-        lines.append(f"  no effect yet {len(without_effect)} of the settings: {names}")
+        lines.append(
+            f"  no effect yet {len(without_effect)} of the settings: {names}; --check lists them"
+        )
     if clients:
         lines += [
             "Try, in another terminal:",

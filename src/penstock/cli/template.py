@@ -10,8 +10,8 @@ r"""How `penstock consume --template` prints a record.
 
     \n \t \r \0 \\ \xHH  as elsewhere        \c  at the end: no newline after the record
 
-A newline follows each record. Keys, values and headers are printed as they are; null is printed as
---null-marker says.
+A newline follows each record, unless the template ends with one itself. Keys, values and headers
+are printed as they are; null is printed as --null-marker says.
 """
 
 import re
@@ -38,9 +38,11 @@ class Template:
     def __init__(self, text: str, null: bytes = b"null") -> None:
         self._null = null
         bare = text.endswith(NO_NEWLINE) and not text.endswith("\\" + NO_NEWLINE)
-        text, newline = (text[:-2], b"") if bare else (text, b"\n")
-        self._parts = [self._part(found) for found in _TOKEN.finditer(text)]
-        self._newline = newline
+        text = text[:-2] if bare else text
+        found = list(_TOKEN.finditer(text))
+        self._parts = [self._part(each) for each in found]
+        ended = bool(found) and (found[-1][2] == "n" or found[-1][0].endswith("\n"))
+        self._newline = b"" if bare or ended else b"\n"
 
     def render(self, record: RawRecord) -> bytes:
         return b"".join([part(record) for part in self._parts]) + self._newline

@@ -6,9 +6,10 @@ import typer
 
 from penstock.cli.access import Access, access_of
 from penstock.cli.admin import connect
-from penstock.cli.completion import complete_topic
+from penstock.cli.completion import complete_topic, complete_topic_key, complete_topic_setting
 from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.keys import note_without_effect, unknown_keys
+from penstock.cli.known_names import PATTERN_HELP, explained_topics, matching
 from penstock.cli.number_limits import INT16_MAX, INT32_MAX
 from penstock.cli.output import (
     CommandFailed,
@@ -43,7 +44,13 @@ NAMES_SHOWN_MAX = 10
 NewNames = Annotated[list[str], typer.Argument(metavar="NAME")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME", autocompletion=complete_topic)]
 ConfigOption = Annotated[
-    list[str], typer.Option("--config", metavar="KEY=VALUE", help="A topic key; may be repeated.")
+    list[str],
+    typer.Option(
+        "--config",
+        metavar="KEY=VALUE",
+        autocompletion=complete_topic_setting,
+        help="A topic key; may be repeated.",
+    ),
 ]
 
 
@@ -104,14 +111,19 @@ def create(
 @on_cluster
 def list_topics(
     context: typer.Context,
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="[PATTERN]", help=f"Only these. {PATTERN_HELP}")
+    ] = None,
+    *,
     internal: Annotated[
         bool, typer.Option("--internal", help="Also the topics that the server keeps for itself.")
     ] = False,
 ) -> None:
-    """List topics."""
+    """List topics, all of them or those that match a pattern."""
     with connect(access_of(context)) as admin:
-        topics = admin.list_topics()
-    rows = [_topic_row(topic) for topic in topics if internal or not topic.internal]
+        topics = {topic.name: topic for topic in admin.list_topics()}
+    names = list(topics) if pattern is None else matching(pattern, topics, "PATTERN")
+    rows = [_topic_row(topics[each]) for each in names if internal or not topics[each].internal]
     print_rows(format_of(context), ("name", "partitions", "replication_factor", "topic_id"), rows)
 
 
@@ -137,13 +149,15 @@ def describe(
         found = admin.describe_topics(wanted)
         described = [each for each in found.values() if not isinstance(each, KafkaError)]
         settings = {topic.name: _own_settings(admin, topic.name) for topic in described}
+        failed = explained_topics(
+            admin, {name: each for name, each in found.items() if isinstance(each, KafkaError)}
+        )
     rows = [_described_row(topic, settings[topic.name]) for topic in described]
     if format_of(context) is not Format.TABLE:
         print_value(format_of(context), list(rows))
     else:
         for topic in described:
             _print_described(topic, settings[topic.name])
-    failed = {name: each for name, each in found.items() if isinstance(each, KafkaError)}
     conclude(failed, some_done=bool(described))
 
 
@@ -204,7 +218,12 @@ def alter(
     configs: ConfigOption = [],  # noqa: B006
     delete_configs: Annotated[
         list[str],
-        typer.Option("--delete-config", metavar="KEY", help="Back to the broker's value."),
+        typer.Option(
+            "--delete-config",
+            metavar="KEY",
+            autocompletion=complete_topic_key,
+            help="Back to the broker's value.",
+        ),
     ] = [],  # noqa: B006
 ) -> None:
     """Add partitions to a topic, or change its settings."""
@@ -231,7 +250,9 @@ def alter(
             if error is None:
                 note_without_effect(resource, settings)
             results[f"{name} settings"] = error
-    failed = {what: error for what, error in results.items() if error is not None}
+        failed = explained_topics(
+            admin, {what: error for what, error in results.items() if error is not None}
+        )
     report(format_of(context), [n for n in results if n not in failed], failed, "altered")
 
 
@@ -251,12 +272,13 @@ def delete(
     _confirm(access, names, yes=yes)
     with connect(access) as admin:
         results = admin.delete_topics(names)
-    failed = {name: error for name, error in results.items() if error is not None}
-    if if_exists:
-        missing = [n for n, each in failed.items() if isinstance(each, UnknownTopicOrPartition)]
-        for name in missing:
-            note(f"{name}: not there")
-            del failed[name], results[name]
+        failed = {name: error for name, error in results.items() if error is not None}
+        if if_exists:
+            missing = [n for n, each in failed.items() if isinstance(each, UnknownTopicOrPartition)]
+            for name in missing:
+                note(f"{name}: not there")
+                del failed[name], results[name]
+        failed = explained_topics(admin, failed)
     done = [name for name in results if name not in failed]
     report(format_of(context), done, failed, "deleted")
 

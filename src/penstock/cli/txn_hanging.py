@@ -31,6 +31,7 @@ from penstock.cli.output import (
 from penstock.cli.partitions import partitions_of
 from penstock.cli.shared_options import on_cluster
 from penstock.cli.times import DURATION_HELP, duration_of, duration_text, time_text, wall_ms
+from penstock.cli.txn_abort import abort_open
 from penstock.client.admin.coordinator_values import AbortMarker, TransactionFilter
 from penstock.errors import (
     InvalidProducerEpoch,
@@ -175,11 +176,17 @@ def _hanging_cells(each: OpenTransaction, now_ms: int) -> dict[str, Json]:
 @on_cluster
 def abort(
     context: typer.Context,
+    transactional_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A transactional id: what it has open, everywhere."),
+    ] = None,
     *,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="Where it is open.")],
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Where a hanging one is open.")
+    ] = None,
     partition: Annotated[
-        int, typer.Option("--partition", min=0, max=INT32_MAX, help="Of the topic.")
-    ],
+        int | None, typer.Option("--partition", min=0, max=INT32_MAX, help="Of the topic.")
+    ] = None,
     start_offset: Annotated[
         int | None,
         typer.Option(
@@ -199,7 +206,16 @@ def abort(
     yes: YesOrExecuteOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Abort a hanging transaction in one partition, past its coordinator."""
+    """Abort what an id has open; or a hanging one in one partition, past its coordinator."""
+    if transactional_id is not None and topic is None and partition is None:
+        access, form = access_of(context), format_of(context)
+        abort_open(access, transactional_id, form, yes=yes, dry_run=dry_run)
+        return
+    if transactional_id is not None or topic is None or partition is None:
+        raise CommandFailed(
+            "say which transaction: ID, or --topic and --partition of a hanging one",
+            ExitCode.USAGE,
+        )
     where = TopicPartition(topic, partition)
     said = _said(where, start_offset, producer_id, producer_epoch, coordinator_epoch)
     access = access_of(context)

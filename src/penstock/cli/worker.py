@@ -75,6 +75,7 @@ def worker(
                 )
             )
             end_in_spite_of_threads()
+            note(f"worker {application.group} has ended: what was finished is committed")
     except SettingRefused as refused:
         raise CommandFailed(f"-X {refused}", ExitCode.USAGE) from None
     except OSError as problem:

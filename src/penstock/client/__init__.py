@@ -12,7 +12,7 @@ failures/       what clients raise, and the next step
 
 What several of them speak of is here: values.py (brokers, topics, offsets), records.py,
 namespace.py; interceptors.py and partitioners.py (code of the caller's), python_paths.py (how a
-configuration names it); calls.py (a thread for what blocks), asking.py (what serializers have to
-ask first), forks.py; echo.py (librdkafka's log in ours), doubts.py (whether security.protocol is
-wrong for the port).
+configuration names it); keywords.py (arguments that a client does not take); calls.py (a thread for
+what blocks), asking.py (what serializers have to ask first), forks.py; echo.py (librdkafka's log in
+ours), doubts.py (whether security.protocol is wrong for the port).
 """

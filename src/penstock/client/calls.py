@@ -45,10 +45,13 @@ class CallThread:
         """The call's result. Whoever is cancelled while he waits leaves the call behind."""
         return await asyncio.wrap_future(self.submit(call))
 
-    async def finish(self, call: Callable[[], T], limit_s: float) -> T:
+    async def finish(
+        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], None] | None = None
+    ) -> T:
         """As `run`, but a cancellation waits for the call's end: what was begun is finished.
 
-        The call has a limit of its own; CallStuck if this one passes first.
+        `on_cancel` tells the call that it may end early. The call has a limit of its own; CallStuck
+        if this one passes first.
         """
         future = asyncio.wrap_future(self._submit_alive(call))
         until, cancelled = time.monotonic() + limit_s, False
@@ -57,6 +60,8 @@ class CallThread:
                 await asyncio.wait([future], timeout=left)
             except asyncio.CancelledError:
                 cancelled = True
+                if on_cancel is not None:
+                    on_cancel()
         if not future.done():
             self.stuck = True
             failure: BaseException | None = CallStuck()

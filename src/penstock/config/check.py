@@ -6,12 +6,12 @@ that is wrong at once, and where it stands.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from penstock.config.broker import BrokerConfig
+from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode, Value
 from penstock.config.keys_group import LIMITS, SESSIONS, Limits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
-from penstock.config.listeners import EVERY_INTERFACE, check_served
+from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served
 from penstock.config.table import (
     BROKER_KEYS,
     GROUP_KEYS,
@@ -32,17 +32,41 @@ def check_broker(config: BrokerConfig) -> None:
 
 
 def broker_problems(config: BrokerConfig) -> list[str]:
-    """What keeps a node from starting with this configuration."""
+    """Return what keeps a node from starting with this configuration.
+
+    A check that reads a value which its own key does not allow is left out: the value is told.
+    """
     problems: list[str] = []
     for check in _CHECKS:
         try:
             check(config)
+        except UnreadableSetting:
+            continue
         except WrongSetting as problem:
             told = _place(config, problem) + problem.message
             # Several checks may stumble over the same bad text.
             if told not in problems:
                 problems.append(told)
     return problems
+
+
+class UnreadableSetting(WrongSetting, code=WrongSetting.code):
+    """A check asked for a value that its own key does not allow."""
+
+
+class PartialConfig(BrokerConfig):
+    """A configuration without the values that their own keys do not allow."""
+
+    def __init__(self, static: Mapping[str, Setting], unreadable: Collection[str]) -> None:
+        self._unreadable = frozenset(unreadable)
+        super().__init__({name: each for name, each in static.items() if name not in unreadable})
+
+    def get(self, name: str) -> Value:
+        """Return the effective value; UnreadableSetting if a bad one could have given it."""
+        for each in (name, *(weaker for weaker, _ in BROKER_KEYS[name].synonyms)):
+            if each in self._unreadable:
+                raise UnreadableSetting(f"{each} cannot be read", each)
+        return super().get(name)
 
 
 def _place(config: BrokerConfig, problem: WrongSetting) -> str:
@@ -70,6 +94,10 @@ def _check_listeners(config: BrokerConfig) -> None:
     if not config.listeners:
         raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
     check_served(config.listeners)
+
+
+def _check_ports(config: BrokerConfig) -> None:
+    check_ports(config.listeners)
 
 
 def _check_roles(config: BrokerConfig) -> None:
@@ -220,14 +248,17 @@ def _check_limits_of_requests(config: BrokerConfig) -> None:
         )
 
 
-def _check_not_served(config: BrokerConfig) -> None:
-    # Accepting these without effect would promise a protection that is not there.
+def _check_access_control(config: BrokerConfig) -> None:
+    # Accepting it without effect would promise a protection that is not there.
     if config.text("authorizer.class.name"):
         raise WrongSetting(
             "authorizer.class.name: access control is not served yet; remove the line only if "
             "everyone who reaches the listeners may do everything",
             "authorizer.class.name",
         )
+
+
+def _check_tiering(config: BrokerConfig) -> None:
     if config.boolean("remote.log.storage.system.enable"):
         raise WrongSetting(
             "remote.log.storage.system.enable: tiered storage is not served yet; remove the line",
@@ -238,6 +269,7 @@ def _check_not_served(config: BrokerConfig) -> None:
 _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_node_id,
     _check_listeners,
+    _check_ports,
     _check_roles,
     _check_advertised,
     _check_inter_broker_listener,
@@ -247,7 +279,8 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_retention,
     _check_cleaner,
     _check_limits_of_requests,
-    _check_not_served,
+    _check_access_control,
+    _check_tiering,
 )
 
 

@@ -98,14 +98,18 @@ def parse_listeners(
 
 
 def check_served(listeners: Sequence[Listener]) -> None:
-    """Refuse what cannot be listened on: another protocol than ours, one port twice."""
-    for listener in listeners:
-        if listener.protocol not in SERVED_PROTOCOLS:
-            raise WrongSetting(
-                f"listeners: {listener} speaks {listener.protocol}, which is not served yet; "
-                f"only {', '.join(SERVED_PROTOCOLS)} is",
-                "listeners",
-            )
+    """Refuse protocols that no listener speaks yet."""
+    others = [each for each in listeners if each.protocol not in SERVED_PROTOCOLS]
+    if others:
+        told = " and ".join(f"{each} speaks {each.protocol}" for each in others)
+        raise WrongSetting(
+            f"listeners: {told}, which is not served yet; only {', '.join(SERVED_PROTOCOLS)} is",
+            "listeners",
+        )
+
+
+def check_ports(listeners: Sequence[Listener]) -> None:
+    """Refuse one port for two listeners."""
     taken: dict[int, Listener] = {}
     for listener in listeners:
         other = taken.setdefault(listener.port, listener)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Setting
-from penstock.config.check import broker_problems
+from penstock.config.check import PartialConfig, broker_problems
 from penstock.config.environment import settings_in, variable_of_key
 from penstock.config.key import Effect
 from penstock.config.properties import PropertiesError, parse_properties
@@ -28,10 +28,16 @@ class ConfigRefused(Exception):
     """The node cannot start with this; `problems` has one sentence per reason. `warnings` are what
     the user would be told of a configuration that is fine otherwise: the cause may be there."""
 
-    def __init__(self, problems: Sequence[str], warnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        problems: Sequence[str],
+        warnings: Sequence[str] = (),
+        without_effect: Sequence["WithoutEffect"] = (),
+    ) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
         self.warnings = tuple(warnings)
+        self.without_effect = tuple(without_effect)
 
 
 class ConfigText(NamedTuple):
@@ -41,12 +47,24 @@ class ConfigText(NamedTuple):
     text: str
 
 
+class WithoutEffect(NamedTuple):
+    """A setting that is accepted and changes nothing; `value` is the part that does not."""
+
+    key: str
+    value: str
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.key}={self.value}: {self.why}"
+
+
 class Loaded(NamedTuple):
     """A configuration that a node can start with, and what to tell the user about it."""
 
     config: BrokerConfig
     warnings: tuple[str, ...]
-    without_effect: tuple[str, ...]
+    without_effect: tuple[WithoutEffect, ...]
 
 
 class _Found(NamedTuple):
@@ -66,6 +84,8 @@ def load(
     warnings: list[str] = []
     settings: dict[str, _Found] = {}
     found = _collect(files, environment or {}, sets, problems)
+    whole = not problems  # of a file that cannot be read the rest is not known
+    idle = [each for each in map(_of_plugin, found) if each is not None]
     for each in found:
         if not _is_known(each, warnings, problems):
             continue
@@ -74,14 +94,15 @@ def load(
             warnings.append(f"{each.key}: {before.where} is set aside by {each.where}")
         settings[each.key] = each
     _drop_shadows(settings, warnings)
-    for each in settings.values():
-        _check_value(each, problems)
+    unreadable = [each.key for each in settings.values() if not _check_value(each, problems)]
+    static = {key: Setting(each.text, each.where) for key, each in settings.items()}
+    config = PartialConfig(static, unreadable) if unreadable else BrokerConfig(static)
+    if whole:
+        problems += broker_problems(config)
+    idle += _without_effect(config)
     if problems:
-        raise ConfigRefused(problems, warnings)
-    config = BrokerConfig({k: Setting(found.text, found.where) for k, found in settings.items()})
-    if problems := broker_problems(config):
-        raise ConfigRefused(problems, warnings)
-    return Loaded(config, tuple(warnings), tuple(_without_effect(config)))
+        raise ConfigRefused(problems, warnings, idle)
+    return Loaded(config, tuple(warnings), tuple(idle))
 
 
 def _collect(
@@ -139,19 +160,38 @@ def _drop_shadows(settings: dict[str, _Found], warnings: list[str]) -> None:
                 del settings[name]
 
 
-def _check_value(found: _Found, problems: list[str]) -> None:
+def _check_value(found: _Found, problems: list[str]) -> bool:
+    """Return whether the key allows its value."""
     key = find_broker_key(found.key)
     assert key is not None, "unknown keys were sorted out before"
     if not found.text.strip() and key.default is None:
-        return
+        return True
     try:
         parse(key, found.text)
     except InvalidConfig as problem:
         problems.append(f"{found.where}: {problem.message}")
+        return False
+    return True
 
 
-def _without_effect(config: BrokerConfig) -> Iterator[str]:
-    for name in config.static:
+_WHY = {
+    Effect.NOW: "not served yet",
+    Effect.LATER: "not served yet",
+    Effect.NEVER: "nothing here needs it",
+}
+
+
+def _without_effect(config: BrokerConfig) -> Iterator[WithoutEffect]:
+    for name, setting in config.static.items():
         key = find_broker_key(name)
-        if key is not None and key.effect is not Effect.NOW:
-            yield name
+        idle = None if key is None else key.idle_part(setting.text)
+        if key is not None and idle is not None:
+            shown = "(hidden)" if key.sensitive else idle
+            yield WithoutEffect(name, shown, setting.where, _WHY[key.effect])
+
+
+def _of_plugin(found: _Found) -> WithoutEffect | None:
+    if not belongs_to_plugin(found.key):
+        return None
+    why = "a plug-in of Kafka reads it, and there are none here"
+    return WithoutEffect(found.key, "(hidden)", found.where, why)

@@ -184,7 +184,7 @@ class Life:
     async def _read(self) -> None:
         limit = self.around.in_flight_max
         step = max(1, limit // 2)
-        async for batch in self.consumer.batches(max=step, within=0):
+        async for batch in self.consumer.batches(max=step, timeout_s=0):
             now_ms = self.around.clock.now_ms()
             for record in batch:
                 self._sort(record, now_ms)

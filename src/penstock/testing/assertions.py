@@ -25,12 +25,12 @@ from penstock.wire.batch import APPEND_TIME, ATTRIBUTES, LENGTH, LENGTH_OVERHEAD
 
 WAIT_SECONDS_DEFAULT = 30.0
 RECORDS_SECONDS_DEFAULT = 10.0
-REQUEST_MS_MIN, REQUEST_MS_MAX = 1_000, 10_000
+REQUEST_SECONDS_MIN, REQUEST_SECONDS_MAX = 1.0, 10.0
 LOOK_AGAIN_SECONDS_MIN = 0.01
 LOOK_AGAIN_SECONDS_MAX = 0.2
 PROBE_BYTES = 64 * 1024
 LEFT_SHOWN_MAX = 20
-PATIENCE = Patience(timeout_ms=REQUEST_MS_MAX)
+PATIENCE = Patience(timeout_ms=round(REQUEST_SECONDS_MAX * 1000))
 # pytest shows the line of the test, and of these functions nothing; errors keep their frames.
 __tracebackhide__ = methodcaller("errisinstance", AssertionError)
 
@@ -187,6 +187,11 @@ def assert_records(
     Records of one partition must come in the order of `expected`, unless `in_order` is False; Kafka
     promises none between partitions. Returns what was read.
     """
+    if isinstance(expected, str | bytes):
+        raise TypeError(
+            f"expected is a list of values, or of pairs of key and value, not one value: "
+            f"assert_records(cluster, {topic!r}, [{expected!r}])"
+        )
     wanted = list(expected)
     reading = _Reading(topic, key, value)
     found: list[Record[Any, Any]] = []
@@ -297,8 +302,8 @@ def _settle(
     bootstrap = where if isinstance(where, str) else where.bootstrap
     until = time.monotonic() + timeout_s
     pause_s = LOOK_AGAIN_SECONDS_MIN
-    request_ms = min(REQUEST_MS_MAX, max(REQUEST_MS_MIN, int(timeout_s * 1000)))
-    with Admin(bootstrap, client_id="penstock-testing", timeout_ms=request_ms) as admin:
+    request_s = min(REQUEST_SECONDS_MAX, max(REQUEST_SECONDS_MIN, timeout_s))
+    with Admin(bootstrap, client_id="penstock-testing", timeout_s=request_s) as admin:
         while True:
             try:
                 look(admin)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeAlias, TypeVar, overload
 
 from penstock.testing.failures import NodeFailed, NotPossible
 
@@ -75,6 +75,17 @@ def node_settings(settings: Mapping[str, SettingValue], data: str) -> dict[str, 
     return {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": data, **texts_of(settings)}
 
 
+def _check_keys(settings: Mapping[str, str]) -> None:
+    """Raise ValueError about a key that no broker has."""
+    from penstock.config.check import unknown_broker_key
+    from penstock.config.table import belongs_to_plugin, find_broker_key, retired
+
+    for name in settings:
+        known = find_broker_key(name) is not None or retired(name) is not None
+        if not known and not belongs_to_plugin(name):
+            raise ValueError(unknown_broker_key(name).message)
+
+
 def _taps() -> "Taps":
     from penstock.testing.intercepting.taps import Taps
 
@@ -114,6 +125,7 @@ class Cluster:
         if data is not None and memory:
             raise ValueError("data= is a directory, memory=True is none: say one of them")
         self._settings = texts_of(settings or {})
+        _check_keys(self._settings)
         self._processes = processes
         self._memory = (data is None and not processes) if memory is None else memory
         self._data = None if data is None else os.fspath(data)
@@ -248,7 +260,7 @@ class Cluster:
 
     def advance(
         self,
-        *,
+        *durations: Never,
         days: float = 0,
         hours: float = 0,
         minutes: float = 0,
@@ -257,6 +269,8 @@ class Cluster:
     ) -> None:
         """Let the node believe that so much time has passed: what is due by then happens now. Its
         clients, and records stamped by them, stay where they are."""
+        if durations:
+            raise TypeError(f"name the unit: advance(seconds={durations[0]!r}), or minutes=, days=")
         passed_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + milliseconds / 1000
         if passed_s < 0:
             raise ValueError(f"advance by {passed_s:g} seconds: time does not run backwards")

@@ -3,7 +3,7 @@
 python -m penstock.broker.metrics.reference > docs/reference/metrics.md
 """
 
-from penstock.broker.metrics.seen import PARTITIONS_MAX, TOPICS_MAX
+from penstock.broker.metrics.seen import LAGS_MAX, PARTITIONS_MAX, TOPICS_MAX
 from penstock.broker.metrics.table import SECTIONS
 
 _HEAD = f"""\
@@ -21,7 +21,8 @@ Counters of topics have one series per topic, and one without `topic` for all of
 those of deleted topics included: sum either the one or the others. At most {TOPICS_MAX:,} topics
 have series of their own. Logs are told per topic; `/metrics?partitions=orders,payments` tells the
 partitions of these topics one by one instead, `?partitions=*` those of all, up to
-{PARTITIONS_MAX:,} partitions. `penstock_metrics_left_out` says what did not fit.
+{PARTITIONS_MAX:,} partitions. The lag of groups has at most {LAGS_MAX:,} series, one for each group
+and topic. `penstock_metrics_left_out` says what did not fit.
 """
 
 

@@ -146,6 +146,15 @@ ROWS: tuple[Row[Seen], ...] = (
         ("state",),
     ),
     Row(
+        "penstock_consumer_group_lag",
+        Kind.GAUGE,
+        "Records that a group has not committed yet, over the partitions of a topic: the high "
+        "watermark less the committed offset, as kafka-consumer-groups counts it. Told by the "
+        "node that coordinates the group, of partitions that the node leads.",
+        lambda seen: list(seen.lags.items()),
+        ("group", "topic"),
+    ),
+    Row(
         "penstock_transactional_ids",
         Kind.GAUGE,
         "Transactional ids that this node coordinates, by the state of their last transaction.",

@@ -140,11 +140,12 @@ ROWS: tuple[Row[Seen], ...] = (
     Row(
         "penstock_metrics_left_out",
         Kind.GAUGE,
-        "Topics, and partitions that were asked for, that have no series of their own because "
-        "there are too many.",
+        "Topics, partitions that were asked for, and lags of groups that have no series of their "
+        "own because there are too many.",
         lambda seen: (
             (("topics",), seen.topics_left_out),
             (("partitions",), seen.partitions_left_out),
+            (("group_lags",), seen.lags_left_out),
         ),
         ("what",),
     ),

@@ -11,6 +11,7 @@ from penstock.broker.metrics.counts import Totals
 from penstock.broker.metrics.idleness import Idleness
 from penstock.controller.image import NO_LEADER, Topic
 from penstock.controller.image import Partition as PartitionImage
+from penstock.coordinator.groups.offset_store import OFFSET, OffsetStore
 from penstock.world import DiskFailed, Vitals
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 STEP = 100  # partitions, groups or transactions at a time
 TOPICS_MAX = 5_000  # with series of their own; all of them are in the sums without a topic
+LAGS_MAX = 5_000  # groups and topics with a series of their own
 PARTITIONS_MAX = 10_000  # with series of their own, when somebody asks for them
 EVERY_TOPIC = "*"
 
@@ -88,6 +90,8 @@ class Seen:
         self.cluster_partitions = self.without_leader = self.not_preferred = 0
         self.groups: dict[tuple[str, str], int] = {}  # (kind, state) -> how many
         self.offsets = 0
+        self.lags: dict[tuple[str, str], int] = {}  # (group, topic) -> records not committed
+        self.lags_left_out = 0
         self.transactions: dict[str, int] = {}  # by state
         self._by_partition = by_partition
 
@@ -176,6 +180,36 @@ class Seen:
                 if number % STEP == 0:
                     yield
                 self.offsets += state.offsets.count(group_id)
+            yield from self._look_at_lags(state.offsets)
+
+    def _look_at_lags(self, offsets: OffsetStore) -> Iterator[None]:
+        """Sum up, per group and topic, what is committed by the leader and not by the group.
+
+        Kafka's tools count the same: the high watermark less the committed offset, of partitions
+        that have one. Partitions that another broker leads are not known here.
+        """
+        by_name = self.broker.hosting.by_name
+        looked = 0
+        for group_id in offsets.groups():
+            for topic in offsets.topics_of(group_id):
+                here = by_name.get(topic)
+                if here is None:
+                    continue
+                if len(self.lags) >= LAGS_MAX:
+                    self.lags_left_out += 1
+                    continue
+                lag = 0
+                for number, stored in list(offsets.of_topic(group_id, topic).items()):
+                    looked += 1
+                    if looked % STEP == 0:
+                        yield
+                    partition = here.get(number)
+                    if partition is not None and partition.leading and not partition.is_offline:
+                        lag += partition.leader.high_watermark - stored[OFFSET]
+                self.lags[group_id, topic] = lag
+            looked += 1
+            if looked % STEP == 0:
+                yield
 
     def _look_at_transactions(self) -> Iterator[None]:
         coordinators = self.broker.known_coordinators

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.kafka.batch_splitting import SplittingSender
 from penstock.cli.kafka.connecting import (
     BOOTSTRAP_KEY,
     read_file,
@@ -17,7 +18,7 @@ from penstock.cli.kafka.connecting import (
     tell_unused,
 )
 from penstock.cli.kafka.perf_figures import Latencies, Pace
-from penstock.cli.kafka.record_sending import HEEDED, NotTaken, TopicSender
+from penstock.cli.kafka.record_sending import HEEDED, NotTaken
 from penstock.cli.kafka.running import OK, CommandRefused, print_failure, say
 from penstock.cli.kafka.subcommands import VerbParser, run_verbs
 from penstock.client.settings import ProducerSettings, producer_settings
@@ -154,8 +155,7 @@ class _Run:
         extra: dict[str, Any] = {}
         if said.print_metrics:
             extra = {"statistics.interval.ms": 500, "stats_cb": self._take_statistics}
-        self._sender = TopicSender(settings, said.topic, self._delivered, extra)
-        self._producer = self._sender.producer
+        self._sender = SplittingSender(settings, said.topic, extra)
         self._failures = 0
         self._figures = Latencies(said.num_records, said.reporting_interval)
         self._steady: Latencies | None = None
@@ -172,7 +172,7 @@ class _Run:
                 "complete test summary."
             )
         if self._transactional_ms is not None:
-            self._producer.init_transactions(TRANSACTION_SECONDS)
+            self._sender.producer.init_transactions(TRANSACTION_SECONDS)
         pace = Pace(self._said.throughput)
         longest_ms = self._transactional_ms or 0
         began: float | None = None
@@ -181,24 +181,24 @@ class _Run:
                 print("In steady state.", flush=True)
                 self._steady = Latencies(count - warmup, None)
             if self._transactional_ms is not None and began is None:
-                self._producer.begin_transaction()
+                self._sender.producer.begin_transaction()
                 began = time.monotonic()
             self._send(payload(number))
             if began is not None and (time.monotonic() - began) * 1000 >= longest_ms:
-                self._producer.commit_transaction(TRANSACTION_SECONDS)
+                self._sender.producer.commit_transaction(TRANSACTION_SECONDS)
                 began = None
             if number % POLL_EVERY == 0:
-                self._producer.poll(0)
-            pace.wait(number + 1, self._producer.poll)
+                self._sender.poll(0)
+            pace.wait(number + 1, self._sender.poll)
         if began is not None:
-            self._producer.commit_transaction(TRANSACTION_SECONDS)
+            self._sender.producer.commit_transaction(TRANSACTION_SECONDS)
         self._sender.finish()
         self._conclude()
 
     def _send(self, payload: bytes) -> None:
         delivered = self._delivered if self._steady is None else self._delivered_steadily
         try:
-            self._sender.send(payload, reported=delivered)
+            self._sender.send(payload, delivered)
         except NotTaken as refused:
             self._tell(str(refused))
 

@@ -7,6 +7,7 @@ broken off, and the client goes on to work.
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Never
 
 from penstock.client.admin.aio_access import Acls, DelegationTokens, Quotas, ScramCredentials
 from penstock.client.admin.aio_calls import Calls
@@ -46,10 +47,11 @@ class Admin:
         *,
         bootstrap: str | None = None,
         client_id: str | None = None,
-        timeout_ms: int | None = None,
-        api_timeout_ms: int | None = None,
+        timeout_s: float | None = None,
+        api_timeout_s: float | None = None,
         security: Security | None = None,
         namespace: str | Namespace | None = None,
+        **unknown: Never,
     ) -> None:
         """`settings` are `host:port,...`, or Kafka's own keys; what is named besides goes first.
 
@@ -59,10 +61,11 @@ class Admin:
             settings,
             bootstrap=bootstrap,
             client_id=client_id,
-            timeout_ms=timeout_ms,
-            api_timeout_ms=api_timeout_ms,
+            timeout_s=timeout_s,
+            api_timeout_s=api_timeout_s,
             security=security,
             namespace=namespace,
+            **unknown,
         )
         calls = self._calls = Calls(self._admin.limit, "penstock-admin")
         self.groups = Groups(calls, self._admin.groups)

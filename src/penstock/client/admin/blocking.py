@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from penstock.client.admin.cluster_values import BrokerApis, Election
 from penstock.client.admin.configs import (
@@ -24,12 +24,13 @@ from penstock.client.admin.connection import AdminConnection
 from penstock.client.admin.described_cluster import ask_cluster_with_fenced, ask_unregister
 from penstock.client.admin.elections import ask_election
 from penstock.client.admin.groups import Groups
-from penstock.client.admin.options import AdminOptions, SettingsLike
+from penstock.client.admin.options import KNOWN, AdminOptions, SettingsLike
 from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.admin.topic_changes import (
     ask_create_partitions,
     ask_create_topics,
     ask_delete_topics,
+    check_new_topics,
 )
 from penstock.client.admin.topic_pages import ask_topic_pages
 from penstock.client.admin.transactions import Transactions
@@ -38,6 +39,7 @@ from penstock.client.cluster.nodes import Nodes
 from penstock.client.cluster.offsets import ask_delete_records, ask_offsets
 from penstock.client.cluster.routing import Routes
 from penstock.client.cluster.topics import ask_all_topics, ask_topics
+from penstock.client.keywords import refuse_text, refuse_unknown
 from penstock.client.namespace import Namespace, namespace_of
 from penstock.client.transport.connection import CannotReach, Connection
 from penstock.client.transport.security import Security
@@ -83,18 +85,20 @@ class Admin:
         *,
         bootstrap: str | None = None,
         client_id: str | None = None,
-        timeout_ms: int | None = None,
-        api_timeout_ms: int | None = None,
+        timeout_s: float | None = None,
+        api_timeout_s: float | None = None,
         security: Security | None = None,
         namespace: str | Namespace | None = None,
+        **unknown: Never,
     ) -> None:
         """`settings` are `host:port,...`, or Kafka's own keys; what is named besides goes first.
 
-        `timeout_ms` is for one request, `api_timeout_ms` for a call with all its requests and
+        `timeout_s` is for one request, `api_timeout_s` for a call with all its requests and
         retries. Nothing is connected to before the first call.
         """
+        refuse_unknown("Admin", unknown, KNOWN)
         options = AdminOptions.of(
-            settings, bootstrap, client_id, timeout_ms, api_timeout_ms, security, namespace
+            settings, bootstrap, client_id, timeout_s, api_timeout_s, security, namespace
         )
         for key, why in options.ignored:
             log.warning("%s has no effect: %s", key, why)
@@ -275,6 +279,7 @@ class Admin:
     @limited
     def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
         """Partitions, leaders and replicas of topics; or the error of one that cannot be told."""
+        refuse_text("describe_topics", names)
         return ask_topics(self._nodes, names)
 
     @limited
@@ -292,6 +297,7 @@ class Admin:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Make topics; what came of each. `validate_only` only sees whether they could be made."""
+        check_new_topics(topics)
         return self._routes.of_controller(
             [topic.name for topic in topics],
             lambda connection: ask_create_topics(
@@ -302,6 +308,7 @@ class Admin:
     @limited
     def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         """Delete topics with all that is in them; for each None, or why it is still there."""
+        refuse_text("delete_topics", names)
         return self._routes.of_controller(
             names, lambda connection: ask_delete_topics(connection, names, self._timeout_ms)
         )

@@ -19,6 +19,7 @@ from penstock.client.admin.group_offsets import (
 from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import MOVING, KeyType, Routes
+from penstock.client.keywords import refuse_text
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import Connection
 from penstock.errors import (
@@ -88,6 +89,7 @@ class Groups:
     @limited
     def describe(self, names: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
         """Each group, whichever its type; GroupIdNotFound for one that is not there."""
+        refuse_text("groups.describe", names)
         namespace = self._routes.namespace
         return self._routes.of_coordinators(
             KeyType.GROUP,
@@ -135,6 +137,7 @@ class Groups:
     @limited
     def delete(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         """Delete groups that have no members, with all that they have committed."""
+        refuse_text("groups.delete", names)
         return self._routes.of_coordinators(KeyType.GROUP, names, _ask_delete)
 
     @limited

@@ -15,6 +15,14 @@ SettingsLike: TypeAlias = str | Mapping[str, "SettingValue"] | None
 
 CLIENT_ID = "penstock-admin"
 REQUEST_TIMEOUT_MS = 30_000
+KNOWN = (
+    "api_timeout_s",
+    "bootstrap",
+    "client_id",
+    "namespace",
+    "security",
+    "timeout_s",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +41,13 @@ class AdminOptions:
         settings: SettingsLike,
         bootstrap: str | None,
         client_id: str | None,
-        timeout_ms: int | None,
-        api_timeout_ms: int | None,
+        timeout_s: float | None,
+        api_timeout_s: float | None,
         security: Security | None,
         namespace: str | Namespace | None,
     ) -> "AdminOptions":
         """What is named goes before what the settings say; ValueError if no address is."""
+        timeout_ms, api_timeout_ms = _milliseconds(timeout_s), _milliseconds(api_timeout_s)
         if isinstance(settings, str):
             if bootstrap is not None:
                 raise ValueError("the address is given twice")
@@ -68,3 +77,7 @@ class AdminOptions:
             said.namespace if namespace is None else namespace,
             said.ignored,
         )
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)

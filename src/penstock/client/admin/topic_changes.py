@@ -8,6 +8,17 @@ from penstock.errors import KafkaError, from_code
 from penstock.wire.messages import k19_create_topics, k20_delete_topics, k37_create_partitions
 
 
+def check_new_topics(topics: Sequence[NewTopic]) -> None:
+    """Raise TypeError about a name where a NewTopic belongs."""
+    wrong = [topics] if isinstance(topics, str) else topics
+    for each in wrong:
+        if not isinstance(each, NewTopic):
+            raise TypeError(
+                f"create_topics() takes NewTopics, and {each!r} is none: create_topics("
+                f"[NewTopic({str(each)!r}, partitions=3)]), from penstock import NewTopic"
+            )
+
+
 def ask_create_topics(
     connection: Connection, topics: Sequence[NewTopic], validate_only: bool, timeout_ms: int
 ) -> dict[str, CreatedTopic | KafkaError]:

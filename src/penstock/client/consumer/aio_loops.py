@@ -20,7 +20,7 @@ from penstock.client.consumer.hands import Course, Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import Subscription
 from penstock.client.consumer.reading import Records
-from penstock.client.failures import ClientClosed, TimedOut
+from penstock.client.failures import ClientClosed
 from penstock.client.records import K, Record, V
 from penstock.client.serde import NotToldYet
 from penstock.model import TopicPartition
@@ -76,7 +76,7 @@ class Steps(Generic[K, V]):
         await asyncio.wait([wrapped], timeout=limit_s)
         if not wrapped.done():
             wrapped.cancel()
-            raise TimedOut(f"{what} took longer than {limit_s:g} s")
+            raise self.core.late(what, limit_s)
         return wrapped.result()
 
     # -- steps
@@ -191,6 +191,7 @@ class Hand(Generic[K, V]):
         work, self.work = self.work, None
         if not self.begun or steps.core.engine.forked_off:
             await steps.open()
+            steps.core.check_subscribed()
             self.begun = True
         steps.face.bind()
         self._task = asyncio.current_task()

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, overload
+from typing import Any, Generic, Never, Self, Unpack, overload
 
 from penstock.client.consumer.blocking_loops import (
     Batch,
@@ -34,6 +34,7 @@ from penstock.client.consumer.core import CLOSE_SECONDS, Committable, Core
 from penstock.client.consumer.options import ConsumerOptions
 from penstock.client.consumer.plan import PlaceLike, Position, Subscription
 from penstock.client.failures import DeserializationError, TimedOut
+from penstock.client.keywords import refuse_unknown
 from penstock.client.namespace import Namespace
 from penstock.client.records import K, Record, V
 from penstock.client.serde import DeserializerLike, DeserializerOf
@@ -204,23 +205,25 @@ class Consumer(Generic[K, V]):
     def __iter__(self) -> RecordLoop[K, V]:
         return RecordLoop(self._steps, self)
 
-    def batches(self, max: int = 500, within: float = 0.5) -> BatchLoop[K, V]:
-        """Batches of at most `max` records, gathered for at most `within` seconds from the first
+    def batches(self, max: int = 500, timeout_s: float = 0.5, **unknown: Never) -> BatchLoop[K, V]:
+        """Batches of at most `max` records, gathered for at most `timeout_s` from the first
         one on; never empty. A batch is finished when the body of its loop has ended, and gone
         then: keep its `records` if you need them longer."""
-        if max < 1 or within < 0:
+        refuse_unknown("batches()", unknown, ("max", "timeout_s"))
+        if max < 1 or timeout_s < 0:
             raise ValueError("a batch has at least one record, and time does not run backwards")
-        return BatchLoop(self._steps, self, max, within)
+        return BatchLoop(self._steps, self, max, timeout_s)
 
     def poll(self, timeout_s: float) -> Record[K, V] | None:
         """The next record, or None if none comes in time. Finishes what poll() or take() gave
         the caller before."""
         return self._steps.hand().take(1, timeout_s, _first)
 
-    def take(self, max: int, within: float) -> list[Record[K, V]]:
-        """Up to `max` records, as many as come in time. Finishes what poll() or take() gave
-        the caller before."""
-        return self._steps.hand().take(max, within, list)
+    def take(self, max: int, timeout_s: float = 0.5, **unknown: Never) -> list[Record[K, V]]:
+        """Up to `max` records, as many as come within `timeout_s`. Finishes what poll() or take()
+        gave the caller before."""
+        refuse_unknown("take()", unknown, ("max", "timeout_s"))
+        return self._steps.hand().take(max, timeout_s, list)
 
     def finish(self, record: Record[Any, Any]) -> bool:
         """The record is done, whether its body has ended or not. False if that no longer counts:

@@ -20,7 +20,7 @@ from penstock.client.consumer.hands import Course, Hands
 from penstock.client.consumer.ledger import NO_TICKET, Work
 from penstock.client.consumer.plan import PartitionsCallback, Subscription
 from penstock.client.consumer.reading import Records
-from penstock.client.failures import ClientClosed, TimedOut
+from penstock.client.failures import ClientClosed
 from penstock.client.records import K, Record, V
 from penstock.model import TopicPartition
 
@@ -113,7 +113,7 @@ class Steps(Generic[K, V]):
             if future.done() and not future.cancelled():
                 raise  # it has brought that itself
             future.cancel()
-            raise TimedOut(f"{what} took longer than {limit_s:g} s") from None
+            raise self.core.late(what, limit_s) from None
 
     # -- steps
 
@@ -213,6 +213,7 @@ class Hand(Generic[K, V]):
             work.held = False
         if not self.begun or steps.core.engine.forked_off:
             steps.open()
+            steps.core.check_subscribed()
             self.begun = True
         if work is not None and work.failure is not None:
             steps.desk.give_back(work)

@@ -44,6 +44,7 @@ from penstock.client.failures import (
     TimedOut,
 )
 from penstock.client.interceptors import ConsumerInterceptor, interceptors_of
+from penstock.client.keywords import refuse_unknown
 from penstock.client.namespace import CLUSTER_TOPICS
 from penstock.client.records import K, Record, V
 from penstock.client.serde import Deserializer, DeserializerLike, deserializer_of, unwaiting
@@ -72,11 +73,7 @@ class Core(Generic[K, V]):
         *,
         in_loop: bool = False,
     ) -> None:
-        unknown = sorted(set(options) - KNOWN)
-        if unknown:
-            raise TypeError(
-                f"a consumer takes no {unknown[0]!r}; known: {', '.join(sorted(KNOWN))}"
-            )
+        refuse_unknown("Consumer", options, KNOWN)
         self.plan, read = make_plan(
             settings,
             bootstrap=options.get("bootstrap"),
@@ -111,6 +108,7 @@ class Core(Generic[K, V]):
             read_key, read_value = unwaiting(read_key), unwaiting(read_value)
         self.reader: Reader[K, V] = Reader(self.plan, self.desk, read_key, read_value, interceptors)
         self.closed = False
+        self.reads = bool(self.first)
         # Whose transaction has taken offsets of a partition, and has not ended.
         self._takers: WeakValueDictionary[Place, object] = WeakValueDictionary()
         self.name = str(read.rdkafka.get("bootstrap.servers", ""))
@@ -120,6 +118,20 @@ class Core(Generic[K, V]):
         self.engine.check()
         if self.closed:
             raise ClientClosed("the consumer is closed")
+
+    def check_subscribed(self) -> None:
+        """Raise ClientError if nothing says which topics or partitions to read."""
+        if not self.reads:
+            raise ClientError(
+                "the consumer has no topics to read",
+                next_step="Name them: Consumer(topics=['orders'], ...), or call subscribe() or "
+                "assign() first",
+            )
+
+    def late(self, what: str, limit_s: float) -> TimedOut:
+        """Return the error of a question without an answer; with its cause, as far as known."""
+        cause = self.engine.unreachable
+        return TimedOut(f"{what} took longer than {limit_s:g} s" + (f": {cause}" if cause else ""))
 
     # -- what is read
 
@@ -160,6 +172,7 @@ class Core(Generic[K, V]):
         self, subscription: Subscription, starts: Mapping[Place, int | None]
     ) -> "Future[None]":
         """Read this instead of what was read before."""
+        self.reads = bool(subscription)
         return self.desk.order(lambda: self.engine.subscribe(subscription, starts))
 
     # -- moving

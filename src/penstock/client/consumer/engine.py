@@ -126,8 +126,8 @@ class Engine:
         future: Future[T] = Future()
         until = time.monotonic() + timeout_s
 
-        def attempt(patience_s: float) -> None:
-            if self._refusal is not None and patience_s > FIRST_PATIENCE_S:
+        def attempt(patience_s: float, *, again: bool = True) -> None:
+            if self._refusal is not None and again:
                 raise self._refusal  # asking again would not help
             left_s = until - time.monotonic()
             try:
@@ -135,14 +135,15 @@ class Engine:
             except Exception as error:
                 if not is_retriable(error) or time.monotonic() + ASK_AGAIN_S > until:
                     raise
-                again = self.desk.order_later(ASK_AGAIN_S, lambda: attempt(2 * patience_s))
-                hand_on(again, future)
+                # A cluster that never answered gets no longer questions: they hold up a close.
+                longer_s = 2 * patience_s if self._echo.knows_nodes else patience_s
+                hand_on(self.desk.order_later(ASK_AGAIN_S, lambda: attempt(longer_s)), future)
             else:
                 self._refusal = None
                 with contextlib.suppress(InvalidStateError):  # who has asked, waits no longer
                     future.set_result(answer)
 
-        hand_on(self.desk.order(lambda: attempt(FIRST_PATIENCE_S)), future)
+        hand_on(self.desk.order(lambda: attempt(FIRST_PATIENCE_S, again=False)), future)
         return future
 
     def close(self, timeout_s: float) -> None:
@@ -458,6 +459,11 @@ class Engine:
         else:  # librdkafka logs it as well
             log.debug("%s", error.str())
             self._doubts.heard(error)
+
+    @property
+    def unreachable(self) -> str:
+        """The last connection that could not be made; empty once the cluster has answered."""
+        return "" if self._doubts.has_worked else self._echo.unreachable
 
     def _not_understood(self, wrong: WrongProtocol) -> None:
         self._refusal = wrong

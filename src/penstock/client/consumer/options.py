@@ -27,4 +27,4 @@ class ConsumerOptions(TypedDict, total=False):
     on_lost: PartitionsCallback | None
 
 
-KNOWN = frozenset(ConsumerOptions.__annotations__)
+KNOWN = frozenset({*ConsumerOptions.__annotations__, "key", "value"})

@@ -15,10 +15,11 @@ import logging
 import warnings
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, overload
+from typing import Any, Generic, Never, Self, Unpack, overload
 
 from penstock.client.failures import BufferExhausted, ClientClosed, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
+from penstock.client.keywords import refuse_unknown
 from penstock.client.partitioners import PartitionerLike
 from penstock.client.producer.aio_transactions import Transaction, Transactions
 from penstock.client.producer.awaitables import TURN, Delivery
@@ -32,7 +33,7 @@ from penstock.client.producer.core import (
 )
 from penstock.client.producer.encoding import Unwritten
 from penstock.client.producer.ledger import BatchDelivered
-from penstock.client.producer.options import ProducerOptions
+from penstock.client.producer.options import KNOWN, ProducerOptions
 from penstock.client.producer.pump import PAUSE_SECONDS_MIN, Pump
 from penstock.client.producer.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
@@ -96,7 +97,9 @@ class Producer(Generic[SentKey, SentValue]):
         partitioner: PartitionerLike | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         namespace: str | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown("Producer", unknown, KNOWN)
         said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
         self._core = Pump(settings, said)
         self._transactions = Transactions(self._core)
@@ -116,6 +119,7 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._core.leaving = error is not None
         try:
             await self.close()
         except Exception as second:
@@ -338,9 +342,13 @@ class Producer(Generic[SentKey, SentValue]):
     async def _close(self, timeout_s: float) -> None:
         core = self._core
         core.stop()
+        if core.is_busy and await asyncio.to_thread(core.is_unreachable):
+            timeout_s = 0.0
         await self._transactions.give_up(timeout_s)
         if not await core.settle(timeout_s):
-            core.backlog.give_up(ClientClosed("the producer was closed before there was room"))
+            core.backlog.give_up(
+                core.fatal or ClientClosed("the producer was closed before there was room")
+            )
             core.handle.purge()
             await core.settle(PURGE_SECONDS_MAX)
         core.rest()

@@ -61,10 +61,12 @@ class Transactions:
         taken = self.calls.offsets_to_send(consumer, said)
         await self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
 
-    async def call(self, call: Callable[[], T], limit_s: float) -> T:
+    async def call(
+        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], None] | None = None
+    ) -> T:
         """On the client's thread. A call that does not come back is the end of the producer."""
         try:
-            return await self.core.thread.finish(call, limit_s + MARGIN_SECONDS)
+            return await self.core.thread.finish(call, limit_s + MARGIN_SECONDS, on_cancel)
         except CallStuck:
             self.calls.lost()
             raise self.core.given_up(limit_s) from None
@@ -122,7 +124,10 @@ class Transaction:
             ) from None
         try:
             core.check_life()
-            await every.call(lambda: every.calls.begin(self._timeout_s), self._timeout_s)
+            every.calls.withdrawn = False
+            await every.call(
+                lambda: every.calls.begin(self._timeout_s), self._timeout_s, every.calls.withdraw
+            )
         except asyncio.CancelledError:
             await self._withdraw()
             raise

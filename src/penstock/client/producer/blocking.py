@@ -13,10 +13,11 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, overload
+from typing import Any, Generic, Never, Self, Unpack, overload
 
 from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
+from penstock.client.keywords import refuse_unknown
 from penstock.client.partitioners import PartitionerLike
 from penstock.client.producer.batches import BatchSending, pieces_of
 from penstock.client.producer.blocking_core import BlockingCore, Delivery
@@ -30,7 +31,7 @@ from penstock.client.producer.core import (
 )
 from penstock.client.producer.encoding import LIBRARY_CHOOSES
 from penstock.client.producer.ledger import BatchDelivered
-from penstock.client.producer.options import ProducerOptions
+from penstock.client.producer.options import KNOWN, ProducerOptions
 from penstock.client.producer.transactions import OffsetsLike, OffsetSource
 from penstock.client.producer.undelivered import RecordsUndelivered
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
@@ -94,7 +95,9 @@ class Producer(Generic[SentKey, SentValue]):
         partitioner: PartitionerLike | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         namespace: str | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown("Producer", unknown, KNOWN)
         said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
         self._core = BlockingCore(settings, said)
         self._transactions = Transactions(self._core)
@@ -109,6 +112,7 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._core.leaving = error is not None
         try:
             self.close()
         except Exception as second:
@@ -338,6 +342,8 @@ class Producer(Generic[SentKey, SentValue]):
         core.stop()
         if not core.started:
             return
+        if core.is_busy and core.is_unreachable():
+            timeout_s = 0.0
         self._transactions.give_up(timeout_s)
         if not core.settle(timeout_s):
             core.handle.purge()

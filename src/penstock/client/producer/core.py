@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from penstock.client.failures import (
+    AllBrokersDown,
     ClientClosed,
     ClientError,
     ProducerLost,
@@ -114,6 +115,8 @@ class Core:
         self.transactional = settings.transactional_id is not None
         self.in_transaction = False
         self.closing = False
+        # An exception or a cancellation has ended the block of this producer.
+        self.leaving = False
         self.is_forked = False
         self.fluent = False
         self._handle: Handle | None = None
@@ -155,6 +158,22 @@ class Core:
         """No more records from now on."""
         self.closing = True
         self.review()
+
+    def is_unreachable(self) -> bool:
+        """Return whether a close waits in vain: nothing listens, and the cluster has never
+        answered, or an exception has ended the block. Blocks for the network."""
+        if self.handle.echo.knows_nodes and not self.leaving:
+            return False
+        from penstock.client.cluster.nodes import parse_bootstrap
+        from penstock.client.transport.diagnosis import nothing_listens
+
+        try:
+            told = nothing_listens(parse_bootstrap(str(self.settings.rdkafka["bootstrap.servers"])))
+        except ValueError:
+            return False  # librdkafka knows more ways to write addresses
+        if told:
+            self.fail_for_good(AllBrokersDown(told))
+        return bool(told)
 
     # -- whether it may be used
 
@@ -263,6 +282,11 @@ class Core:
         """Whether something has failed that nobody has heard of."""
         return bool(self.ledger.posts_failed or self.ledger.unasked)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether records or a transaction are under way."""
+        return bool(self.in_transaction or self.handle.length or self.ledger.open_count)
+
     # -- times
 
     @property
@@ -295,7 +319,10 @@ class Core:
                 # Asked again, so that whoever is not let in hears of it soon.
                 if self.ledger.refusal is not None or left_s <= patience_s:
                     raise refusal_about(reason, f"the partitions of {topic}") from error
-                patience_s *= 2
+                if self.closing:
+                    raise ClientClosed("the producer is closed") from error
+                if self.handle.echo.knows_nodes:
+                    patience_s *= 2
                 self.handle.poll()  # nothing is under way yet, so perhaps nobody else does
         found = listed.topics[full]
         if found.error is not None:

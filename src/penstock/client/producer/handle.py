@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client.doubts import Doubts
 from penstock.client.echo import Echo
-from penstock.client.failures import ClientError, from_rdkafka, is_refusal
+from penstock.client.failures import (
+    AllBrokersDown,
+    ClientError,
+    HostNotResolved,
+    TransportFailure,
+    from_rdkafka,
+    is_refusal,
+)
 from penstock.client.forks import leave_alone
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner
@@ -37,6 +44,7 @@ PURGE_SECONDS_MAX = 5.0
 # How long the cluster is asked once a connection was refused, and how soon again.
 ASK_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 0.5
+CONNECTION_CODES = (AllBrokersDown.code, HostNotResolved.code, TransportFailure.code)
 
 
 class Troubles:
@@ -51,9 +59,14 @@ class Troubles:
         self._on_refused = on_refused
 
     def __call__(self, error: "RdkafkaError") -> None:
-        self.latest = error.str()
-        level = logging.ERROR if error.fatal() else logging.WARNING
-        self._echo.log(level, "%s", self.latest)
+        if error.code() in CONNECTION_CODES:
+            # librdkafka's log names the address, and this report does not.
+            self.latest = self._echo.unreachable or error.str()
+            log.debug("%s", error.str())
+        else:
+            self.latest = error.str()
+            level = logging.ERROR if error.fatal() else logging.WARNING
+            self._echo.log(level, "%s", self.latest)
         if is_refusal(error):
             self._on_refused(error)
         else:
@@ -73,7 +86,7 @@ class Handle:
     ) -> None:
         from confluent_kafka import KafkaException, Producer
 
-        echo = Echo(log)
+        echo = self.echo = Echo(log)
         self._doubts = Doubts(settings.rdkafka, log, echo, self._refused)
         self.troubles = Troubles(echo, self._doubts, self._refused)
         self.polling = threading.Lock()

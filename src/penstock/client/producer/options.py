@@ -14,3 +14,6 @@ class ProducerOptions(TypedDict, total=False):
     partitioner: PartitionerLike | None
     interceptors: Sequence[ProducerInterceptor]
     namespace: str | None
+
+
+KNOWN = frozenset({*ProducerOptions.__annotations__, "key", "value"})

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
 # librdkafka is asked so long at a time: whoever is not let in hears of it soon.
-INIT_SECONDS = 2.0
+INIT_SECONDS = 1.0
 # So long a commit waits for reports before it looks whether it has failed: at first, and at most.
 REPORTS_SECONDS_FIRST = 0.1
 REPORTS_SECONDS = 1.0
@@ -142,6 +142,7 @@ class TransactionCalls:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._ready = False
+        self.withdrawn = False
         self._open = False
         self._under_way: _UnderWay = "nothing"
         # Of the open transaction, or of the one whose commit is under way.
@@ -149,6 +150,10 @@ class TransactionCalls:
         self._asked: list[OffsetSource] = []
         # The last offsets of the open transaction, as librdkafka has them, and of which member.
         self._sent: tuple[list[RdkafkaPartition], object] | None = None
+
+    def withdraw(self) -> None:
+        """The caller of `begin` waits no longer: nothing is asked again."""
+        self.withdrawn = True
 
     def begin(self, timeout_s: float) -> None:
         """Open a transaction; the first time the cluster is told who we are."""
@@ -159,6 +164,7 @@ class TransactionCalls:
                 lambda left_s: rdkafka.init_transactions(min(left_s, INIT_SECONDS)),
                 until,
                 "transactions cannot be prepared",
+                lambda: self.withdrawn or self._core.closing,
             )
             self._ready = True
         if self._under_way == "commit":
@@ -276,7 +282,13 @@ class TransactionCalls:
         if failure is not None and not again:
             raise failure
 
-    def _insist(self, call: Callable[[float], None], until: float, about: str) -> None:
+    def _insist(
+        self,
+        call: Callable[[float], None],
+        until: float,
+        about: str,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Again and again while librdkafka says that it may help, until the time is up."""
         pause = threading.Event()
         while True:
@@ -289,7 +301,7 @@ class TransactionCalls:
             refusal = self._core.ledger.refusal
             if again and refusal is not None:
                 raise refusal_about(refusal, about) from failure
-            if not again or time.monotonic() + RETRY_PAUSE_S >= until:
+            if not again or is_over() or time.monotonic() + RETRY_PAUSE_S >= until:
                 raise failure
             pause.wait(RETRY_PAUSE_S)
 

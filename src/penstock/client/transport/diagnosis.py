@@ -7,6 +7,7 @@ requests it takes, and one that wants SASL takes no others before it.
 
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +18,8 @@ from penstock.errors import KafkaError
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 
 PROBE_TIMEOUT_MS = 3_000
+LISTEN_TIMEOUT_S = 1.0
+ADDRESSES_MAX = 3
 _WITH_TLS = (Protocol.SSL, Protocol.SASL_SSL)
 _WITH_SASL = (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
@@ -75,6 +78,19 @@ def mismatch(protocol: Protocol, spoken: Spoken) -> Mismatch | None:
             is_certain=False,
         )
     return None
+
+
+def nothing_listens(addresses: Sequence[tuple[str, int]]) -> str:
+    """Return a sentence if none of the addresses takes a connection; '' if one does."""
+    problems: list[str] = []
+    for host, port in addresses[:ADDRESSES_MAX]:
+        try:
+            socket.create_connection((host, port), LISTEN_TIMEOUT_S).close()
+        except OSError as problem:
+            problems.append(f"{host}:{port} ({problem.strerror or problem})")
+        else:
+            return ""
+    return f"nothing listens at {', '.join(problems)}"
 
 
 def spoken_at(host: str, port: int) -> Spoken:

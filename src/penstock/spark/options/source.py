@@ -100,7 +100,7 @@ class SourceOptions:
         return Admin(
             self.bootstrap,
             client_id=self.client_id,
-            timeout_ms=timeout_ms or self.timeout_ms,
+            timeout_s=(timeout_ms or self.timeout_ms) / 1000,
             security=Security.from_properties(self.properties),
         )
 

@@ -58,6 +58,6 @@ class SinkOptions:
         return Admin(
             self.bootstrap,
             client_id=self.client_id,
-            timeout_ms=self.request_timeout_ms,
+            timeout_s=self.request_timeout_ms / 1000,
             security=Security.from_properties(self.properties),
         )

@@ -1,0 +1,136 @@
+"""Examples that `--help` of each command ends with, by the command's path."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "start": (
+        "penstock start --data ./data",
+        "penstock start --config server.properties --set num.partitions=3",
+        "penstock start --config server.properties --check",
+    ),
+    "produce": (
+        "echo 'hello, world' | penstock produce greetings",
+        "penstock produce orders orders.csv --key-separator ,",
+        "penstock produce orders orders.jsonl --input json",
+    ),
+    "consume": (
+        "penstock consume orders --count 10 --keys",
+        "penstock consume orders payments --follow --from end",
+        "penstock consume --pattern 'orders-.*' --filter 'value.customer=ann'",
+        "penstock consume orders --template '%p:%o %k %v'",
+    ),
+    "top": ("penstock top", "penstock top --once --format json"),
+    "worker": ("penstock worker shop.billing:app --http 8080",),
+    "version": ("penstock version --format json",),
+    "topic create": (
+        "penstock topic create orders --partitions 3",
+        "penstock topic create customers --config cleanup.policy=compact",
+    ),
+    "topic list": ("penstock topic list", "penstock topic list 'orders-.*'"),
+    "topic describe": ("penstock topic describe orders",),
+    "topic alter": (
+        "penstock topic alter orders --partitions 6",
+        "penstock topic alter orders --config retention.ms=86400000",
+    ),
+    "topic delete": ("penstock topic delete orders", "penstock topic delete a b --if-exists --yes"),
+    "topic offsets": (
+        "penstock topic offsets orders",
+        "penstock topic offsets orders:0 --at @2026-01-31T12:00",
+    ),
+    "topic delete-records": (
+        "penstock topic delete-records orders --before end --dry-run",
+        "penstock topic delete-records orders:0,1 --before 1000",
+    ),
+    "group list": ("penstock group list", "penstock group list --state Stable"),
+    "group describe": (
+        "penstock group describe billing",
+        "penstock group describe billing --members",
+    ),
+    "group reset": (
+        "penstock group reset billing --topic orders --to-earliest",
+        "penstock group reset billing --all-topics --to-datetime 2026-01-31T12:00 --execute",
+    ),
+    "group delete": ("penstock group delete billing --dry-run", "penstock group delete billing"),
+    "group delete-offsets": ("penstock group delete-offsets billing --topic orders",),
+    "config describe": (
+        "penstock config describe --topic orders",
+        "penstock config describe log.retention.ms --broker 1",
+    ),
+    "config set": (
+        "penstock config set retention.ms=86400000 --topic orders",
+        "penstock config set log.cleaner.threads=2 --all-brokers",
+    ),
+    "config unset": ("penstock config unset retention.ms --topic orders",),
+    "config explain": ("penstock config explain log.retention.ms cleanup.policy",),
+    "cluster describe": ("penstock cluster describe",),
+    "cluster features": ("penstock cluster features",),
+    "cluster elect-leaders": (
+        "penstock cluster elect-leaders",
+        "penstock cluster elect-leaders --topic orders:0",
+    ),
+    "broker list": ("penstock broker list", "penstock broker list --fenced"),
+    "broker describe": ("penstock broker describe 1",),
+    "broker apis": ("penstock broker apis", "penstock broker apis 1 --format json"),
+    "broker unregister": ("penstock broker unregister 3",),
+    "quorum describe": ("penstock quorum describe",),
+    "txn list": (
+        "penstock txn list",
+        "penstock txn list --state Ongoing --longer-than 10m",
+    ),
+    "txn describe": ("penstock txn describe shop-1",),
+    "txn find-hanging": (
+        "penstock txn find-hanging --topic orders",
+        "penstock txn find-hanging --broker 1 --max-timeout 1h",
+    ),
+    "txn abort": (
+        "penstock txn abort shop-1",
+        "penstock txn abort --topic orders --partition 0 --start-offset 1234",
+    ),
+    "txn recover": ("penstock txn recover", "penstock txn recover orders-sink --execute"),
+    "log dirs": ("penstock log dirs", "penstock log dirs --topic orders --replicas"),
+    "log move": ("penstock log move orders:0,1 --to /disk2",),
+    "log status": (
+        "penstock log status --watch",
+        "penstock log status --address 127.0.0.1:9404 --format json",
+    ),
+    "log dump": ("penstock log dump data/orders-0", "penstock log dump data/orders-0 --records"),
+    "dlq list": ("penstock dlq list",),
+    "dlq show": ("penstock dlq show orders --group billing",),
+    "dlq replay": ("penstock dlq replay orders --group billing --all --dry-run",),
+    "dlq purge": ("penstock dlq purge orders --group billing --replayed",),
+    "profile list": ("penstock profile list",),
+    "profile show": ("penstock profile show staging",),
+    "profile set": (
+        "penstock profile set staging --bootstrap staging.example.com:9092",
+        "penstock profile set staging security.protocol=SSL namespace=team-a.",
+    ),
+    "profile use": ("penstock profile use staging", "penstock profile use --none"),
+    "profile remove": ("penstock profile remove staging",),
+    "spark warmup": ("penstock spark warmup",),
+    "streams run": ("penstock streams run shop.totals:topology --once",),
+    "streams describe": ("penstock streams describe shop.totals:topology",),
+    "streams list": ("penstock streams list",),
+    "streams reset": ("penstock streams reset shop.totals:topology",),
+    "debug bundle": (
+        "penstock debug bundle",
+        "penstock debug bundle problem.tar.gz --log node.log --log worker.log",
+    ),
+}
+
+
+def add_examples(app: "typer.Typer", path: str = "") -> None:
+    """Let the help of every command of `app` end with its examples."""
+    for command in app.registered_commands:
+        assert command.callback is not None, "a command has a function"
+        name = command.name or command.callback.__name__.replace("_", "-")
+        shown = EXAMPLES.get(f"{path}{name}", ())
+        if shown:
+            # Click leaves the lines of a paragraph alone that begins with a backspace.
+            command.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in shown)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None, "a group has commands"
+        add_examples(group.typer_instance, f"{path}{group.name} ")

@@ -1,0 +1,99 @@
+"""`penstock debug bundle`: what is in the archive, and what is not."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from cli_clients import commit
+from cli_running import run
+
+from penstock.cli import debug_bundle
+from penstock.cli.redaction import redacted, redacted_settings
+from penstock.testing import Cluster
+
+SECRET = "hunter2"
+
+
+def files_of(archive: Path) -> dict[str, str]:
+    with tarfile.open(archive) as opened:
+        found = {}
+        for each in opened.getmembers():
+            member = opened.extractfile(each)
+            assert member is not None
+            found[each.name.partition("/")[2]] = member.read().decode()
+    return found
+
+
+def test_a_bundle_has_what_a_maintainer_needs_and_no_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "node.log"
+    log.write_text(f"INFO started with ssl.keystore.password={SECRET} and more\n")
+    file = tmp_path / "b.tar.gz"
+    settings = {"metrics.listener": "127.0.0.1:0", "ssl.keystore.password": SECRET}
+    with Cluster(settings) as cluster:
+        address = urlsplit(cluster.metrics_url).netloc
+        monkeypatch.setattr(debug_bundle, "metrics_address", lambda _admin, _broker: address)
+        cluster.create_topic("orders", config={"retention.ms": 5_000})
+        run("--bootstrap", cluster.bootstrap, "produce", "orders", stdin=b"1\n2\n")
+        commit(cluster.bootstrap, "billing", "orders", {0: 1})
+        said = ("--bootstrap", cluster.bootstrap, "-X", f"sasl.password={SECRET}")
+        ran = run("debug", "bundle", str(file), "--log", str(log), *said)
+    assert ran.code == 0, ran.err
+    files = files_of(file)
+    parts: dict[str, Any] = {
+        name.removesuffix(".json"): json.loads(text)
+        for name, text in files.items()
+        if name.endswith(".json")
+    }
+    assert parts["about"]["settings"] == {"sasl.password": "(hidden)"}
+    assert parts["cluster"]["brokers"][0]["node_id"] == 1
+    assert "orders" in [each["name"] for each in parts["topics"]]
+    assert parts["topic-configs"]["topic orders"]["retention.ms"] == "5000"
+    assert parts["broker-configs"]["broker 1"]["ssl.keystore.password"] == "(hidden)"
+    place = parts["groups"]["offsets"]["billing"]["orders-0"]
+    assert (place["committed"], place["end"]["offset"]) == (1, 2)
+    assert parts["quorum"]["leader_id"] == 1
+    assert {"features", "api-versions", "log-dirs", "transactions"} <= set(parts)
+    assert "# TYPE" in files["broker-1/metrics.txt"]
+    assert json.loads(files["broker-1/health-ready.txt"])["ready"] is True
+    assert "started with ssl.keystore.password=(hidden) and more" in files["logs/node.log"]
+    assert files["problems.txt"] == ""
+    assert not [name for name, text in files.items() if SECRET in text]
+
+
+def test_a_bundle_without_a_cluster_has_the_rest_and_says_what_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "b.tar.gz"
+    ran = run(
+        "--bootstrap", "127.0.0.1:1", "--format", "json", "debug", "bundle", str(file),
+        "--log", str(tmp_path / "missing.log"),
+    )  # fmt: skip
+    assert ran.code == 4
+    assert ran.json["parts"] == ["about.json"]
+    assert "127.0.0.1:1" in files_of(file)["problems.txt"]
+    assert "missing.log: no such file" in files_of(file)["problems.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("sasl.password=hunter2 x", "sasl.password=(hidden) x"),
+        ('password="hunter 2" x', "password=(hidden) x"),
+        ('{"client_secret": "hunter2"}', '{"client_secret": (hidden)}'),
+        ("http://ann:hunter2@registry:8081/x", "http://(hidden)@registry:8081/x"),
+        ("Authorization: Basic aHVudGVyMg==", "Authorization: Basic (hidden)"),
+        ("the password was wrong", "the password was wrong"),
+    ],
+)
+def test_a_credential_is_taken_out_of_a_text(text: str, left: str) -> None:
+    assert redacted(text) == left
+
+
+def test_a_jaas_text_is_a_secret_as_a_whole() -> None:
+    assert redacted_settings({"sasl.jaas.config": "x", "acks": "all"}) == {
+        "sasl.jaas.config": "(hidden)",
+        "acks": "all",
+    }
