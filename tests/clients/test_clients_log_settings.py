@@ -5,6 +5,7 @@ No test sleeps: the node's clock is put forward.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from client_adapters import Client, Confluent, Got, How, MakeTopic, Refused, Sent
+from confluent_kafka import KafkaError, Producer
 
 from penstock import errors
 from penstock.client.admin.blocking import Admin
@@ -363,6 +365,26 @@ def test_limits_on_times_hold_with_the_next_request(
         client.produce(topic, [Sent(b"x", timestamp=now_ms + HOUR_MS // 2)])
     assert refused.value.code == errors.InvalidTimestamp.code
     client.produce(topic, [Sent(b"x", timestamp=now_ms)])
+
+
+def test_librdkafka_fails_the_named_records_and_frees_the_others(
+    make_topic: MakeTopic, disk_cluster: Cluster
+) -> None:
+    topic = make_topic(cleanup_policy="compact")
+    producer = Producer(
+        {"bootstrap.servers": disk_cluster.bootstrap, "linger.ms": 2_000, "retries": 0}
+    )
+    outcomes: list[int] = []
+    for number in range(100):
+        key = None if number % 10 == 3 else b"k"
+        producer.produce(
+            topic, b"v", key, on_delivery=lambda error, _: outcomes.append(error and error.code())
+        )
+    assert producer.flush(WAIT_SECONDS_MAX) == 0
+    assert Counter(outcomes) == {
+        KafkaError.INVALID_RECORD: 10,
+        KafkaError._INVALID_DIFFERENT_RECORD: 90,
+    }
 
 
 # -- sizes
