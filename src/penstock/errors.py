@@ -14,9 +14,9 @@ MESSAGE_CHARACTERS_MAX = 4_000
 
 
 class RecordFault(NamedTuple):
-    """A bad record of a produced batch: its place in the batch, and the reason."""
+    """A bad record of a produced batch: its place among the records, and the reason."""
 
-    index: int
+    place: int
     text: str | None
 
 

@@ -70,6 +70,16 @@ def test_what_was_made_comes_back_from_v5_on(asker: Asker, version: int) -> None
     assert configs["cleanup.policy"] == ("delete", DEFAULT_SOURCE)
 
 
+def test_an_internal_key_comes_back_only_where_it_was_set(asker: Asker) -> None:
+    config = k19.CreatableTopicConfig(name="internal.segment.bytes", value="100000")
+    [plain] = _create(asker, _wanted(unused_name()))
+    [special] = _create(asker, _wanted(unused_name(), configs=[config]))
+    assert "internal.segment.bytes" not in {each.name for each in plain.configs or []}
+    assert ("internal.segment.bytes", "100000") in {
+        (each.name, each.value) for each in special.configs or []
+    }
+
+
 def test_the_id_comes_back_from_v7_on(asker: Asker) -> None:
     name = unused_name()
     [made] = _create(asker, _wanted(name))

@@ -374,12 +374,14 @@ def test_librdkafka_fails_the_named_records_and_frees_the_others(
     producer = Producer(
         {"bootstrap.servers": disk_cluster.bootstrap, "linger.ms": 2_000, "retries": 0}
     )
-    outcomes: list[int] = []
+    outcomes: list[int | None] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        outcomes.append(None if error is None else error.code())
+
     for number in range(100):
         key = None if number % 10 == 3 else b"k"
-        producer.produce(
-            topic, b"v", key, on_delivery=lambda error, _: outcomes.append(error and error.code())
-        )
+        producer.produce(topic, b"v", key, on_delivery=delivered)
     assert producer.flush(WAIT_SECONDS_MAX) == 0
     assert Counter(outcomes) == {
         KafkaError.INVALID_RECORD: 10,

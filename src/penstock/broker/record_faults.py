@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import InvalidRecord, InvalidTimestamp, KafkaError, RecordFault
-from penstock.wire.batch import MAX_TIMESTAMP, NO_TIMESTAMP, Header, Skimmed
+from penstock.model import NO_TIMESTAMP
+from penstock.wire.batch import MAX_TIMESTAMP, Header, Skimmed
 
 if TYPE_CHECKING:
     from penstock.broker.partition import Partition
@@ -71,7 +72,7 @@ class RecordFaults:
             )
         elif self._faults:
             shown = ", ".join(
-                f"RecordError(batchIndex={each.index}, message='{each.text}')"
+                f"RecordError(batchIndex={each.place}, message='{each.text}')"
                 for each in self._faults[:SHOWN_MAX]
             )
             error = InvalidRecord(
