@@ -330,6 +330,11 @@ class BrokerConfig(ConfigView):
         return None if found is None else Address(*found)
 
     @property
+    def group_access(self) -> bool:
+        """Whether the group of the operating system's user may read new files."""
+        return self.boolean("log.dirs.group.access")
+
+    @property
     def durability(self) -> str:
         """`fsync` or `page-cache`."""
         return self.text("log.durability")
