@@ -434,4 +434,4 @@ def test_log_retention_of_nothing_is_refused_while_the_node_runs(disk_cluster: C
     change = ConfigChange("log.retention.ms", Operation.SET, "0")
     with Admin(disk_cluster.bootstrap) as admin:
         [error] = admin.alter_configs({Resource(ResourceType.BROKER, ""): [change]}).values()
-    assert isinstance(error, errors.InvalidConfig)
+    assert isinstance(error, errors.InvalidRequest)

@@ -27,7 +27,7 @@ NO_NODE = -1
 
 def handle(
     broker: "Broker", request: Request, message: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | None:
     topic = TOPICS.get(message.key_type)
     batched = request.api_version >= BATCHED_FROM
     keys = message.coordinator_keys if batched else [message.key]
@@ -37,7 +37,15 @@ def handle(
     if topic not in broker.image.topics:
         absence = broker.coordinators.begin_topic(topic)
         return _response([_refused(key, absence) for key in keys], batched)
-    return _response([_find(broker, request, topic, key) for key in keys], batched)
+    wanted = topic
+
+    def answer() -> None:
+        found = [_find(broker, request, wanted, key) for key in keys]
+        request.reply(_response(found, batched))
+
+    # A topic that was just made: its files follow within milliseconds.
+    broker.hosting.when_settled(answer)
+    return None
 
 
 def _find(broker: "Broker", request: Request, topic: str, key: str) -> Coordinator:
