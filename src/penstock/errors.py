@@ -5,11 +5,19 @@ where the response has a place for it. The text of the class is what a person re
 more exact is known.
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 NONE = 0
 # A message may quote what a peer sent; in an answer there is room for 32,767 bytes.
 MESSAGE_CHARACTERS_MAX = 4_000
+
+
+class RecordFault(NamedTuple):
+    """A bad record of a produced batch: its place among the records, and the reason."""
+
+    place: int
+    text: str | None
 
 
 class KafkaError(Exception):
@@ -19,6 +27,8 @@ class KafkaError(Exception):
     retriable: ClassVar[bool] = False
     # Of one error, where another is right than for all of its class.
     own_step: str | None = None
+    # Of a produced batch that some of its records spoil.
+    record_faults: Sequence[RecordFault] = ()
 
     def __init_subclass__(cls, code: int, retriable: bool = False) -> None:
         cls.code = code

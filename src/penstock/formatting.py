@@ -42,7 +42,7 @@ def format_directories(
 ) -> Formatted:
     """FormatRefused if one is formatted already, unless those are to be skipped. `levels` are of
     features that differ from those of a new cluster."""
-    world = RealWorld()
+    world = RealWorld(group_access=config.group_access)
     disks: list[RealDisk] = []
     try:
         check_cluster_id(cluster_id)

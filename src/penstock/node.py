@@ -635,7 +635,7 @@ def run_node(
     from penstock.real.world import RealWorld
 
     prepare()
-    world = RealWorld()
+    world = RealWorld(group_access=config.group_access)
     node = Node(world, config, cluster_id, watch)
 
     def ready() -> None:

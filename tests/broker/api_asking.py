@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+from penstock.errors import CoordinatorNotAvailable
 from penstock.testing.cluster import Cluster
 from penstock.wire.apis import APIS, response_class
 from penstock.wire.batch import Record, build_batch
@@ -16,6 +17,7 @@ from penstock.wire.messages import k00_produce as k00
 from penstock.wire.messages import k01_fetch as k01
 from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages import k03_metadata as k03
+from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k22_init_producer_id as k22
 from penstock.wire.schema import schema_of
 
@@ -23,6 +25,7 @@ NOW_MS = 1_700_000_000_000
 SOCKET_SECONDS_MAX = 30.0
 LONG_POLL_MS = 20_000  # longer than any test should take: only news ends such a wait
 QUIET_SECONDS = 0.05
+QUESTIONS_MAX = 50_000  # until a topic is made
 TOPIC_IDS = 13  # the first version of Produce and of Fetch with topic ids
 
 
@@ -139,6 +142,17 @@ def topic_id(asker: Asker, name: str) -> bytes:
 
 
 # -- records
+
+
+def find_coordinator(asker: Asker, kind: int, name: str) -> None:
+    """Ask until there is one: the first question makes the internal topic."""
+    for _ in range(QUESTIONS_MAX):
+        asked = k10.FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
+        [found] = asker.ask(asked, 4).coordinators
+        if not found.error_code:
+            return
+        assert found.error_code == CoordinatorNotAvailable.code
+    raise AssertionError(f"no coordinator for {name}")
 
 
 def batch(

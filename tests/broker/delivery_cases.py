@@ -1,6 +1,6 @@
 """What to ask the APIs of groups and transactions in every version; see test_api_every_version."""
 
-from api_asking import Asker, topic_id, unused_name
+from api_asking import Asker, find_coordinator, topic_id, unused_name
 from txn_asking import TRIES_MAX, Txn
 
 from penstock.errors import CoordinatorLoadInProgress, MemberIdRequired
@@ -27,6 +27,8 @@ OFFSET = 7
 
 
 def _find_coordinator(asker: Asker, _topic: str, version: int) -> object:
+    for name in ("one", "two"):
+        find_coordinator(asker, 0, name)
     if version >= 4:
         asked = k10.FindCoordinatorRequest(coordinator_keys=["one", "two"])
         found = asker.ask(asked, version).coordinators
@@ -41,7 +43,7 @@ def _find_coordinator(asker: Asker, _topic: str, version: int) -> object:
 def group_with_coordinator(asker: Asker) -> str:
     """A name whose coordinator has loaded."""
     group = unused_name("group")
-    asker.ask(k10.FindCoordinatorRequest(coordinator_keys=[group]), 4)
+    find_coordinator(asker, 0, group)
     for _ in range(TRIES_MAX):
         [described] = asker.ask(k15.DescribeGroupsRequest(groups=[group]), 0).groups
         if described.error_code != CoordinatorLoadInProgress.code:

@@ -8,6 +8,7 @@ from api_asking import Asker, asking, batch, new_topic, produce, versions
 from penstock import errors
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k18_api_versions as k18
+from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 from penstock.wire.messages import k35_describe_log_dirs as k35
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 from penstock.wire.messages import k55_describe_quorum as k55
@@ -191,6 +192,24 @@ def test_a_level_can_be_lowered_and_raised_again(asker: Asker) -> None:
 
 
 # -- DescribeLogDirs
+
+
+@pytest.mark.parametrize(
+    ("topic", "path", "error"),
+    [
+        ("no-such-topic", None, errors.UnknownTopicOrPartition),
+        ("no-such-topic", "/nowhere", errors.LogDirNotFound),
+        ("x" * 249, "/nowhere", errors.InvalidTopic),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused_as_kafka_does(
+    asker: Asker, topic: str, path: str | None, error: type[errors.KafkaError]
+) -> None:
+    [here] = asker.ask(k35.DescribeLogDirsRequest(topics=[]), 4).results
+    wanted = k34.AlterReplicaLogDirTopic(name=topic, partitions=[0])
+    move = k34.AlterReplicaLogDir(path=path or here.log_dir, topics=[wanted])
+    [one] = asker.ask(k34.AlterReplicaLogDirsRequest(dirs=[move]), 2).results
+    assert one.partitions[0].error_code == error.code
 
 
 @pytest.mark.parametrize("version", versions(35))

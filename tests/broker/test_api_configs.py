@@ -15,7 +15,9 @@ pytest_plugins = ["api_fixtures"]
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 3, 4, 5
+CLIENT_METRICS_SOURCE = 7
 LONG, LIST = 5, 7
+READ_ONLY = "Cannot update these configs dynamically: [{}]"
 WEEK_MS = "604800000"
 
 
@@ -57,6 +59,18 @@ def _change(
     version: int = 1,
     validate_only: bool = False,
 ) -> int:
+    code, _text = _answer(asker, kind, name, *changes, version=version, validate_only=validate_only)
+    return code
+
+
+def _answer(
+    asker: Asker,
+    kind: int,
+    name: str,
+    *changes: tuple[str, int, str | None],
+    version: int = 1,
+    validate_only: bool = False,
+) -> tuple[int, str | None]:
     configs = [
         k44.AlterableConfig(name=key, config_operation=operation, value=value)
         for key, operation, value in changes
@@ -65,8 +79,7 @@ def _change(
     request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
     [one] = asker.ask(request, version).responses
     assert (one.resource_type, one.resource_name) == (kind, name)
-    code: int = one.error_code
-    return code
+    return one.error_code, one.error_message
 
 
 def _replace(
@@ -278,7 +291,9 @@ def test_what_cannot_be_configured_is_refused(
 
 def test_a_key_that_is_named_twice_is_refused(asker: Asker, topic: str) -> None:
     changes = (("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
-    assert _change(asker, TOPIC, topic, *changes) == errors.InvalidRequest.code
+    code, text = _answer(asker, TOPIC, topic, *changes)
+    assert code == errors.InvalidRequest.code
+    assert (text or "").startswith("Error due to duplicate config keys")
 
 
 def test_one_bad_key_refuses_the_whole_resource(asker: Asker, topic: str) -> None:
@@ -308,9 +323,161 @@ def test_a_default_for_all_brokers_reaches_the_topics(asker: Asker, topic: str) 
     assert (after.value, after.config_source) == ("3600000", DEFAULT_SOURCE)
 
 
-def test_a_broker_key_that_is_read_only_cannot_be_changed(asker: Asker) -> None:
-    code = _change(asker, BROKER, "1", ("node.id", SET, "8"))
-    assert code in (errors.InvalidRequest.code, errors.InvalidConfig.code)
+@pytest.mark.parametrize(
+    ("kind", "change", "error", "text"),
+    [
+        (BROKER, ("node.id", SET, "8"), errors.InvalidRequest, READ_ONLY.format("node.id")),
+        (
+            BROKER,
+            ("remote.log.storage.system.enable", SET, "true"),
+            errors.InvalidRequest,
+            READ_ONLY.format("remote.log.storage.system.enable"),
+        ),
+        (
+            BROKER,
+            ("log.retention.ms", SET, "zork"),
+            errors.InvalidRequest,
+            "Invalid value zork for configuration log.retention.ms: Not a number of type LONG",
+        ),
+        (BROKER, ("zork", SET, "1"), errors.InvalidConfig, "Unknown broker config name: zork"),
+        (
+            BROKER,
+            ("min.insync.replicas", SET, "1"),
+            errors.InvalidConfig,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        ),
+        (
+            TOPIC,
+            ("compression.type", SET, "zip"),
+            errors.InvalidConfig,
+            "Invalid value zip for configuration compression.type: String must be one of: "
+            "uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        (
+            TOPIC,
+            ("cleanup.policy", SET, "zork"),
+            errors.InvalidConfig,
+            "Invalid value zork for configuration cleanup.policy: String must be one of: "
+            "compact, delete",
+        ),
+        (
+            TOPIC,
+            ("preallocate", SET, "yes"),
+            errors.InvalidConfig,
+            "Invalid value yes for configuration preallocate: "
+            "Expected value to be either true or false",
+        ),
+        (
+            TOPIC,
+            ("retention.ms", SET, None),
+            errors.InvalidRequest,
+            "Null value not supported for : retention.ms",
+        ),
+        (
+            TOPIC,
+            ("remote.storage.enable", SET, "true"),
+            errors.InvalidConfig,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        ),
+        (
+            GROUP,
+            ("consumer.session.timeout.ms", SET, "1"),
+            errors.InvalidConfig,
+            "consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+        (
+            GROUP,
+            ("consumer.heartbeat.interval.ms", SET, "99999999"),
+            errors.InvalidConfig,
+            "consumer.heartbeat.interval.ms must be less than or equal to "
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            CLIENT_METRICS,
+            ("zork", SET, "1"),
+            errors.InvalidRequest,
+            "Unknown client metrics configuration: zork",
+        ),
+        (
+            CLIENT_METRICS,
+            ("interval.ms", SET, "1"),
+            errors.InvalidRequest,
+            "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        (
+            CLIENT_METRICS,
+            ("match", SET, "zork=1"),
+            errors.InvalidConfig,
+            "Illegal client matching pattern: zork=1",
+        ),
+    ],
+    ids=str,
+)
+def test_a_refusal_begins_with_kafkas_sentence(
+    asker: Asker,
+    topic: str,
+    kind: int,
+    change: tuple[str, int, str | None],
+    error: type[errors.KafkaError],
+    text: str,
+) -> None:
+    name = {BROKER: "1", TOPIC: topic}.get(kind, "some")
+    code, told = _answer(asker, kind, name, change)
+    assert code == error.code
+    assert (told or "").startswith(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("remote.storage.enable", SET, "false"),
+        ("remote.log.copy.disable", SET, "true"),
+        ("remote.log.delete.on.disable", SET, "true"),
+        ("local.retention.ms", SET, "-2"),
+    ],
+    ids=str,
+)
+def test_tiering_that_is_off_may_be_said(
+    asker: Asker, topic: str, change: tuple[str, int, str]
+) -> None:
+    assert _change(asker, TOPIC, topic, change) == 0
+
+
+@pytest.mark.parametrize("name", ["1", ""], ids=["one broker", "every broker"])
+def test_throttles_are_described_only_where_they_are_set(asker: Asker, name: str) -> None:
+    key = "leader.replication.throttled.rate"
+    assert not _throttles(asker, None)
+    assert not _throttles(asker, [key])
+    assert _change(asker, BROKER, name, (key, SET, "1000")) == 0
+    try:
+        assert _throttles(asker, None) == _throttles(asker, [key]) == {key: "1000"}
+    finally:
+        assert _change(asker, BROKER, name, (key, DELETE, None)) == 0
+
+
+def _throttles(asker: Asker, keys: list[str] | None) -> dict[str, str | None]:
+    found = _describe(asker, BROKER, "1", keys).configs
+    return {
+        each.name: each.value
+        for each in found
+        if each.name.endswith("throttled.rate") or each.name.startswith("replica.alter.log.dirs.io")
+    }
+
+
+def test_client_metrics_have_every_key(asker: Asker) -> None:
+    name = unused_name("metrics")
+    assert _change(asker, CLIENT_METRICS, name, ("interval.ms", SET, "60000")) == 0
+    found = _describe(asker, CLIENT_METRICS, name, synonyms=True).configs
+    assert {each.name: (each.value, each.config_source) for each in found} == {
+        "interval.ms": ("60000", CLIENT_METRICS_SOURCE),
+        "match": ("", DEFAULT_SOURCE),
+        "metrics": ("", DEFAULT_SOURCE),
+    }
+    synonyms = {each.name: [(one.name, one.value) for one in each.synonyms] for each in found}
+    assert synonyms == {"interval.ms": [("interval.ms", "60000")], "match": [], "metrics": []}
+    assert _change(asker, CLIENT_METRICS, name, ("interval.ms", DELETE, None)) == 0
 
 
 # -- AlterConfigs

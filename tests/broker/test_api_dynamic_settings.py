@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from api_asking import Asker, asking, unused_name
+from api_asking import Asker, asking, find_coordinator, unused_name
 from txn_asking import Txn
 
 from penstock.broker.joining import Joins
@@ -14,7 +14,6 @@ from penstock.coordinator.groups.settings import GroupSettings
 from penstock.coordinator.transactions.settings import TransactionSettings
 from penstock.errors import CoordinatorLoadInProgress
 from penstock.testing.cluster import Cluster
-from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k68_consumer_group_heartbeat as k68
@@ -73,7 +72,7 @@ def test_a_group_that_waits_for_its_next_assignment_hears_of_a_shorter_interval(
     asker: Asker,
 ) -> None:
     group = unused_name()
-    asker.ask(k10.FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    find_coordinator(asker, 0, group)
     _beat(asker, group, "a", 0)
     newcomer = _beat(asker, group, "b", 0)
     _beat(asker, group, "b", newcomer.member_epoch)

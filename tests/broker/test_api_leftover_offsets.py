@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from api_asking import Asker, asking
+from api_asking import Asker, asking, find_coordinator
 
 from penstock.broker.coordinators import Coordinators
 from penstock.errors import CoordinatorLoadInProgress, NotCoordinator
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k08_offset_commit as k08
 from penstock.wire.messages import k09_offset_fetch as k09
-from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k20_delete_topics as k20
 
 TRIES_MAX = 10_000
@@ -50,7 +49,7 @@ def test_a_restart_forgets_the_offsets_of_topics_that_are_gone_and_no_others(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with asking(cluster) as asker:
-        asker.ask(k10.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        find_coordinator(asker, 0, "g")
         for name in ("kept", "gone", "remade"):
             cluster.create_topic(name)
             _commit(asker, name, 5)

@@ -93,6 +93,11 @@ def test_a_special_time_that_does_not_exist_is_unsupported(
     assert answer.error_code == errors.UnsupportedVersion.code
 
 
+def test_the_special_time_is_judged_before_the_topic(asker: Asker) -> None:
+    answer = list_offset(asker, "no-such-topic", EARLIEST_PENDING, version=10)
+    assert answer.error_code == errors.UnsupportedVersion.code
+
+
 @pytest.mark.parametrize("version", range(4, 12))
 @pytest.mark.parametrize("special", [LATEST, EARLIEST])
 def test_an_empty_partition_begins_and_ends_at_0_in_the_leaders_epoch(

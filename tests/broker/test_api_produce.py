@@ -3,6 +3,7 @@
 import struct
 import time
 import zlib
+from typing import Any
 
 import pytest
 from api_asking import (
@@ -21,8 +22,18 @@ from api_asking import (
 )
 
 from penstock import errors
+from penstock.broker.record_faults import FAULTS_MAX, TEXTS_MAX
 from penstock.testing.cluster import Cluster
-from penstock.wire.batch import Record, batch_headers, build_batch, read_records
+from penstock.wire.batch import (
+    BASE_TIMESTAMP,
+    HEADER,
+    HEADER_BYTES,
+    Record,
+    batch_headers,
+    build_batch,
+    read_records,
+    seal_batch,
+)
 from penstock.wire.messages import k00_produce as k00
 
 pytest_plugins = ["api_fixtures"]
@@ -291,6 +302,77 @@ def test_a_compacted_topic_refuses_records_without_a_key(
     topic = new_topic(penstock_cluster, config={"cleanup.policy": "compact"})
     assert produce(asker, topic, batch(b"a")).error_code == errors.InvalidRecord.code
     assert produce(asker, topic, batch(b"a", key=b"k")).error_code == 0
+
+
+def _some_bad(count: int, bad: set[int], compression: int = 0) -> bytes:
+    """A batch in which some records have no key."""
+    return build_batch(
+        (Record(each, NOW_MS, None if each in bad else b"k", b"v") for each in range(count)),
+        compression=compression,
+    )
+
+
+# The second count needs a look between turns.
+@pytest.mark.parametrize("count", [100, 2_000])
+@pytest.mark.parametrize("codec", [0, ZSTD])
+def test_an_answer_names_the_records_without_a_key(
+    asker: Asker, penstock_cluster: Cluster, count: int, codec: int
+) -> None:
+    topic = new_topic(penstock_cluster, config={"cleanup.policy": "compact"})
+    bad = set(range(3, count, 10))
+    answer = produce(asker, topic, _some_bad(count, bad, codec))
+    assert answer.error_code == errors.InvalidRecord.code
+    assert {each.batch_index for each in answer.record_errors} == bad
+    text = f"Compacted topic cannot accept message without key in topic partition {topic}-0"
+    assert answer.record_errors[0].batch_index_error_message == text
+    begin = f"One or more records have been rejected due to {len(bad)} record errors in total"
+    assert (answer.error_message or "").startswith(begin)
+    assert _end(asker, topic) == 0
+
+
+def test_the_names_of_bad_records_are_bounded(asker: Asker, penstock_cluster: Cluster) -> None:
+    topic = new_topic(penstock_cluster, config={"cleanup.policy": "compact"})
+    answer = produce(asker, topic, _some_bad(FAULTS_MAX + 1, set(range(FAULTS_MAX + 1)), ZSTD))
+    assert len(answer.record_errors) == FAULTS_MAX
+    texts = [each.batch_index_error_message for each in answer.record_errors]
+    assert texts[TEXTS_MAX - 1]
+    assert not any(texts[TEXTS_MAX:])
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("fast", [False, True], ids=["first", "after a good one"])
+def test_an_answer_names_the_records_from_the_future(
+    asker: Asker, penstock_cluster: Cluster, partitions: int, fast: bool
+) -> None:
+    topic = new_topic(penstock_cluster, partitions)
+    now = int(time.time() * 1000)
+    times = now, now + 2 * HOUR_MS, now, now + 3 * HOUR_MS
+    late = build_batch(Record(place, each, None, b"v") for place, each in enumerate(times))
+
+    def answers(records: bytes) -> list[Any]:
+        request = produce_request(topic, records)
+        data = request.topic_data[0].partition_data
+        data += [
+            k00.PartitionProduceData(index=each, records=records) for each in range(1, partitions)
+        ]
+        found: list[Any] = asker.ask(request, 9).responses[0].partition_responses
+        return found
+
+    if fast:
+        answers(batch(b"good"))
+    for answer in answers(late):
+        assert answer.error_code == errors.InvalidTimestamp.code
+        text = "One or more records have been rejected due to invalid timestamp"
+        assert answer.error_message == text
+        assert [each.batch_index for each in answer.record_errors] == [1, 3]
+
+
+def test_a_batch_whose_header_claims_the_future_is_refused(asker: Asker, topic: str) -> None:
+    honest = batch(b"a")
+    header = list(HEADER.unpack_from(honest))
+    claimed = (header[BASE_TIMESTAMP], int(time.time() * 1000) + 2 * HOUR_MS)
+    lying = seal_batch(honest[HEADER_BYTES:], 0, 1, last_delta=0, times_ms=claimed)
+    assert produce(asker, topic, lying).error_code == errors.InvalidTimestamp.code
 
 
 def test_max_message_bytes_counts_the_whole_batch(asker: Asker, penstock_cluster: Cluster) -> None:

@@ -3,11 +3,23 @@
 from typing import Any
 
 import pytest
-from api_asking import Asker, asking, batch, new_topic, produce, topic_id, unused_name, versions
+from api_asking import (
+    QUESTIONS_MAX,
+    Asker,
+    asking,
+    batch,
+    find_coordinator,
+    new_topic,
+    produce,
+    topic_id,
+    unused_name,
+    versions,
+)
 
 from penstock import errors
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k03_metadata as k03
+from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
@@ -68,6 +80,16 @@ def test_what_was_made_comes_back_from_v5_on(asker: Asker, version: int) -> None
     assert (made.num_partitions, made.replication_factor) == (3, 1)
     assert configs["retention.ms"] == ("1000", TOPIC_SOURCE)
     assert configs["cleanup.policy"] == ("delete", DEFAULT_SOURCE)
+
+
+def test_an_internal_key_comes_back_only_where_it_was_set(asker: Asker) -> None:
+    config = k19.CreatableTopicConfig(name="internal.segment.bytes", value="100000")
+    [plain] = _create(asker, _wanted(unused_name()))
+    [special] = _create(asker, _wanted(unused_name(), configs=[config]))
+    assert "internal.segment.bytes" not in {each.name for each in plain.configs or []}
+    assert ("internal.segment.bytes", "100000") in {
+        (each.name, each.value) for each in special.configs or []
+    }
 
 
 def test_the_id_comes_back_from_v7_on(asker: Asker) -> None:
@@ -356,9 +378,46 @@ def test_no_topics_can_be_asked_for(asker: Asker, version: int) -> None:
 @pytest.mark.parametrize("version", versions(3))
 def test_a_topic_is_made_when_it_is_asked_for(asker: Asker, version: int) -> None:
     name = unused_name()
-    [one] = _metadata(asker, name, version=version, create=True).topics
-    assert one.error_code == 0
+    [first] = _metadata(asker, name, version=version, create=True).topics
+    assert (first.error_code, first.partitions) == (errors.UnknownTopicOrPartition.code, [])
+    _until_usable(asker, name, version)
     assert produce(asker, name, batch(b"a")).error_code == 0
+
+
+def _until_usable(asker: Asker, name: str, version: int) -> None:
+    """Ask as clients do, until the topic has its leaders."""
+    for _ in range(QUESTIONS_MAX):
+        [one] = _metadata(asker, name, version=version, create=True).topics
+        if not one.error_code and all(not each.error_code for each in one.partitions):
+            return
+        unknown = errors.UnknownTopicOrPartition.code
+        assert one.error_code in (0, unknown), "no other error on the way"
+    raise AssertionError(f"{name} is not made")
+
+
+def test_the_first_question_for_a_coordinator_does_not_wait() -> None:
+    with Cluster() as cluster, asking(cluster) as fresh:
+        asked = k10.FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b"])
+        found = fresh.ask(asked, 6).coordinators
+        missing = errors.CoordinatorNotAvailable.code
+        assert [(each.key, each.error_code, each.node_id) for each in found] == [
+            ("a", missing, -1),
+            ("b", missing, -1),
+        ]
+        find_coordinator(fresh, 0, "a")
+        [topic] = _metadata(fresh, "__consumer_offsets").topics
+        assert (topic.error_code, topic.is_internal) == (0, True)
+
+
+def test_the_second_question_tells_why_there_is_no_coordinator() -> None:
+    with Cluster({"offsets.topic.replication.factor": 3}) as cluster, asking(cluster) as fresh:
+        asked = k10.FindCoordinatorRequest(key_type=0, coordinator_keys=["a"])
+        for _ in range(QUESTIONS_MAX):
+            [found] = fresh.ask(asked, 6).coordinators
+            assert found.error_code == errors.CoordinatorNotAvailable.code
+            if "cannot be made" in (found.error_message or ""):
+                break
+        assert "replication factor" in (found.error_message or "").lower()
 
 
 @pytest.mark.parametrize("version", range(4, 14))

@@ -10,7 +10,7 @@ from penstock.broker.making import Making
 from penstock.errors import TopicAlreadyExists
 from penstock.wire.messages import k19_create_topics as k19
 
-NOT_AVAILABLE, TIMED_OUT = 5, 7
+UNKNOWN, NOT_AVAILABLE, TIMED_OUT, POLICY_VIOLATION = 3, 5, 7, 44
 
 
 @pytest.fixture
@@ -67,21 +67,59 @@ def test_without_any_time_nothing_is_created(bench: Bench, timeout_ms: int) -> N
     assert not bench.broker.image.topics
 
 
-def test_a_creation_by_metadata_that_loses_a_race_is_told_to_come_again(
+class Held:
+    """A controller that answers later."""
+
+    def __init__(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[list[str]] = []
+        self.answers: list[Callable[[int], None]] = []
+        monkeypatch.setattr(bench.broker.metadata, "submit", self._submit)
+
+    def _submit(
+        self, message: k19.CreateTopicsRequest, _version: int, done: Callable[[Any], None]
+    ) -> None:
+        names = [each.name for each in message.topics]
+        self.asked.append(names)
+
+        def answer(code: int) -> None:
+            results = [k19.CreatableTopicResult(name=name, error_code=code) for name in names]
+            done(k19.CreateTopicsResponse(topics=results))
+
+        self.answers.append(answer)
+
+
+def test_a_creation_by_metadata_does_not_wait_for_the_controller(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exists(
-        message: k19.CreateTopicsRequest, _version: int, done: Callable[[Any], None]
-    ) -> None:
-        code = TopicAlreadyExists.code
-        results = [
-            k19.CreatableTopicResult(name=each.name, error_code=code) for each in message.topics
-        ]
-        done(k19.CreateTopicsResponse(topics=results))
+    held = Held(bench, monkeypatch)
+    (answer,) = ask(bench, METADATA, metadata("a", "b"))
+    assert codes(answer) == {"a": UNKNOWN, "b": UNKNOWN}
+    assert not any(each.partitions for each in answer.topics)
+    assert held.asked == [["a", "b"]]
 
-    monkeypatch.setattr(bench.broker.metadata, "submit", exists)
-    (answer,) = ask(bench, METADATA, metadata("a"))
-    assert codes(answer) == {"a": NOT_AVAILABLE}
+
+def test_a_topic_on_its_way_is_not_created_a_second_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(bench, monkeypatch)
+    ask(bench, METADATA, metadata("a"), metadata("b", "a"), metadata("a"))
+    assert held.asked == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(("code", "lines"), [(TopicAlreadyExists.code, 0), (POLICY_VIOLATION, 1)])
+def test_a_creation_that_failed_is_tried_again_and_told_in_the_log(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    lines: int,
+) -> None:
+    held = Held(bench, monkeypatch)
+    ask(bench, METADATA, metadata("a"))
+    held.answers.pop()(code)
+    ask(bench, METADATA, metadata("a"))
+    assert held.asked == [["a"], ["a"]]
+    assert len([each for each in caplog.messages if each.startswith("a cannot be")]) == lines
 
 
 def test_a_partition_that_is_still_being_made_has_no_leader(

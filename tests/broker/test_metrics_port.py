@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -44,6 +44,16 @@ def test_every_metric_of_a_page_is_in_the_table() -> None:
 def test_an_embedded_node_opens_no_port_unless_it_is_asked_to() -> None:
     with Cluster() as cluster, pytest.raises(AssertionError):
         _ = cluster.metrics_url
+
+
+def test_idle_connections_do_not_starve_a_health_check() -> None:
+    with Cluster(SETTINGS) as cluster, ExitStack() as idle:
+        url = urlsplit(cluster.metrics_url)
+        for _ in range(60):
+            idle.enter_context(socket.create_connection((url.hostname, url.port)))
+        for path in ("/health/live", "/health/ready"):
+            assert get_json(cluster, path)[0] == 200
+        assert get(cluster.metrics_url, "/metrics")[0] == 503
 
 
 def test_health_and_status_are_told_as_json() -> None:

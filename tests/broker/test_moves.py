@@ -108,7 +108,7 @@ def test_asking_for_where_it_is_ends_a_move() -> None:
 
 @pytest.mark.parametrize(
     ("path", "topic", "code"),
-    [("three", "t", 57), ("two", "nobody", 9), ("two", "__cluster_metadata", 17)],
+    [("three", "t", 57), ("two", "nobody", 3), ("two", "__cluster_metadata", 17)],
 )
 def test_what_cannot_be_is_refused(path: str, topic: str, code: int) -> None:
     assert Life().ask(path, topic) == code

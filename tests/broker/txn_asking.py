@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from time import time
 from typing import Any
 
-from api_asking import Asker, batch, fetch, topic_id, unused_name
+from api_asking import Asker, batch, fetch, find_coordinator, topic_id, unused_name
 
 from penstock.errors import ConcurrentTransactions, CoordinatorLoadInProgress
 from penstock.wire.batch import (
@@ -19,7 +19,6 @@ from penstock.wire.batch import (
 )
 from penstock.wire.messages import k00_produce as k00
 from penstock.wire.messages import k09_offset_fetch as k09
-from penstock.wire.messages import k10_find_coordinator as k10
 from penstock.wire.messages import k22_init_producer_id as k22
 from penstock.wire.messages import k24_add_partitions_to_txn as k24
 from penstock.wire.messages import k25_add_offsets_to_txn as k25
@@ -46,7 +45,7 @@ class Txn:
         self.timeout_ms = timeout_ms
         self.producer_id = self.epoch = -1
         self.sequences: dict[tuple[str, int], int] = {}
-        asker.ask(k10.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.name]), 4)
+        find_coordinator(asker, TRANSACTION, self.name)
 
     # ---- beginning
 
@@ -257,7 +256,7 @@ def committed_offset(asker: Asker, group: str, topic: str) -> int:
 
 def found_group(asker: Asker) -> str:
     group = unused_name("group")
-    asker.ask(k10.FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
+    find_coordinator(asker, 0, group)
     return group
 
 

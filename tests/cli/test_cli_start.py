@@ -194,7 +194,8 @@ def test_a_bad_value_stops_the_start_with_file_and_line(node: FakeNode, tmp_path
     file.write_text("# mine\nnum.partitions=many\n")
     ran = run("start", "--config", str(file))
     assert ran.code == 1
-    assert f"{file} line 2: num.partitions = 'many': must be a whole number" in ran.err
+    problem = "Invalid value many for configuration num.partitions: Not a number of type INT"
+    assert f"{file} line 2: {problem}" in ran.err
     assert node.config is None
 
 

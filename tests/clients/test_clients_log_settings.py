@@ -5,6 +5,7 @@ No test sleeps: the node's clock is put forward.
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from client_adapters import Client, Confluent, Got, How, MakeTopic, Refused, Sent
+from confluent_kafka import KafkaError, Producer
 
 from penstock import errors
 from penstock.client.admin.blocking import Admin
@@ -365,6 +367,28 @@ def test_limits_on_times_hold_with_the_next_request(
     client.produce(topic, [Sent(b"x", timestamp=now_ms)])
 
 
+def test_librdkafka_fails_the_named_records_and_frees_the_others(
+    make_topic: MakeTopic, disk_cluster: Cluster
+) -> None:
+    topic = make_topic(cleanup_policy="compact")
+    producer = Producer(
+        {"bootstrap.servers": disk_cluster.bootstrap, "linger.ms": 2_000, "retries": 0}
+    )
+    outcomes: list[int | None] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        outcomes.append(None if error is None else error.code())
+
+    for number in range(100):
+        key = None if number % 10 == 3 else b"k"
+        producer.produce(topic, b"v", key, on_delivery=delivered)
+    assert producer.flush(WAIT_SECONDS_MAX) == 0
+    assert Counter(outcomes) == {
+        KafkaError.INVALID_RECORD: 10,
+        KafkaError._INVALID_DIFFERENT_RECORD: 90,
+    }
+
+
 # -- sizes
 
 
@@ -410,4 +434,4 @@ def test_log_retention_of_nothing_is_refused_while_the_node_runs(disk_cluster: C
     change = ConfigChange("log.retention.ms", Operation.SET, "0")
     with Admin(disk_cluster.bootstrap) as admin:
         [error] = admin.alter_configs({Resource(ResourceType.BROKER, ""): [change]}).values()
-    assert isinstance(error, errors.InvalidConfig)
+    assert isinstance(error, errors.InvalidRequest)

@@ -8,12 +8,12 @@ from penstock.config import (
     Source,
     Synonym,
     Voter,
+    check_dynamic,
     describe_broker,
     describe_cluster_default,
     validate_broker_config,
-    validate_dynamic_broker_config,
 )
-from penstock.errors import InvalidConfig
+from penstock.errors import InvalidConfig, InvalidRequest
 
 
 def refusal(**settings: str) -> str:
@@ -226,9 +226,11 @@ def test_broker_values_are_validated_by_name() -> None:
 
 
 def test_some_keys_cannot_change_while_a_broker_runs() -> None:
-    validate_dynamic_broker_config("log.retention.ms", "3", cluster_wide=True)
-    validate_dynamic_broker_config("listeners", "PLAINTEXT://:1", cluster_wide=False)
-    with pytest.raises(InvalidConfig, match="cannot change"):
-        validate_dynamic_broker_config("node.id", "3", cluster_wide=False)
-    with pytest.raises(InvalidConfig, match="single brokers only"):
-        validate_dynamic_broker_config("listeners", "PLAINTEXT://:1", cluster_wide=True)
+    check_dynamic(["log.retention.ms"], cluster_wide=True)
+    check_dynamic(["listeners"], cluster_wide=False)
+    text = r"Cannot update these configs dynamically: \[node\.id, log\.dirs\]"
+    with pytest.raises(InvalidRequest, match=text):
+        check_dynamic(["node.id", "log.retention.ms", "log.dirs"], cluster_wide=False)
+    text = r"at default cluster level, broker id must be specified: \[listeners\]"
+    with pytest.raises(InvalidRequest, match=text):
+        check_dynamic(["listeners"], cluster_wide=True)

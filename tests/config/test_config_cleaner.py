@@ -6,7 +6,7 @@ from penstock.config.broker import BrokerConfig
 from penstock.config.check import broker_problems, validate_broker_config
 from penstock.controller.config_rules import TableRules
 from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResource
-from penstock.errors import InvalidConfig
+from penstock.errors import InvalidConfig, InvalidRequest
 
 MEBIBYTE = 1024 * 1024
 REFUSED = [
@@ -68,7 +68,7 @@ def test_a_change_that_leaves_a_thread_too_little_memory_is_refused(
     resource: ConfigResource,
 ) -> None:
     _set(resource, log_cleaner_threads="128")
-    with pytest.raises(InvalidConfig, match=r"log\.cleaner\.threads"):
+    with pytest.raises(InvalidRequest, match=r"log\.cleaner\.threads"):
         _set(resource, log_cleaner_threads="129")
     _set(resource, log_cleaner_threads="129", log_cleaner_dedupe_buffer_size="200000000")
 

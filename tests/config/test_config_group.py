@@ -107,11 +107,19 @@ def test_what_kafka_takes_is_taken(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        (SESSION, "abc", "whole number"),
-        (SESSION, "", "whole number"),
+        (SESSION, "abc", "Not a number of type INT"),
+        (SESSION, "", "Not a number of type INT"),
         (SESSION, "99999999999", "to 2147483647"),
-        (SESSION, "44999", r"at least 45000 \(group.consumer.min.session.timeout.ms\)"),
-        (SESSION, "60001", r"at most 60000 \(group.consumer.max.session.timeout.ms\)"),
+        (
+            SESSION,
+            "44999",
+            "or equal to group.consumer.min.session.timeout.ms: 44999 is below 45000",
+        ),
+        (
+            SESSION,
+            "60001",
+            "or equal to group.consumer.max.session.timeout.ms: 60001 is above 60000",
+        ),
         (HEARTBEAT, "0", "at least 1"),
         (HEARTBEAT, "4999", "group.consumer.min.heartbeat.interval.ms"),
         (ASSIGNMENT, "-1", "at least 0"),
@@ -128,7 +136,7 @@ def test_what_kafka_takes_is_taken(name: str, value: str) -> None:
     ],
 )
 def test_what_kafka_refuses_is_refused_with_the_reason(name: str, value: str, reason: str) -> None:
-    with pytest.raises(InvalidConfig, match=rf"{name} = '{value}': .*{reason}"):
+    with pytest.raises(InvalidConfig, match=rf"{name}.*{reason}"):
         validate_group_overrides({name: value}, DEFAULTS)
 
 
@@ -214,5 +222,5 @@ def test_the_brokers_heartbeat_counts_where_the_group_has_none() -> None:
 def test_a_brokers_default_must_keep_to_the_limits_too() -> None:
     validate_group_default(f"group.{ASSIGNMENT}", "15000", DEFAULTS)
     validate_group_default("message.max.bytes", "1", DEFAULTS)
-    with pytest.raises(InvalidConfig, match="at most 15000"):
+    with pytest.raises(InvalidConfig, match="is above 15000"):
         validate_group_default(f"group.{ASSIGNMENT}", "15001", DEFAULTS)

@@ -30,6 +30,7 @@ OWN_KEYS = {
     "replica.alter.log.dirs.io.max.bytes.per.second",
     "reserved.broker.max.id",
     "log.disk.reserve.bytes",
+    "log.dirs.group.access",
     "log.durability",
     "metrics.listener",
 }

@@ -71,17 +71,19 @@ def test_an_unknown_topic_key_is_refused_with_the_nearest() -> None:
 
 
 def test_a_bad_topic_value_says_why() -> None:
-    with pytest.raises(InvalidConfig, match=r"retention\.ms = '-2': must be at least -1"):
+    with pytest.raises(
+        InvalidConfig, match=r"for configuration retention\.ms: Value must be at least -1"
+    ):
         validate_topic_config("retention.ms", "-2")
 
 
 def test_values_that_do_not_go_together_are_refused() -> None:
     validate_topic_overrides({"cleanup.policy": "compact,delete"}, DEFAULTS)
-    with pytest.raises(InvalidConfig, match="above max"):
+    with pytest.raises(InvalidConfig, match=r"\(5\) > max.compaction.lag.ms \(4\)"):
         validate_topic_overrides(
             {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, DEFAULTS
         )
-    with pytest.raises(InvalidConfig, match="tiered"):
+    with pytest.raises(InvalidConfig, match="Tiered"):
         validate_topic_overrides({"remote.storage.enable": "true"}, DEFAULTS)
 
 

@@ -69,7 +69,7 @@ def test_without_a_file_the_place_is_the_settings() -> None:
 @pytest.mark.parametrize("number", ["-5", "-1"])
 def test_a_number_of_a_node_is_not_below_zero(key: str, number: str) -> None:
     assert problems(f"{key}={number}") == (
-        f"{FILE} line 1: {key} = '{number}': must be at least 0",
+        f"{FILE} line 1: Invalid value {number} for configuration {key}: Value must be at least 0",
     )
 
 

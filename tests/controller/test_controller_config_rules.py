@@ -5,7 +5,7 @@ import pytest
 from penstock.config import BrokerConfig
 from penstock.controller.config_rules import TableRules
 from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, ConfigResource
-from penstock.errors import InvalidConfig
+from penstock.errors import InvalidConfig, InvalidRequest
 
 ORDERS = ConfigResource(TOPIC, "orders")
 READERS = ConfigResource(GROUP, "readers")
@@ -37,7 +37,7 @@ def test_legal_values_pass(rules: TableRules) -> None:
     ],
 )
 def test_others_do_not(rules: TableRules, resource: ConfigResource, name: str, value: str) -> None:
-    with pytest.raises(InvalidConfig):
+    with pytest.raises((InvalidConfig, InvalidRequest)):
         rules.validate(resource, {name: value}, {name: value})
 
 

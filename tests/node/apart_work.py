@@ -22,6 +22,10 @@ def about(disk: Any, _say: Say, _stop: Stop, **_: Any) -> tuple[int, int, str, l
     return os.getpid(), os.nice(0), disk.root, disk.list()
 
 
+def make_file(disk: Any, name: str, _say: Say, _stop: Stop, **_: Any) -> None:
+    disk.put_now(name, b"made")
+
+
 def fill_up(_disk: Any, _say: Say, _stop: Stop, **_: Any) -> None:
     raise DiskFull("no room")
 

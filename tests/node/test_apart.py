@@ -76,6 +76,15 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize(("group_access", "mode"), [(False, 0o600), (True, 0o640)])
+def test_a_file_of_a_child_has_the_mode_of_its_node(
+    room: Room, group_access: bool, mode: int
+) -> None:
+    room.apart = ProcessApart(room.loop, room.workers, group_access)
+    assert room.result("make_file", "made") == (None, None)
+    assert (room.root / "made").stat().st_mode & 0o777 == mode
+
+
 def test_what_the_work_says_is_heard_in_order_before_its_end(room: Room) -> None:
     _, heard, ended = room.begin("count", 5_000)
     assert room.turn_until(ended) == (5_000, None)

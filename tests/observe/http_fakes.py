@@ -53,7 +53,11 @@ class ServerBench:
         self.far = SimWorld(self.simulation, "client")
         self.held: list[Reply] = []
         self.server = HttpServer(
-            self.world.network, self.world.clock, self.world.timers, self._routes()
+            self.world.network,
+            self.world.clock,
+            self.world.timers,
+            self._routes(),
+            urgent=["/urgent"],
         )
         self.server.listen(*ADDRESS)
 
@@ -63,6 +67,7 @@ class ServerBench:
 
         return {
             "/small": lambda _request, reply: reply(Response(200, b"small\n")),
+            "/urgent": lambda _request, reply: reply(Response(200, b"urgent\n")),
             "/large": lambda _request, reply: reply(Response(200, b"x" * 3_000_000)),
             "/later": lambda _request, reply: self.held.append(reply),
             "/fails": fail,

@@ -4,7 +4,14 @@ import pytest
 from http_fakes import ASK, ServerBench
 
 from penstock.observe.http import HEAD_BYTES_MAX, Response
-from penstock.observe.server import ANSWER_MS_MAX, CONNECTIONS_MAX, HEAD_MS_MAX, IDLE_MS_MAX
+from penstock.observe.server import (
+    ANSWER_MS_MAX,
+    CONNECTIONS_MAX,
+    HEAD_MS_MAX,
+    IDLE_MS_MAX,
+    URGENT_CONNECTIONS_MAX,
+    URGENT_MS_MAX,
+)
 
 
 @pytest.fixture(params=range(5))
@@ -134,6 +141,27 @@ def test_too_many_connections_are_turned_away_with_a_word() -> None:
     asker = bench.ask(ASK)
     bench.until(lambda: asker.over)
     assert asker.statuses == [503]
+    assert not any(each.over for each in kept)
+
+
+def test_an_urgent_path_is_served_whatever_others_hold() -> None:
+    bench = ServerBench()
+    idle = [bench.connect() for _ in range(4 * CONNECTIONS_MAX)]
+    for each in idle[::2]:
+        bench.ask(ASK[:9], each)
+    bench.simulation.run_for(100)
+    asker = bench.ask(ASK.replace(b"/small", b"/urgent"))
+    bench.until(lambda: asker.over)
+    assert asker.statuses == [200]
+    assert b"Connection: close" in asker.got
+
+
+def test_a_connection_for_urgent_paths_does_not_stay() -> None:
+    bench = ServerBench()
+    kept = [bench.connect() for _ in range(CONNECTIONS_MAX)]
+    late = [bench.connect() for _ in range(URGENT_CONNECTIONS_MAX)]
+    bench.simulation.run_for(URGENT_MS_MAX + 1_000)
+    assert all(each.over for each in late)
     assert not any(each.over for each in kept)
 
 

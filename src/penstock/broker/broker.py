@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from penstock.broker.auto_topics import AutoTopics
 from penstock.broker.backlog import Backlog
 from penstock.broker.cleaning.cleaning import Cleaning
 from penstock.broker.connection import Connection
@@ -84,6 +85,7 @@ class Broker:
         self.reporters: list[Reporter] = []  # those who have long duties
         self.produce_memo = ProduceMemo()
         self.metadata_memo = MetadataMemo()
+        self.auto_topics = AutoTopics(self)
         self.sessions = Sessions(
             self.settings.session_slots,
             self.settings.session_eviction_ms,

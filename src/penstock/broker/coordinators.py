@@ -69,6 +69,7 @@ class Coordinators:
         self.transactions: dict[int, Runtime[TransactionCoordinator]] = {}
         self._logs: dict[Partition, tuple[CoordinatorLog, AnyRuntime]] = {}
         self._making: dict[str, list[Made]] = {}
+        self._failures: dict[str, KafkaError] = {}  # why an internal topic could not be made
 
     # -- the machines
 
@@ -167,6 +168,11 @@ class Coordinators:
         found = self._broker.image.topics.get(topic)
         return None if found is None else partition_for(name, len(found.partitions))
 
+    def has_machine(self, topic: str, index: int) -> bool:
+        """Return whether this node coordinates the partition of an internal topic by now."""
+        machines = self.groups if topic == CONSUMER_OFFSETS_TOPIC else self.transactions
+        return index in machines
+
     def group_runtime(self, group_id: str) -> Runtime[GroupCoordinator]:
         index = self.partition_of(CONSUMER_OFFSETS_TOPIC, group_id)
         runtime = None if index is None else self.groups.get(index)
@@ -217,6 +223,16 @@ class Coordinators:
 
     # -- the topics
 
+    def begin_topic(self, topic: str) -> CoordinatorNotAvailable:
+        """Begin to make an internal topic, unless that is under way. Return the reason why its
+        coordinators are not available."""
+        failure = self._failures.get(topic)
+        if topic not in self._making:
+            self.when_made(topic, lambda _failure: None)
+        if failure is None:
+            return CoordinatorNotAvailable(f"{topic} is being made")
+        return CoordinatorNotAvailable(f"{topic} cannot be made: {failure.message}")
+
     def when_made(self, topic: str, done: Made) -> None:
         """Call when the internal topic exists and this node can use what it hosts of it."""
         if topic in self._broker.image.topics:
@@ -260,6 +276,10 @@ class Coordinators:
             error = from_code(answer.error_code, answer.error_message)
             log.error("%s cannot be made: %s", topic, answer.error_message)
         waiting = self._making.pop(topic, [])
+        if error is None:
+            self._failures.pop(topic, None)
+        else:
+            self._failures[topic] = error
 
         def tell() -> None:
             for done in waiting:

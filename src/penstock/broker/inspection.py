@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.partition import Partition, absence
+from penstock.broker.record_faults import RecordFaults
 from penstock.broker.unpacking import complaint
 from penstock.errors import InvalidRecord, KafkaError
 from penstock.wire.batch import Header
@@ -30,16 +31,17 @@ class Arrived(NamedTuple):
 
 def inspect_at_once(broker: "Broker", arrived: Arrived) -> bool:
     """Look at the records of a small batch; False if it must wait for its inspection."""
-    settings = arrived.partition.settings
+    partition, batch, header, _entry = arrived
+    faults = RecordFaults(partition, header, broker.wall_ms)
     try:
-        return broker.unpacking.look_at_once(
-            arrived.batch,
-            arrived.header,
-            settings.unpacked_bytes_max,
-            lambda records: settings.check_records(records, broker.wall_ms),
+        looked = broker.unpacking.look_at_once(
+            batch, header, partition.settings.unpacked_bytes_max, faults.look
         )
     except Malformed as error:
         raise InvalidRecord(str(error)) from None
+    if looked:
+        faults.check()
+    return looked
 
 
 class Inspection:
@@ -72,20 +74,21 @@ class Inspection:
             self._look(arrived._replace(batch=memoryview(bytearray(arrived.batch))))
 
     def _look(self, arrived: Arrived) -> None:
-        settings, now_ms = arrived.partition.settings, self._broker.wall_ms
+        partition = arrived.partition
+        faults = RecordFaults(partition, arrived.header, self._broker.wall_ms)
         self._broker.unpacking.look(
             lambda: arrived.batch,
-            settings.unpacked_bytes_max,
-            lambda records: settings.check_records(records, now_ms),
-            lambda _result, failure, _bytes: self._looked(arrived, failure),
+            partition.settings.unpacked_bytes_max,
+            faults.look,
+            lambda _result, failure, _bytes: self._looked(arrived, faults, failure),
         )
 
-    def _looked(self, arrived: Arrived, failure: Exception | None) -> None:
+    def _looked(self, arrived: Arrived, faults: RecordFaults, failure: Exception | None) -> None:
         error: KafkaError | None = None
         if failure is not None:
             error = complaint(failure, InvalidRecord)
         else:
-            error = absence(arrived.partition)
+            error = faults.refusal() or absence(arrived.partition)
         if error is None:
             self._approved.append(arrived)
         else:

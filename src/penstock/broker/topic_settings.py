@@ -1,17 +1,12 @@
 """A topic's settings as the shell needs them: plain values, and what they ask of each batch."""
 
-from collections.abc import Sequence
-
 from penstock.config.topic import TopicConfig
 from penstock.log.config import UNBOUNDED, LogConfig
 from penstock.wire.batch import (
     HEADER,
     MAX_TIMESTAMP,
     Header,
-    Skimmed,
-    check_header_time,
-    check_record_keys,
-    check_record_times,
+    needs_time_check,
     stamp_append_time,
 )
 from penstock.wire.compression import NAMES, NONE, unpacked_bytes_max
@@ -89,26 +84,18 @@ class TopicSettings:
         lag_ms = config.integer("max.compaction.lag.ms")
         return min(segment_ms, lag_ms) if self.compact else segment_ms
 
-    def check_header(self, header: Header, now_ms: int) -> bool:
-        """Refuse what the header tells; True if the records must be looked at too."""
+    def needs_look(self, header: Header, now_ms: int) -> bool:
+        """Return whether the records of a batch must be looked at before they are stored."""
         if self.append_time:
             return self.compact
         if self.plain and header[MAX_TIMESTAMP] <= now_ms + self.timestamp_after_ms_max:
             return False
-        looks = check_header_time(
+        return self.compact or needs_time_check(
             header,
             now_ms,
             before_ms_max=self.timestamp_before_ms_max,
             after_ms_max=self.timestamp_after_ms_max,
         )
-        return looks or self.compact
-
-    def check_records(self, records: Sequence[Skimmed], now_ms: int) -> None:
-        if self.compact:
-            check_record_keys(records)
-        if not self.append_time and self.timestamp_before_ms_max < UNBOUNDED:
-            low, high = now_ms - self.timestamp_before_ms_max, now_ms + self.timestamp_after_ms_max
-            check_record_times(records, low, high)
 
     def as_stored(self, batch: Buffer, header: Header, now_ms: int) -> tuple[Buffer, Header]:
         """The batch as the log gets it."""

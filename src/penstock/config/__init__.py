@@ -9,7 +9,7 @@ from penstock.config.check import (
     check_dynamic,
     validate_broker_changes,
     validate_broker_config,
-    validate_dynamic_broker_config,
+    validate_client_metrics,
     validate_group_default,
     validate_group_overrides,
     validate_topic_config,
@@ -18,6 +18,7 @@ from penstock.config.check import (
 from penstock.config.describe import (
     Described,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_default,
     describe_group,
     describe_topic,
@@ -26,11 +27,12 @@ from penstock.config.group import GroupConfig
 from penstock.config.key import Effect, Key, Mode, Value, ValueType
 from penstock.config.listeners import Address, Listener, Voter
 from penstock.config.load import ConfigRefused, ConfigText, Loaded, load
-from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS
+from penstock.config.table import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.config.topic import TopicConfig, topic_config
 
 __all__ = [
     "BROKER_KEYS",
+    "CLIENT_METRICS_KEYS",
     "GROUP_KEYS",
     "TOPIC_KEYS",
     "Address",
@@ -54,6 +56,7 @@ __all__ = [
     "check_broker",
     "check_dynamic",
     "describe_broker",
+    "describe_client_metrics",
     "describe_cluster_default",
     "describe_group",
     "describe_topic",
@@ -61,7 +64,7 @@ __all__ = [
     "topic_config",
     "validate_broker_changes",
     "validate_broker_config",
-    "validate_dynamic_broker_config",
+    "validate_client_metrics",
     "validate_group_default",
     "validate_group_overrides",
     "validate_topic_config",

@@ -17,9 +17,12 @@ class Between(NamedTuple):
         assert isinstance(value, int | float), "limits on numbers belong to numeric keys"
         if value == self.beside:
             return None
-        if value >= self.low and (self.high is None or value <= self.high):
-            return None
-        return f"must be {self.text()}"
+        allowed = "" if self.high is None else f"; allowed is {self.text()}"
+        if value < self.low:
+            return f"Value must be at least {self.low}{allowed}"
+        if self.high is not None and value > self.high:
+            return f"Value must be no more than {self.high}{allowed}"
+        return None
 
     def text(self) -> str:
         words = f"at least {self.low}" if self.high is None else f"{self.low} to {self.high}"
@@ -36,7 +39,8 @@ class OneOf(NamedTuple):
         assert isinstance(value, str), "choices belong to string keys"
         if value in self.words or (self.any_case and value.lower() in self.words):
             return None
-        return f"must be {self.text()}"
+        cases = " (case insensitive)" if self.any_case else ""
+        return f"String must be one of{cases}: {', '.join(self.words)}"
 
     def text(self) -> str:
         return "one of " + ", ".join(self.words)
@@ -56,7 +60,7 @@ class EachOf(NamedTuple):
             return "names something twice"
         for word in value:
             if word not in self.words:
-                return f"{word!r} is not known; it is {self.text()}"
+                return f"String must be one of: {', '.join(self.words)}; {word!r} is none of them"
         return None
 
     def text(self) -> str:
@@ -68,7 +72,7 @@ class NotEmpty(NamedTuple):
     """A string with something in it, if it is set at all."""
 
     def refusal(self, value: Value) -> str | None:
-        return "must not be empty" if value == "" else None
+        return "String must be non-empty" if value == "" else None
 
     def text(self) -> str:
         return "not empty"

@@ -34,6 +34,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -327,6 +328,11 @@ class BrokerConfig(ConfigView):
     def metrics_listener(self) -> Address | None:
         found = host_port(self.text("metrics.listener"))
         return None if found is None else Address(*found)
+
+    @property
+    def group_access(self) -> bool:
+        """Whether the group of the operating system's user may read new files."""
+        return self.boolean("log.dirs.group.access")
 
     @property
     def durability(self) -> str:

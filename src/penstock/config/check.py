@@ -4,16 +4,24 @@ Each check raises WrongSetting; `broker_problems` runs them all, so that a start
 that is wrong at once, and where it stands.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode, Value
+from penstock.config.keys_client_metrics import (
+    INTERVAL_MS,
+    INTERVAL_MS_MAX,
+    INTERVAL_MS_MIN,
+    MATCH,
+    MATCH_NAMES,
+)
 from penstock.config.keys_group import LIMITS, SESSIONS, Limits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
 from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served
 from penstock.config.table import (
     BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
     GROUP_KEYS,
     TOPIC_KEYS,
     find_broker_key,
@@ -21,7 +29,7 @@ from penstock.config.table import (
 )
 from penstock.config.topic import TopicConfig
 from penstock.config.values import WrongSetting, parse, refused
-from penstock.errors import InvalidConfig
+from penstock.errors import InvalidConfig, InvalidRequest
 
 
 def check_broker(config: BrokerConfig) -> None:
@@ -82,7 +90,10 @@ def _check_node_id(config: BrokerConfig) -> None:
     if node_id is None or broker_id is None:
         return
     if int(broker_id.text) < 0:  # the default is -1, which is no number for a node either
-        raise WrongSetting(f"broker.id = {broker_id.text!r}: must be at least 0", "broker.id")
+        raise WrongSetting(
+            f"Invalid value {broker_id.text} for configuration broker.id: Value must be at least 0",
+            "broker.id",
+        )
     if int(node_id.text) != int(broker_id.text):
         raise WrongSetting(
             f"node.id is {node_id.text} ({node_id.where}) but broker.id is {broker_id.text} "
@@ -291,13 +302,7 @@ def validate_broker_config(name: str, value: str) -> None:
         raise unknown_broker_key(name)
     parsed = parse(key, value)
     if name == "log.retention.ms" and parsed == 0:
-        raise refused(key, value, "must be -1 (for ever) or at least 1")
-
-
-def validate_dynamic_broker_config(name: str, value: str, *, cluster_wide: bool) -> None:
-    """As above, for a change while the cluster runs: of one broker, or of all."""
-    validate_broker_config(name, value)
-    check_dynamic(name, cluster_wide=cluster_wide)
+        raise refused(key, value, "Value must be at least 1, or -1 (for ever)")
 
 
 def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:
@@ -306,17 +311,25 @@ def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> No
         _check_cleaner(after)
 
 
-def check_dynamic(name: str, *, cluster_wide: bool) -> None:
-    """InvalidConfig if this broker key cannot be changed, or removed, while the cluster runs."""
-    key = find_broker_key(name)
-    if key is None:
-        raise unknown_broker_key(name)
-    if key.mode is Mode.READ_ONLY:
-        raise InvalidConfig(
-            f"{name} cannot change while a broker runs; set it in server.properties and start anew"
+def check_dynamic(names: Iterable[str], *, cluster_wide: bool) -> None:
+    """Raise InvalidRequest if one of these broker keys cannot change while the cluster runs."""
+    modes: dict[str, Mode] = {}
+    for name in names:
+        key = find_broker_key(name)
+        if key is None:
+            raise unknown_broker_key(name)
+        modes[name] = key.mode
+    if fixed := [name for name, mode in modes.items() if mode is Mode.READ_ONLY]:
+        raise InvalidRequest(
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]. "
+            "Set them in server.properties and start the broker again"
         )
-    if cluster_wide and key.mode is Mode.PER_BROKER:
-        raise InvalidConfig(f"{name} can be set for single brokers only, not for all at once")
+    single = [name for name, mode in modes.items() if mode is Mode.PER_BROKER]
+    if cluster_wide and single:
+        raise InvalidRequest(
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"[{', '.join(single)}]"
+        )
 
 
 def validate_topic_config(name: str, value: str) -> None:
@@ -335,10 +348,14 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
     low, high = topic.integer("min.compaction.lag.ms"), topic.integer("max.compaction.lag.ms")
     if low > high:
         raise InvalidConfig(
-            f"min.compaction.lag.ms ({low}) is above max.compaction.lag.ms ({high})"
+            "conflict topic config setting "
+            f"min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
         )
     if topic.boolean("remote.storage.enable"):
-        raise InvalidConfig("remote.storage.enable: tiered storage is not served yet")
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage. Leave remote.storage.enable at false"
+        )
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
@@ -360,6 +377,28 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
             )
 
 
+def validate_client_metrics(texts: Mapping[str, str]) -> None:
+    """Check all keys of one subscription; codes and texts are Kafka's."""
+    for name, text in texts.items():
+        key = CLIENT_METRICS_KEYS.get(name)
+        if key is None:
+            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
+        value = parse(key, text)
+        if name == INTERVAL_MS:
+            assert isinstance(value, int), "an interval is a whole number"
+            if not INTERVAL_MS_MIN <= value <= INTERVAL_MS_MAX:
+                raise InvalidRequest(
+                    f"Invalid value {value} for {INTERVAL_MS}, interval must be between "
+                    f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
+                )
+        elif name == MATCH:
+            assert isinstance(value, tuple), "the criteria are a list"
+            for criterion in value:
+                parts = criterion.split("=")
+                if len(parts) != 2 or parts[0].strip() not in MATCH_NAMES:
+                    raise InvalidConfig(f"Illegal client matching pattern: {criterion}")
+
+
 def validate_group_default(name: str, text: str, broker: BrokerConfig) -> None:
     """A broker key that gives groups a default keeps to what a group may set itself."""
     for each in GROUP_KEYS.values():
@@ -374,9 +413,15 @@ def _check_limits(key: Key, value: Value, limits: Limits | None, broker: BrokerC
     assert isinstance(value, int), "limits are on whole numbers"
     low, high = limits
     if low is not None and value < broker.integer(low):
-        raise refused(key, str(value), f"must be at least {broker.integer(low)} ({low})")
+        raise InvalidConfig(
+            f"{key.name} must be greater than or equal to {low}: "
+            f"{value} is below {broker.integer(low)}"
+        )
     if value > broker.integer(high):
-        raise refused(key, str(value), f"must be at most {broker.integer(high)} ({high})")
+        raise InvalidConfig(
+            f"{key.name} must be less than or equal to {high}: "
+            f"{value} is above {broker.integer(high)}"
+        )
 
 
 def unknown_broker_key(name: str) -> InvalidConfig:

@@ -1,14 +1,20 @@
 """Configurations as DescribeConfigs answers them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Source, Synonym
 from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode
-from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS, find_broker_key
+from penstock.config.table import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    find_broker_key,
+)
 from penstock.config.topic import TopicConfig
-from penstock.config.values import to_text
+from penstock.config.values import parse_known, to_text
 
 
 class Described(NamedTuple):
@@ -28,17 +34,12 @@ def describe_broker(
     config: BrokerConfig, names: Collection[str] | None = None
 ) -> Iterator[Described]:
     """The keys of one broker; all of them unless `names` says which."""
-    for name in _broker_names(config) if names is None else names:
+    said = set(config.set_names)
+    for name in sorted(BROKER_KEYS.keys() | said) if names is None else names:
         key = find_broker_key(name)
-        if key is not None:
+        if key is not None and (name in said or not (key.internal or key.listed_if_set)):
             value = None if key.sensitive else config.written(name)
             yield _described(name, key, value, config.synonyms(name), key.mode)
-
-
-def _broker_names(config: BrokerConfig) -> list[str]:
-    said = set(config.set_names)
-    names = {name for name, key in BROKER_KEYS.items() if not key.internal}
-    return sorted(names | said)
 
 
 def describe_cluster_default(
@@ -75,6 +76,18 @@ def describe_group(
         if key is not None:
             value = to_text(config.get(name))
             yield _described(name, key, value, config.synonyms(name), Mode.CLUSTER_WIDE)
+
+
+def describe_client_metrics(
+    texts: Mapping[str, str], names: Collection[str] | None = None
+) -> Iterator[Described]:
+    """Return the keys of one subscription; all keys unless `names` says which."""
+    values, _ = parse_known(texts, CLIENT_METRICS_KEYS)
+    for name, key in CLIENT_METRICS_KEYS.items():
+        if names is None or name in names:
+            value = to_text(values.get(name, key.default))
+            own = (Synonym(name, value, Source.CLIENT_METRICS),) if name in values else ()
+            yield _described(name, key, value, own, Mode.CLUSTER_WIDE)
 
 
 def _described(

@@ -70,6 +70,8 @@ class Key(NamedTuple):
     # For a topic key they are the broker's keys, strongest first.
     synonyms: tuple[tuple[str, int], ...] = ()
     internal: bool = False
+    # DescribeConfigs shows the key only where it is set.
+    listed_if_set: bool = False
     # Words that are accepted without effect, of a key that has one.
     words_later: tuple[str, ...] = ()
 

@@ -236,6 +236,17 @@ KEYS: tuple[Key, ...] = (
         "operating system's memory and on the replicas, as Kafka does it.",
     ),
     Key(
+        "log.dirs.group.access",
+        BOOLEAN,
+        False,
+        None,
+        READ_ONLY,
+        NOW,
+        "Whether the group of the operating system's user may read the data. New directories get "
+        "the mode 0750 and new files 0640; without this 0700 and 0600. What is there keeps its "
+        "mode.",
+    ),
+    Key(
         "log.flush.interval.messages",
         LONG,
         LONG_MAX,

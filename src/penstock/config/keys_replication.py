@@ -24,6 +24,7 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         LATER,
         "The rate in bytes per second at which throttled followers fetch.",
+        listed_if_set=True,
     ),
     Key(
         "leader.replication.throttled.rate",
@@ -33,6 +34,7 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         LATER,
         "The rate in bytes per second at which leaders serve throttled replicas.",
+        listed_if_set=True,
     ),
     Key(
         "min.insync.replicas",
@@ -70,6 +72,7 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         NOW,
         "The rate at which replicas move between directories.",
+        listed_if_set=True,
     ),
     Key(
         "replica.fetch.backoff.ms",

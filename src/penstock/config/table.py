@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.config import (
+    keys_client_metrics,
     keys_cluster,
     keys_group,
     keys_groups,
@@ -37,6 +38,7 @@ BROKER_KEYS: Mapping[str, Key] = {
 }
 TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_topic.KEYS}
 GROUP_KEYS: Mapping[str, Key] = {key.name: key for key in keys_group.KEYS}
+CLIENT_METRICS_KEYS: Mapping[str, Key] = {key.name: key for key in keys_client_metrics.KEYS}
 
 # `listener.name.<listener>.<key>` narrows a key to one listener; the others belong to plug-ins.
 LISTENER_PREFIX = "listener.name."

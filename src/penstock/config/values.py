@@ -54,9 +54,9 @@ def parse_known(
 
 
 def refused(key: Key, text: str, reason: str) -> InvalidConfig:
-    """The complaint about a value: key, value, reason."""
-    shown = "(hidden)" if key.sensitive else repr(text)
-    return InvalidConfig(f"{key.name} = {shown}: {reason}")
+    """Return the complaint about a value, in the words of Kafka's ConfigException."""
+    shown = "(hidden)" if key.sensitive else text
+    return InvalidConfig(f"Invalid value {shown} for configuration {key.name}: {reason}")
 
 
 def _parse_type(kind: ValueType, text: str) -> Value:
@@ -64,10 +64,10 @@ def _parse_type(kind: ValueType, text: str) -> Value:
         case ValueType.BOOLEAN:
             return _parse_boolean(text)
         case ValueType.SHORT | ValueType.INT | ValueType.LONG:
-            return _parse_integer(text, _BITS[kind])
+            return _parse_integer(text, kind)
         case ValueType.DOUBLE:
             if not _DOUBLE.fullmatch(text):
-                raise ValueError("must be a number")
+                raise ValueError(f"Not a number of type {kind.name}")
             return float(text)
         case ValueType.LIST:
             return tuple(part.strip() for part in text.split(",")) if text else ()
@@ -78,17 +78,17 @@ def _parse_type(kind: ValueType, text: str) -> Value:
 def _parse_boolean(text: str) -> bool:
     word = text.lower()
     if word not in ("true", "false"):
-        raise ValueError("must be true or false")
+        raise ValueError("Expected value to be either true or false")
     return word == "true"
 
 
-def _parse_integer(text: str, bits: int) -> int:
+def _parse_integer(text: str, kind: ValueType) -> int:
     if not _INTEGER.fullmatch(text):
-        raise ValueError("must be a whole number")
+        raise ValueError(f"Not a number of type {kind.name}")
     value = int(text)
-    limit = 1 << (bits - 1)
+    limit = 1 << (_BITS[kind] - 1)
     if not -limit <= value < limit:
-        raise ValueError(f"must be {-limit} to {limit - 1}")
+        raise ValueError(f"Not a number of type {kind.name}; it goes from {-limit} to {limit - 1}")
     return value
 
 

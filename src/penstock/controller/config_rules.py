@@ -4,23 +4,34 @@ from collections.abc import Mapping, Sequence
 
 from penstock.config import (
     BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
     GROUP_KEYS,
     TOPIC_KEYS,
     BrokerConfig,
     GroupConfig,
     Key,
     ValueType,
+    check_dynamic,
     topic_config,
     validate_broker_changes,
-    validate_dynamic_broker_config,
+    validate_broker_config,
+    validate_client_metrics,
     validate_group_default,
     validate_group_overrides,
     validate_topic_config,
     validate_topic_overrides,
 )
 from penstock.config.values import to_text
-from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, ConfigResource
+from penstock.controller.image import (
+    BROKER,
+    CLIENT_METRICS,
+    EVERY_BROKER,
+    GROUP,
+    TOPIC,
+    ConfigResource,
+)
 from penstock.controller.settings import ConfigEntry
+from penstock.errors import InvalidConfig, InvalidRequest
 
 
 class TableRules:
@@ -35,7 +46,7 @@ class TableRules:
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
-        """Client metrics keep what they are given: those who serve them check it."""
+        """Raise what is wrong with the changes, alone and beside what is set."""
         new = {name: value for name, value in changes.items() if value is not None}
         if resource.kind == TOPIC:
             for name, value in new.items():
@@ -44,15 +55,30 @@ class TableRules:
             known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
             validate_topic_overrides(known, self._broker)
         elif resource.kind == BROKER:
-            for name, value in new.items():
-                cluster_wide = resource == EVERY_BROKER
-                validate_dynamic_broker_config(name, value, cluster_wide=cluster_wide)
-                validate_group_default(name, value, self._broker)
-            own, every = ({}, after) if resource == EVERY_BROKER else (after, {})
-            validate_broker_changes(changes.keys(), self._broker.with_dynamic(own, every))
+            self._validate_broker(resource, changes, new, after)
         elif resource.kind == GROUP:
             known = {name: value for name, value in after.items() if name in GROUP_KEYS}
             validate_group_overrides({**known, **new}, self._broker)
+        elif resource.kind == CLIENT_METRICS:
+            validate_client_metrics(new)
+
+    def _validate_broker(
+        self,
+        resource: ConfigResource,
+        changes: Mapping[str, str | None],
+        new: Mapping[str, str],
+        after: Mapping[str, str],
+    ) -> None:
+        """Like Kafka, answer a bad value of a broker key with InvalidRequest (KAFKA-13609)."""
+        check_dynamic(new, cluster_wide=resource == EVERY_BROKER)
+        own, every = ({}, after) if resource == EVERY_BROKER else (after, {})
+        try:
+            for name, value in new.items():
+                validate_broker_config(name, value)
+                validate_group_default(name, value, self._broker)
+            validate_broker_changes(changes.keys(), self._broker.with_dynamic(own, every))
+        except InvalidConfig as error:
+            raise InvalidRequest(error.message) from None
 
     def is_list(self, kind: int, name: str) -> bool:
         key = _key(kind, name)
@@ -80,10 +106,10 @@ class TableRules:
                 sensitive=key.sensitive,
             )
             for name, key in sorted(TOPIC_KEYS.items())
-            if not key.internal
+            if not key.internal or name in overrides
         ]
 
 
 def _key(kind: int, name: str) -> Key | None:
-    tables = {TOPIC: TOPIC_KEYS, GROUP: GROUP_KEYS}
+    tables = {TOPIC: TOPIC_KEYS, GROUP: GROUP_KEYS, CLIENT_METRICS: CLIENT_METRICS_KEYS}
     return tables.get(kind, BROKER_KEYS).get(name)

@@ -113,13 +113,13 @@ class ConfigWork:
             return
         if resource != EVERY_BROKER:
             raise InvalidConfig(
-                f"{MIN_ISR} cannot be set for one broker while eligible leader replicas are in "
-                "use. Set it for all brokers, or for a topic."
+                f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled. "
+                "Set it for all brokers, or for a topic."
             )
         if changes[MIN_ISR] is None:
             raise InvalidConfig(
-                f"{MIN_ISR} cannot be removed while eligible leader replicas are in use. Set it "
-                "to another value."
+                f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled. "
+                "Set it to another value."
             )
 
     def _after(
@@ -132,7 +132,7 @@ class ConfigWork:
             raise InvalidRequest(f"Unknown config operation {operation} for {config.name}.")
         if value is None:
             raise InvalidRequest(
-                f"Null value not supported for {config.name}; use DELETE to go back to the default."
+                f"Null value not supported for : {config.name}. DELETE restores the default."
             )
         if operation == SET:
             return value
@@ -166,7 +166,7 @@ class ConfigWork:
         wanted: dict[str, str] = {}
         for config in configs:
             if config.value is None:
-                raise InvalidRequest(f"Null value not supported for {config.name}; leave it out.")
+                raise InvalidRequest(f"Null value not supported for : {config.name}. Leave it out.")
             wanted[config.name] = config.value
         return self._change(resource, {**dict.fromkeys(current), **wanted})
 
@@ -241,7 +241,7 @@ def _check_once(times: int, names: list[str]) -> None:
         raise InvalidRequest("Each resource must appear at most once.")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise InvalidRequest(f"Each key must appear at most once; twice here: {', '.join(twice)}.")
+        raise InvalidRequest(f"Error due to duplicate config keys: {', '.join(twice)}.")
 
 
 def _check_size(record_count: int) -> None:

@@ -3,10 +3,13 @@
 One request of a connection is answered at a time, and nobody waits for a slow peer: what takes too
 long to ask, or to read its answer, is closed. Answers may come later; connections and their unread
 bytes are bounded.
+
+Some connections beyond the limit are kept for the urgent paths alone: a health check gets its
+answer while others hold every ordinary connection. Of these the oldest gives way to the newest.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from penstock.observe.http import (
@@ -23,6 +26,8 @@ from penstock.world import Clock, Listening, Network, Peer, Timer, Timers
 log = logging.getLogger("penstock.http")
 
 CONNECTIONS_MAX = 32
+URGENT_CONNECTIONS_MAX = 16  # beyond those
+URGENT_MS_MAX = 2_000  # from the start of such a connection to the end of its only request
 HEAD_MS_MAX = 10_000  # from the first byte of a request to its last
 IDLE_MS_MAX = 120_000  # between requests: scrapers come once a minute or so
 ANSWER_MS_MAX = 60_000  # to make an answer, and for its reader to take it
@@ -36,15 +41,23 @@ class HttpServer:
     """Answers at one address. Used on the loop only."""
 
     def __init__(
-        self, network: Network, clock: Clock, timers: Timers, routes: Mapping[str, Route]
+        self,
+        network: Network,
+        clock: Clock,
+        timers: Timers,
+        routes: Mapping[str, Route],
+        urgent: Collection[str] = (),
     ) -> None:
+        """`urgent` are the paths that are served while too many connections are open."""
         self.routes = routes
+        self.urgent = urgent
         self.requests = 0
         self._network = network
         self._clock = clock
         self._timers = timers
         self._listening: Listening | None = None
         self._connections: dict[HttpConnection, None] = {}
+        self._urgent: dict[HttpConnection, None] = {}  # the oldest first
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
         """Where it listens now. OSError if that cannot be."""
@@ -52,15 +65,21 @@ class HttpServer:
         return self._listening.address
 
     def _accept(self, peer: Peer) -> "HttpConnection":
-        connection = HttpConnection(self, peer)
-        self._connections[connection] = None
-        if len(self._connections) > CONNECTIONS_MAX:
-            # On a turn of its own: a peer cannot be sent anything before it is accepted.
-            self.soon(lambda: connection.refuse(503, "Too many connections are open here."))
+        is_urgent = len(self._connections) >= CONNECTIONS_MAX
+        connection = HttpConnection(self, peer, is_urgent=is_urgent)
+        if not is_urgent:
+            self._connections[connection] = None
+            return connection
+        self._urgent[connection] = None
+        if len(self._urgent) > URGENT_CONNECTIONS_MAX:
+            oldest = next(iter(self._urgent))
+            self.forget(oldest)
+            oldest.close()
         return connection
 
     def forget(self, connection: "HttpConnection") -> None:
         self._connections.pop(connection, None)
+        self._urgent.pop(connection, None)
 
     def after(self, duration_ms: float, call: Callable[[], None]) -> Timer:
         return self._timers.at(self._clock.mono_ms() + duration_ms, call)
@@ -73,29 +92,30 @@ class HttpServer:
         if self._listening is not None:
             self._listening.close()
             self._listening = None
-        for connection in list(self._connections):
+        for connection in (*self._connections, *self._urgent):
             connection.close()
 
 
 class HttpConnection:
     """The server's side of one connection (world.Receiver)."""
 
-    def __init__(self, server: HttpServer, peer: Peer) -> None:
+    def __init__(self, server: HttpServer, peer: Peer, *, is_urgent: bool) -> None:
         self.room: memoryview | None = None
         self._server = server
         self._peer = peer
         self._reader = HeadReader()
         self._answering = False
         self._ending = False  # nothing more is read; it closes when its answer has left
+        self._is_urgent = is_urgent
         self._timer: Timer | None = None
-        self._patience(IDLE_MS_MAX)
+        self._patience(URGENT_MS_MAX if is_urgent else IDLE_MS_MAX)
 
     # -- in
 
     def received(self, data: memoryview) -> None:
         if self._ending:
             return
-        if not self._reader.waiting_bytes and not self._answering:
+        if not (self._reader.waiting_bytes or self._answering or self._is_urgent):
             self._patience(HEAD_MS_MAX, asks=True)
         try:
             self._reader.feed(data)
@@ -119,7 +139,11 @@ class HttpConnection:
         except BadRequest as problem:
             self.refuse(problem.status, problem.text)
             return
-        if request is not None:
+        if request is None:
+            return
+        if self._is_urgent and request.path not in self._server.urgent:
+            self.refuse(503, "Too many connections are open here.")
+        else:
             self._handle(request)
 
     def _handle(self, request: Request) -> None:
@@ -153,7 +177,7 @@ class HttpConnection:
     # -- out
 
     def _answer(self, request: Request, response: Response) -> None:
-        keep_alive = request.keep_alive and not self._ending
+        keep_alive = request.keep_alive and not (self._ending or self._is_urgent)
         head, body = response_bytes(response, keep_alive=keep_alive)
         self._ending = not keep_alive
         self._peer.send((head,) if request.method == "HEAD" or not body else (head, body))

@@ -192,7 +192,8 @@ class Child:
 class ProcessApart:
     """Children of this node: as many as there is work at a time."""
 
-    def __init__(self, loop: Loop, workers: ThreadWorkers) -> None:
+    def __init__(self, loop: Loop, workers: ThreadWorkers, group_access: bool = False) -> None:
+        self._group_access = group_access
         self.loop = loop
         self.workers = workers
         self._children: dict[Child, None] = {}
@@ -213,7 +214,7 @@ class ProcessApart:
         done: Done,
     ) -> ApartErrand:
         errand = ApartErrand(heard, done)
-        message = (_RUN, function, os.path.abspath(root), arguments)
+        message = (_RUN, function, os.path.abspath(root), self._group_access, arguments)
         if self._idle:
             self._idle.pop().run(errand, message)
             return errand
@@ -357,14 +358,14 @@ class _Desk:
 
     def serve(self) -> None:
         while True:
-            _word, function, root, arguments = self._queue.get()
-            self._work(function, root, arguments)
+            _word, function, root, group_access, arguments = self._queue.get()
+            disk = RealDisk(root, _NoWorkers(), group_access=group_access)
+            self._work(function, disk, arguments)
 
-    def _work(self, function: str, root: str, arguments: tuple[Any, ...]) -> None:
+    def _work(self, function: str, disk: RealDisk, arguments: tuple[Any, ...]) -> None:
         try:
             module, _, name = function.partition(":")
             call = getattr(importlib.import_module(module), name)
-            disk = RealDisk(root, _NoWorkers())
 
             def say(value: Any) -> None:
                 self.send((_HEARD, value))

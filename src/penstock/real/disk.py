@@ -19,6 +19,9 @@ from penstock.real.file import FLAGS, RealFile, complaint, complaints
 from penstock.world import DiskFailed, Done, File, FileLost
 
 SHARING_THREADS = 4
+# Of new files, and of new directories
+OWN_MODES = 0o600, 0o700
+GROUP_MODES = 0o640, 0o750
 # One call for a whole file system; Python has none of its own.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _unique = itertools.count()
@@ -26,9 +29,9 @@ _ASIDE = re.compile(r".+\.\d+\.tmp")  # what `_replace` writes before it gets it
 _locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
 
 
-def _create(path: str, data: bytes, *, synced: bool) -> None:
+def _create(path: str, data: bytes, mode: int, *, synced: bool) -> None:
     """A small file, whole or not at all."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         try:
             written = os.write(fd, data)
@@ -76,9 +79,18 @@ class Runner(Protocol):
 
 
 class RealDisk:
-    """A directory tree of the operating system."""
+    """A directory tree of the operating system; new files are readable by this user alone, or by
+    the user's group too."""
 
-    def __init__(self, root: str, workers: Runner, descriptors: Descriptors | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        workers: Runner,
+        descriptors: Descriptors | None = None,
+        *,
+        group_access: bool = False,
+    ) -> None:
+        self.file_mode, self.directory_mode = GROUP_MODES if group_access else OWN_MODES
         self.root = os.path.abspath(root)
         self.descriptors = descriptors if descriptors is not None else Descriptors()
         self._workers = workers
@@ -109,7 +121,7 @@ class RealDisk:
         except OSError as error:
             raise complaint(what, error) from error
         with complaints(what):
-            fd = os.open(self._at(path), FLAGS | os.O_CREAT, 0o644)
+            fd = os.open(self._at(path), FLAGS | os.O_CREAT, self.file_mode)
             return RealFile(self, path, fd, fresh=True)
 
     def list(self, path: str = "") -> list[str]:
@@ -172,7 +184,7 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         with complaints(f"cannot make the directory {self._at(path)}"):
-            os.makedirs(self._at(path), exist_ok=True)
+            os.makedirs(self._at(path), self.directory_mode, exist_ok=True)
 
     def sync_name(self, full_path: str) -> None:
         """Make a file's name durable, and its directory's, up to the root."""
@@ -207,11 +219,11 @@ class RealDisk:
                 if not _holds(target, data):
                     self._replace(target, data, synced=False)
             else:
-                _create(target, data, synced=False)
+                _create(target, data, self.file_mode, synced=False)
 
     def _replace(self, target: str, data: bytes, *, synced: bool) -> None:
         aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
-        _create(aside, data, synced=synced)
+        _create(aside, data, self.file_mode, synced=synced)
         try:
             os.replace(aside, target)
         except OSError:
@@ -274,12 +286,12 @@ class RealDisk:
 
     def lock(self, path: str) -> bool:
         with complaints(f"cannot make the directory {self.root}"):
-            os.makedirs(self.root, exist_ok=True)
+            os.makedirs(self.root, self.directory_mode, exist_ok=True)
         target = os.path.realpath(self._at(path))
         if target in _locked_here:
             return False
         with complaints(f"cannot open the lock file {target}"):
-            fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.file_mode)
         try:
             # The kind of lock that Java takes, so that an Apache Kafka is kept out as well.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,18 +26,25 @@ class SystemEntropy:
 class RealWorld:
     """Loop, sockets, threads and directories of this machine."""
 
-    def __init__(self, loop: Loop | None = None) -> None:
+    def __init__(self, loop: Loop | None = None, *, group_access: bool = False) -> None:
+        """`group_access` lets the group of this user read new files."""
         self.loop = loop or Loop()
         self.clock = self.loop
         self.timers = self.loop
         self.network = SocketNetwork(self.loop)
         self.workers = ThreadWorkers(self.loop)
-        self.apart: Apart = ProcessApart(self.loop, self.workers)
+        self.apart: Apart = ProcessApart(self.loop, self.workers, group_access)
         self.entropy = SystemEntropy()
         self._descriptors = Descriptors()
+        self._group_access = group_access
 
     def disk(self, root: str) -> RealDisk:
-        return RealDisk(root, self.workers.of_disk(os.path.abspath(root)), self._descriptors)
+        return RealDisk(
+            root,
+            self.workers.of_disk(os.path.abspath(root)),
+            self._descriptors,
+            group_access=self._group_access,
+        )
 
     def vitals(self) -> Vitals:
         return vitals(self.loop, self.workers)

@@ -246,12 +246,14 @@ class EmbeddedNode:
             raise NodeFailed(node.failure)
 
     def _make_world(self) -> "RealWorld":
+        from penstock.config.broker import BrokerConfig
         from penstock.real.world import RealWorld
         from penstock.testing.hasty_loop import HastyLoop
         from penstock.testing.sim.apart import MemoryApart
 
         if not self._memory:
-            return RealWorld(HastyLoop(self._ahead_ms))
+            group_access = BrokerConfig.of(self._settings).group_access
+            return RealWorld(HastyLoop(self._ahead_ms), group_access=group_access)
         disks = self._memory_disks
 
         class MemoryWorld(RealWorld):

@@ -177,39 +177,20 @@ def stamp_append_time(view: Buffer, now_ms: int) -> bytes:
     return bytes(batch)
 
 
-def check_header_time(
-    header: Header, now_ms: int, *, before_ms_max: int, after_ms_max: int
-) -> bool:
-    """Refuse what message.timestamp.before/after.max.ms forbid (CreateTime topics only), as far
-    as the header tells. True if the records must be looked at too.
+def needs_time_check(header: Header, now_ms: int, *, before_ms_max: int, after_ms_max: int) -> bool:
+    """Return whether a record may have a timestamp that message.timestamp.before/after.max.ms
+    forbid (CreateTime topics only).
 
-    The header's max timestamp bounds the records from above; nothing bounds them from below, so
-    only a bounded past on a batch of several records makes us unpack.
+    The header's max timestamp bounds the records from above. Nothing bounds the records from
+    below, so a bounded past needs a look at every batch of several records.
     """
     latest = header[MAX_TIMESTAMP]
     if latest == NO_TIMESTAMP:
         return False
     low, high = now_ms - before_ms_max, now_ms + after_ms_max
     if latest > high or latest < low:
-        raise _timestamp_refusal(latest, low, high)
+        return True
     return low > 0 and (header[RECORD_COUNT] > 1 or header[BASE_TIMESTAMP] != latest)
-
-
-def check_record_times(records: Iterable["Skimmed"], low: int, high: int) -> None:
-    for _offset, timestamp, _keyed in records:
-        if timestamp != NO_TIMESTAMP and not low <= timestamp <= high:
-            raise _timestamp_refusal(timestamp, low, high)
-
-
-def _timestamp_refusal(timestamp: int, low: int, high: int) -> InvalidTimestamp:
-    return InvalidTimestamp(f"timestamp {timestamp} is outside of [{low}, {high}]")
-
-
-def check_record_keys(records: Iterable["Skimmed"]) -> None:
-    """Refuse a record that has no key: compacted topics need one."""
-    for _offset, _timestamp, keyed in records:
-        if not keyed:
-            raise InvalidRecord("a compacted topic takes no record without a key")
 
 
 def batch_headers(data: Buffer, position: int = 0) -> Iterator[tuple[int, Header]]:

@@ -40,6 +40,7 @@ from penstock.wire.codec import read_in_slices, run_through
 from penstock.wire.compression import ZSTD
 from penstock.wire.frame import parse_request_header, response_frame_in_slices
 from penstock.wire.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -121,6 +122,10 @@ class General:
         entry.error_code = error.code
         entry.base_offset = -1
         entry.error_message = error.message
+        entry.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in error.record_faults
+        ]
         if self.slot is None:
             self.connection.close()
         self.settled()
@@ -236,7 +241,9 @@ def _one(
         if header[ATTRIBUTES] & TRANSACTIONAL or end - position > partition.batch_bytes_max:
             _refuse_fast(partition, header, end - position)
         if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
-            partition.settings.check_header(header, broker.wall_ms)
+            if slot is not None:
+                connection.replies.pop()
+            return False  # the general way names the bad records
     except KafkaError as error:
         answer.failed(ticket, error)
         broker.produced_ms = connection.active_at_ms
@@ -316,19 +323,25 @@ def _several(
     shape = route.shapes.get(key) or route.learn_shape(key)
     if shape is None:
         return False
-    several = Several(route, shape, connection, connection.take_slot() if route.acks else None)
-    for batch, (place, partition) in zip(batches, shape.places, strict=True):
-        ticket = (several, connection, place, correlation_id)
+    found: list[Header | KafkaError] = []
+    for batch, (_place, partition) in zip(batches, shape.places, strict=True):
         try:
             header = check_produced(batch)
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
                 _refuse_fast(partition, header, len(batch))
             if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
-                partition.settings.check_header(header, broker.wall_ms)
+                return False  # the general way names the bad records
         except KafkaError as error:
-            several.failed(ticket, error)
+            found.append(error)
+        else:
+            found.append(header)
+    several = Several(route, shape, connection, connection.take_slot() if route.acks else None)
+    for batch, each, (place, partition) in zip(batches, found, shape.places, strict=True):
+        ticket = (several, connection, place, correlation_id)
+        if isinstance(each, KafkaError):
+            several.failed(ticket, each)
             continue
-        partition.batches.append((batch, header))
+        partition.batches.append((batch, each))
         partition.tickets.append(ticket)
         if not partition.touched:
             broker.touch_partition(partition)
@@ -427,7 +440,7 @@ def _take(
                 partition = _find(broker, topic, wanted.index, version)
                 _check_request(request, partition)
                 arrived = Arrived(partition, *_accept(partition, wanted.records, version), entry)
-                looks = partition.settings.check_header(arrived.header, broker.wall_ms)
+                looks = partition.settings.needs_look(arrived.header, broker.wall_ms)
                 waits = looks and not inspect_at_once(broker, arrived)
             except KafkaError as error:
                 general.refuse(entry, error)

@@ -86,11 +86,11 @@ def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> N
 
 
 def find(broker: "Broker", topic: str, wanted: ListOffsetsPartition, version: int) -> "Partition":
-    """The partition that is asked about, if it may be asked that."""
-    partition = broker.find(topic, wanted.partition_index)
-    partition.leader.check_epoch(wanted.current_leader_epoch)
+    """Return the asked partition, if a request of this version may name this timestamp."""
     if version < FIRST_VERSION.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING:
         raise UnsupportedVersion
+    partition = broker.find(topic, wanted.partition_index)
+    partition.leader.check_epoch(wanted.current_leader_epoch)
     return partition
 
 

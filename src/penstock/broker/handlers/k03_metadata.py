@@ -2,10 +2,9 @@
 
 v4: creation on request can be refused.  v10: topic ids.  v12: a topic may be asked for by id.
 A topic that does not exist is created if both the client and auto.create.topics.enable allow it.
+The answer does not wait for that (auto_topics.py).
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -18,11 +17,8 @@ from penstock.controller.topic_names import check_topic_name
 from penstock.errors import (
     InvalidRequest,
     InvalidTopic,
-    KafkaError,
     KafkaStorageError,
     LeaderNotAvailable,
-    RequestTimedOut,
-    TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -35,18 +31,10 @@ from penstock.wire.messages.k03_metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.wire.messages.k19_create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-CREATE_TOPICS_VERSION = 7
-CREATE_TIMEOUT_MS = 30_000
-FROM_DEFAULTS = -1
 NAMES_PER_SLICE = 1_000
 TOPICS_PER_SLICE = 100
 PARTITIONS_PER_SLICE = 200
@@ -67,11 +55,11 @@ def handle(
     wanted = yield from _wanted(broker, request, message)
     if request.api_version < IDS_FROM and any(_by_id(each) for each in wanted):
         return _refusal(wanted)
-    refused: dict[str, int] = {}
     missing = yield from _to_create(broker, message, wanted, request.api_version)
-    if missing:
-        refused = yield from _create(broker, missing)
-    yield from _answer(broker, request, message, wanted, refused)
+    for first in range(0, len(missing), CREATED_PER_SLICE):
+        broker.auto_topics.create(missing[first : first + CREATED_PER_SLICE])
+        yield None
+    yield from _answer(broker, request, message, wanted)
     return None
 
 
@@ -88,51 +76,6 @@ def _wanted(
         if place % NAMES_PER_SLICE == NAMES_PER_SLICE - 1:
             yield None
     return list(wanted.values())
-
-
-def _create(broker: "Broker", missing: list[str]) -> Slices[dict[str, int]]:
-    """Create topics from the defaults; return why some could not be, by their names."""
-    refused: dict[str, int] = {}
-    waiting: list[Callable[[], None]] = []
-    left = 1
-
-    def settled() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0 and waiting:
-            waiting.pop()()
-
-    def created(names: list[str], result: CreateTopicsResponse | KafkaError) -> None:
-        if isinstance(result, KafkaError):
-            refused.update(dict.fromkeys(names, _told(result.code)))
-        else:
-            refused.update(
-                {each.name: _told(each.error_code) for each in result.topics if each.error_code}
-            )
-        broker.hosting.when_settled(settled)
-
-    for first in range(0, len(missing), CREATED_PER_SLICE):
-        names = missing[first : first + CREATED_PER_SLICE]
-        topics = [
-            CreatableTopic(
-                name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS
-            )
-            for name in names
-        ]
-        create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
-        left += 1
-        broker.metadata.submit(create, CREATE_TOPICS_VERSION, partial(created, names))
-        yield None
-    settled()
-    if left:
-        yield waiting.append
-    return refused
-
-
-def _told(code: int) -> int:
-    """Somebody else was faster, or the controller is slow: the client asks again, and sees."""
-    passing = (TopicAlreadyExists.code, RequestTimedOut.code)
-    return LeaderNotAvailable.code if code in passing else code
 
 
 def _by_id(wanted: MetadataRequestTopic) -> bool:
@@ -180,7 +123,6 @@ def _answer(
     request: Request,
     message: MetadataRequest,
     wanted: list[MetadataRequestTopic],
-    refused: dict[str, int],
 ) -> Slices[None]:
     image, version = broker.image, request.api_version
     listener = request.connection.listener.name
@@ -196,7 +138,7 @@ def _answer(
     for each in wanted:
         known = _kept(broker, each, version, with_operations)
         if known is None:
-            known = yield from _encoded(broker, each, refused, version, with_operations)
+            known = yield from _encoded(broker, each, version, with_operations)
         topics.append(known)
         if not len(topics) % TOPICS_PER_SLICE:
             yield None
@@ -215,13 +157,12 @@ def _kept(
 def _encoded(
     broker: "Broker",
     wanted: MetadataRequestTopic,
-    refused: dict[str, int],
     version: int,
     with_operations: bool,
 ) -> Slices[bytes]:
     memo = broker.metadata_memo
     clears = memo.clears
-    topic = yield from _topic(broker, wanted, refused)
+    topic = yield from _topic(broker, wanted)
     if with_operations and not topic.error_code:
         topic.topic_authorized_operations = TOPIC_OPERATIONS
     data = yield from encode_topic(topic, version)
@@ -248,9 +189,7 @@ def _brokers(image: Image, listener: str) -> list[MetadataResponseBroker]:
     return found
 
 
-def _topic(
-    broker: "Broker", wanted: MetadataRequestTopic, refused: dict[str, int]
-) -> Slices[MetadataResponseTopic]:
+def _topic(broker: "Broker", wanted: MetadataRequestTopic) -> Slices[MetadataResponseTopic]:
     image = broker.image
     if wanted.topic_id != ZERO_ID:
         topic = image.topic(wanted.topic_id)
@@ -263,7 +202,7 @@ def _topic(
         topic = image.topics.get(name)
         if topic is None:
             code = InvalidTopic.code if not _legal(name) else UnknownTopicOrPartition.code
-            return MetadataResponseTopic(error_code=refused.get(name, code), name=name)
+            return MetadataResponseTopic(error_code=code, name=name)
     answer = MetadataResponseTopic(
         name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS
     )

@@ -1,12 +1,14 @@
 """FindCoordinator, v0-v6: which broker answers for a group or a transactional id.  v4: batched.
 
-The first question makes the internal topic, and is answered once the topic can be used.
+The first question makes the internal topic. As in Kafka its answer does not wait for that: the
+client is told COORDINATOR_NOT_AVAILABLE and asks again.
 """
 
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
 from penstock.controller.image import NO_LEADER
+from penstock.coordinator.partitions import partition_for
 from penstock.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from penstock.wire.messages.k10_find_coordinator import (
@@ -32,34 +34,30 @@ def handle(
     if topic is None:
         error = InvalidRequest(f"there is no coordinator of the kind {message.key_type}")
         return _response([_refused(key, error) for key in keys], batched)
+    if topic not in broker.image.topics:
+        absence = broker.coordinators.begin_topic(topic)
+        return _response([_refused(key, absence) for key in keys], batched)
     wanted = topic
 
-    def made(failure: KafkaError | None) -> None:
-        found = [_find(broker, request, wanted, key, failure) for key in keys]
+    def answer() -> None:
+        found = [_find(broker, request, wanted, key) for key in keys]
         request.reply(_response(found, batched))
 
-    broker.coordinators.when_made(topic, made)
+    # A topic that was just made: its files follow within milliseconds.
+    broker.hosting.when_settled(answer)
     return None
 
 
-def _find(
-    broker: "Broker",
-    request: Request,
-    topic: str,
-    key: str,
-    failure: KafkaError | None,
-) -> Coordinator:
-    if failure is not None:
-        return _refused(key, CoordinatorNotAvailable(f"{topic} cannot be made: {failure.message}"))
-    index = broker.coordinators.partition_of(topic, key)
-    found = broker.image.topics.get(topic)
-    if index is None or found is None:
-        return _refused(key, CoordinatorNotAvailable(f"there is no {topic}"))
+def _find(broker: "Broker", request: Request, topic: str, key: str) -> Coordinator:
+    found = broker.image.topics[topic]
+    index = partition_for(key, len(found.partitions))
     leader = found.partitions[index].leader
     node = broker.image.brokers.get(leader)
     endpoint = node.endpoint(request.connection.listener.name) if node else None
     if leader == NO_LEADER or endpoint is None:
         return _refused(key, CoordinatorNotAvailable(f"{topic}-{index} has no leader"))
+    if leader == broker.node_id and not broker.coordinators.has_machine(topic, index):
+        return _refused(key, CoordinatorNotAvailable(f"{topic}-{index} cannot be used yet"))
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 

@@ -10,6 +10,7 @@ from penstock.config.broker import Source
 from penstock.config.describe import (
     Described,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_default,
     describe_group,
     describe_topic,
@@ -32,7 +33,7 @@ from penstock.wire.messages.k32_describe_configs import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-DYNAMIC_LOGGER, CLIENT_METRICS_SOURCE = 6, 7
+DYNAMIC_LOGGER = 6
 STRING = 2
 SETTINGS_PER_SLICE = 25
 
@@ -87,7 +88,7 @@ def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Des
             _check_own(broker, name)
             return _loggers(names)
         case kinds.CLIENT_METRICS:
-            return _client_metrics(broker, resource, names)
+            return describe_client_metrics(broker.image.config(resource), names)
         case kinds.GROUP:
             return describe_group(GroupConfig(broker.image.config(resource), broker.config), names)
         case other:
@@ -97,17 +98,6 @@ def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Des
 def _check_own(broker: "Broker", name: str) -> None:
     if name != str(broker.node_id):
         raise InvalidRequest(f"this is broker {broker.node_id}; ask broker {name!r} itself")
-
-
-def _client_metrics(
-    broker: "Broker", resource: ConfigResource, names: list[str] | None
-) -> list[Described]:
-    """Their keys are not looked at here: what was set, as it was set."""
-    return [
-        Described(name, value, CLIENT_METRICS_SOURCE, False, False, STRING, "", ())
-        for name, value in broker.image.config(resource).items()
-        if names is None or name in names
-    ]
 
 
 def _loggers(names: list[str] | None) -> list[Described]:

@@ -15,6 +15,7 @@ from penstock.errors import (
     KafkaStorageError,
     LogDirNotFound,
     ReplicaNotAvailable,
+    UnknownTopicOrPartition,
 )
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.wire.messages.k34_alter_replica_log_dirs import (
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 log = logging.getLogger("penstock.moves")
+
+FILE_NAME_BYTES_MAX = 255
+FUTURE_SUFFIX_BYTES = len(".") + 32 + len("-future")  # of the directory that a move fills
 
 
 def handle(
@@ -52,11 +56,16 @@ def _move(broker: "Broker", path: str, topic: str, index: int) -> int:
     try:
         if topic == CLUSTER_METADATA_TOPIC:
             raise InvalidTopic("the metadata log stays where it is")
+        if len(f"{topic}-{index}") + FUTURE_SUFFIX_BYTES > FILE_NAME_BYTES_MAX:
+            raise InvalidTopic("The topic name is too long.")
         target = broker.hosting.directory_at(path)
         if target is None:
             raise LogDirNotFound(f"{path} is none of this node's log.dirs")
         partition = broker.hosting.by_name.get(topic, {}).get(index)
         if partition is None:
+            known = broker.image.topics.get(topic)
+            if known is None or index not in known.partitions:
+                raise UnknownTopicOrPartition(f"there is no {topic}-{index}")
             raise ReplicaNotAvailable(f"this node does not host {topic}-{index}")
         if target.failed or partition.directory.failed:
             raise KafkaStorageError("a log directory is offline")

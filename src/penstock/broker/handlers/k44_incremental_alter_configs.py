@@ -80,5 +80,5 @@ def _check_levels(broker: "Broker", wanted: AlterConfigsResource) -> None:
             f"{wanted.resource_name!r} to itself"
         )
     if len({change.name for change in wanted.configs}) != len(wanted.configs):
-        raise InvalidRequest("Each key must appear at most once.")
+        raise InvalidRequest("Error due to duplicate config keys")
     loggers.check(wanted.configs)

@@ -56,7 +56,8 @@ class MetricsPort:
             "/health/ready": self._ready,
             "/status": self._status,
         }
-        self._server = HttpServer(world.network, world.clock, world.timers, routes)
+        urgent = ("/health/live", "/health/ready")
+        self._server = HttpServer(world.network, world.clock, world.timers, routes, urgent)
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
         """Where it listens now. OSError if that cannot be."""

@@ -440,6 +440,10 @@ class SimDisk:
         self.later(lambda: self.remove_now(path), done)
 
     def remove_now(self, path: str) -> None:
+        if path not in self._directories:  # a file holds no others
+            self._names.pop(path, None)
+            self._durable_names.pop(path, None)
+            return
         for name in [each for each in self._names if _within(each, path)]:
             del self._names[name]
             self._durable_names.pop(name, None)

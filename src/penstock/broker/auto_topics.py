@@ -1,0 +1,62 @@
+"""Topics that a Metadata request creates (auto.create.topics.enable).
+
+As in Kafka, a request does not wait: the client is told UNKNOWN_TOPIC_OR_PARTITION and asks again.
+A refusal of the controller reaches the node's log only.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.errors import KafkaError, TopicAlreadyExists, from_code
+from penstock.wire.messages.k19_create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.topics")
+
+CREATE_TOPICS_VERSION = 7
+CREATE_TIMEOUT_MS = 30_000
+FROM_DEFAULTS = -1
+
+
+class AutoTopics:
+    """Creations under way, one at a time per name."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._creating: set[str] = set()
+
+    def create(self, names: Iterable[str]) -> None:
+        """Begin to create topics from the defaults, except those under way."""
+        new = [name for name in names if name not in self._creating]
+        if not new:
+            return
+        self._creating.update(new)
+        topics = [
+            CreatableTopic(
+                name=name, num_partitions=FROM_DEFAULTS, replication_factor=FROM_DEFAULTS
+            )
+            for name in new
+        ]
+        create = CreateTopicsRequest(topics=topics, timeout_ms=CREATE_TIMEOUT_MS)
+
+        def created(result: CreateTopicsResponse | KafkaError) -> None:
+            self._creating.difference_update(new)
+            if isinstance(result, KafkaError):
+                _warn(", ".join(new[:10]), result)
+                return
+            for each in result.topics:
+                if each.error_code not in (0, TopicAlreadyExists.code):
+                    _warn(each.name, from_code(each.error_code, each.error_message))
+
+        self._broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
+
+
+def _warn(names: str, error: KafkaError) -> None:
+    log.warning("%s cannot be created on request of a client: %s", names, error)
