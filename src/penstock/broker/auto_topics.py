@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.errors import KafkaError, TopicAlreadyExists, from_code
+from penstock.summed_log import SummedLog
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -31,6 +32,7 @@ class AutoTopics:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._creating: set[str] = set()
+        self.lines = SummedLog(log)  # a client may ask for any number
 
     def create(self, names: Iterable[str]) -> None:
         """Begin to create topics from the defaults, except those under way."""
@@ -49,14 +51,14 @@ class AutoTopics:
         def created(result: CreateTopicsResponse | KafkaError) -> None:
             self._creating.difference_update(new)
             if isinstance(result, KafkaError):
-                _warn(", ".join(new[:10]), result)
+                self._warn(", ".join(new[:10]), result)
                 return
             for each in result.topics:
                 if each.error_code not in (0, TopicAlreadyExists.code):
-                    _warn(each.name, from_code(each.error_code, each.error_message))
+                    self._warn(each.name, from_code(each.error_code, each.error_message))
 
         self._broker.metadata.submit(create, CREATE_TOPICS_VERSION, created)
 
-
-def _warn(names: str, error: KafkaError) -> None:
-    log.warning("%s cannot be created on request of a client: %s", names, error)
+    def _warn(self, names: str, error: KafkaError) -> None:
+        words = "%s cannot be created on request of a client: %s"
+        self.lines.log(logging.WARNING, words, words, names, error)

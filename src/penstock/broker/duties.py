@@ -58,6 +58,7 @@ class Duties:
     def _sum_up(self) -> None:
         """Log how many lines were left out since the last time."""
         self._broker.observe.sum_up()
+        self._broker.auto_topics.lines.sum_up()
         coordinators = self._broker.known_coordinators
         if coordinators is not None:
             coordinators.markers.lines.sum_up()

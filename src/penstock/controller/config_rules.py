@@ -39,6 +39,8 @@ class TableRules:
 
     def __init__(self, broker: BrokerConfig) -> None:
         self._broker = broker
+        self._asked: tuple[dict[str, str], ...] = ()
+        self._effective: Sequence[ConfigEntry] = ()
 
     def validate(
         self,
@@ -93,6 +95,15 @@ class TableRules:
         return None if key is None else to_text(key.default)
 
     def effective_topic_configs(
+        self, overrides: Mapping[str, str], cluster: Mapping[str, str], broker: Mapping[str, str]
+    ) -> Sequence[ConfigEntry]:
+        asked = (dict(overrides), dict(cluster), dict(broker))
+        if asked != self._asked:  # many topics of one request have the same settings
+            self._effective = self._effective_topic_configs(*asked)
+            self._asked = asked
+        return self._effective
+
+    def _effective_topic_configs(
         self, overrides: Mapping[str, str], cluster: Mapping[str, str], broker: Mapping[str, str]
     ) -> Sequence[ConfigEntry]:
         base = self._broker.with_dynamic(broker, cluster) if cluster or broker else self._broker
