@@ -186,9 +186,16 @@ class Hosting:
         self._broker.hosted(partition)
 
     def make_partition(
-        self, topic: Topic, index: int, directory: Directory, opened: Log
+        self,
+        topic: Topic,
+        index: int,
+        directory: Directory,
+        opened: Log,
+        *,
+        high_watermark: int = 0,
     ) -> Partition:
-        """A hosted partition on an open log, led by this node."""
+        """Return a hosted partition on an open log. `high_watermark` is that of the checkpoint; the
+        end of the log counts when this node leads."""
         state = topic.partitions[index]
         node_id = self._broker.node_id
         counted = opened.synced_offset if directory.waits_for_sync else opened.end_offset
@@ -196,7 +203,8 @@ class Hosting:
         # A broker that was stopped by hand leads nothing until the controller says so again.
         leading = state.leader == node_id
         isr = state.isr if leading else (node_id,)
-        leader = Leader(node_id, state.leader_epoch, isr, 0)
+        known = max(opened.start_offset, min(high_watermark, opened.end_offset))
+        leader = Leader(node_id, state.leader_epoch, isr, known)
         partition = Partition(
             topic.name,
             topic.topic_id,
@@ -207,8 +215,9 @@ class Hosting:
             settings,
             replicas=len(state.replicas),
         )
-        leader.advance(counted)
         partition.leading = leading
+        if leading:
+            leader.advance(counted)
         if counted < opened.end_offset:
             directory.wrote(partition)  # what recovery found is not durable yet
         return partition
