@@ -553,7 +553,8 @@ class Node:
     def _close_directory(self, broker: Broker, directory: Directory, done: Done) -> None:
         """Files first, then one sync for all of them, then the word that the stop was clean."""
         disk = directory.disk
-        partitions = list(directory.partitions)  # a disk that hangs may yet bring others here
+        # A disk that hangs may yet bring others here. The next start knows which ones are damaged.
+        partitions = [each for each in directory.partitions if each.log.lost is None]
 
         def closed(failure: DiskFailed | None) -> None:
             if failure is None:

@@ -101,7 +101,7 @@ class Hosting:
         for directory in directories:
             directory.now_ms = world.clock.mono_ms
             directory.sync_times = self.sync_times
-            directory.on_lost = self._broker.forget_memos
+            self._watch(directory)
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
         self.originals = Originals(
             world,
@@ -109,6 +109,13 @@ class Hosting:
             self.remove_later,
             lambda: self._broker.stopping,
             self._making.stall,
+        )
+
+    def _watch(self, directory: Directory) -> None:
+        integrity = self._broker.integrity
+        directory.on_lost = lambda failure: integrity.look_through(directory, failure)
+        directory.check = lambda partitions, done: integrity.check(
+            directory, partitions, done, closed=True
         )
 
     def identity(self, directory: Directory) -> bytes:
@@ -134,6 +141,8 @@ class Hosting:
             raise self._absent(topic, index)
         if partition.directory.failed:
             raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
+        if partition.log.lost is not None:
+            raise KafkaStorageError(f"{partition} is offline: {partition.log.lost}")
         if not partition.leading:
             raise NotLeaderOrFollower(f"this node does not lead {partition}")
         return partition
@@ -330,11 +339,16 @@ class Hosting:
             ids = [directory.directory_id] if directory.is_identified else before
             paths.update(dict.fromkeys(ids, directory.disk.root))
         placed: list[tuple[Place, Placed]] = []
+        lost_sizes: dict[Place, Sizes] = {}
         for directory in self.directories:
             made = Placed(directory.directory_id, State.MADE)
             durable = Placed(directory.directory_id, State.DURABLE)
+            offline = Placed(directory.directory_id, State.OFFLINE)
             for each in directory.partitions:
                 where = durable if each.log.synced_offset > 0 else made
+                if each.log.lost is not None:
+                    where = offline
+                    lost_sizes[each.topic_id, each.index] = each.log.sizes()
                 placed.append(((each.topic_id, each.index), where))
         for place, refused in self._refused.items():
             where_it_was = refused.used_in or refused.directory_id
@@ -349,6 +363,7 @@ class Hosting:
             for each in islice(partitions.values(), 1):
                 names[topic_id] = each.topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
+        sizes |= lost_sizes
         left = dict(self.originals.left)
         for place, others in self._refused_too.items():
             left[place] = list(dict.fromkeys([*left.get(place, ()), *others]))

@@ -214,6 +214,8 @@ def _load_directory(
     if not found.clean:
         # One sync for what recovery wrote beside the records, not one for each of its files.
         disk.sync_everything_now()
+        for partition in directory.partitions:
+            partition.log.metadata_unsynced = False
     if opened:
         how = (
             "after a clean stop" if found.clean else "and recovered, as the last stop was not clean"

@@ -105,6 +105,7 @@ def open_log(
     names, sizes = _without_leftovers(disk, directory, sizes, recovery)
     if not salvage:
         _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
+        _check_segments(disk, directory, names)
     names = _settle(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
@@ -125,10 +126,11 @@ def open_log(
         may_wait,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
-    if clean and names and not salvage and max(end_offset, start_offset) < recovery_point:
+    durable_to = recovery_point if clean else opening.recovery_point
+    if names and not salvage and max(end_offset, start_offset) < durable_to:
         raise LogCorrupted(
-            f"{disk.root}/{directory} ends at offset {end_offset}, and ended at {recovery_point} "
-            "when it was closed. Restore its newest segment from a copy"
+            f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below {durable_to} "
+            "were durable. Restore its newest segment from a copy"
         )
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
@@ -225,6 +227,15 @@ def _check_files(
                 )
 
 
+def _check_segments(disk: Disk, directory: str, names: Collection[str]) -> None:
+    """Refuse a directory that lost all its segments. One that is being made holds a segment before
+    it holds anything else; an empty directory gives the records up."""
+    if names and not any(name.endswith(LOG) for name in names):
+        raise LogCorrupted(
+            f"{disk.root}/{directory} holds no segment any more. Restore its {LOG} files from a copy"
+        )
+
+
 def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
     """The names of the files that count; indexes without a log do not."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
@@ -283,6 +294,8 @@ def _begin_anew(
     opening: Opening, start_offset: int, end_offset: int
 ) -> tuple[ActiveSegment, Producers, int]:
     """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
+    # First: a directory without any segment would seem to have lost them.
+    file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     if opening.bases and end_offset > opening.bases[0]:
         _set_aside(opening, end_offset)
     for base in opening.bases:
@@ -290,7 +303,6 @@ def _begin_anew(
     opening.bases[:] = [start_offset]
     opening.epochs.clear()
     opening.write_epochs()
-    file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
 
 

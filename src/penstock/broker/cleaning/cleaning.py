@@ -99,7 +99,7 @@ class Cleaning:
 
     def hosted(self, partition: "Partition") -> None:
         """A partition is here, or is led otherwise."""
-        if partition.gone:
+        if partition.gone or partition.log.lost is not None:
             return
         if partition.log.config.compact:
             cleaned_to = self.offsets.get(partition)
@@ -121,6 +121,10 @@ class Cleaning:
         self._forget(partition)
         self._paused.pop(partition, None)
         self.offsets.remove(partition)
+
+    def lost(self, partition: "Partition") -> None:
+        """A file of its log was removed or cut: the others stay as they are."""
+        self._forget(partition)
 
     def directory_failed(self, directory: "Directory") -> None:
         for partition in list(directory.partitions):
