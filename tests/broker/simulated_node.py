@@ -177,7 +177,7 @@ class Bench:
         (answer,) = replies(peer, [CREATE_TOPICS])
         assert answer.topics[0].error_code == 0, answer.topics[0].error_message
         connection.closed()
-        for partition in self.broker.hosting.by_name[name].values() if named else ():
+        for partition in self.broker.hosting.by_name.get(name, {}).values() if named else ():
             partition.directory.disk.open(f"{partition}/partition.metadata").sync_now()
             partition.log.metadata_unsynced = False
 

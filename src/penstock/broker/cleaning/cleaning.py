@@ -465,3 +465,10 @@ def _say(partition: "Partition", report: Report, seconds: float) -> None:
             partition,
             report.keyless_dropped,
         )
+    if report.flawed_kept:
+        log.warning(
+            "%s has %d batches whose records are not what they say: no client can read them. They"
+            " are kept as they are, and the others are cleaned",
+            partition,
+            report.flawed_kept,
+        )
