@@ -6,6 +6,7 @@ away.
 
 import logging
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +40,7 @@ from penstock.log.log import Log, LogExists
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import Leader
-from penstock.world import Disk, File
+from penstock.world import Disk, DiskFailed, File
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -369,11 +370,16 @@ class Hosting:
             left[place] = list(dict.fromkeys([*left.get(place, ()), *others]))
         return format_placements(placed, paths, sizes, names, self._placed_at, left)
 
-    def start_offsets_moved(self, directories: list[Directory]) -> None:
-        """Records were deleted on request: that should survive a kill."""
+    def start_offsets_moved(
+        self,
+        directories: list[Directory],
+        done: Callable[[Directory, DiskFailed | None], None] | None = None,
+    ) -> None:
+        """Make durable that records were deleted on request. `done` hears of each directory."""
         for directory in directories:
             if not directory.failed:
-                self.checkpoints.start_offsets(directory)
+                stored = None if done is None else partial(done, directory)
+                self.checkpoints.start_offsets(directory, stored)
 
     def moved(self, partition: Partition, source: Directory, target: Directory) -> None:
         """Its log lives in another directory now."""

@@ -90,6 +90,7 @@ def open_log(
     scanned: Callable[[int], None] | None = None,
     sync_follows: bool = False,
     may_wait: bool = False,
+    whole: bool = True,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
@@ -98,7 +99,8 @@ def open_log(
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
     With `sync_follows` the caller syncs the disk as a whole before anything is appended. With
     `may_wait`, which needs that, it is opened also if there is no room for what recovery has found;
-    else, and where nothing could be read without it, that raises DiskFull.
+    else, and where nothing could be read without it, that raises DiskFull. A log that ends before
+    its recovery point raises LogCorrupted unless `whole` says that it may.
     """
     assert sync_follows or not may_wait, "what is there and not written anew may not be durable"
     recovery = Recovery()
@@ -126,11 +128,10 @@ def open_log(
         may_wait,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
-    durable_to = recovery_point if clean else opening.recovery_point
-    if names and not salvage and max(end_offset, start_offset) < durable_to:
+    if whole and names and not salvage and max(end_offset, start_offset) < recovery_point:
         raise LogCorrupted(
-            f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below {durable_to} "
-            "were durable. Restore its newest segment from a copy"
+            f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below "
+            f"{recovery_point} were durable. Restore its newest segment from a copy"
         )
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
