@@ -105,7 +105,7 @@ class File(Protocol):
 
     def sync(self, done: Done) -> None:
         """Make what was appended before this call durable, and the file's own name with it.
-        FileLost if the file was removed or cut: synced bytes that no start finds are not durable."""
+        FileLost if the file was removed or cut: no start would find the synced bytes."""
         ...
 
     def sync_now(self) -> None: ...

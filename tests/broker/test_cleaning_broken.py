@@ -7,7 +7,6 @@ import pytest
 from cleaned_node import CleanedNode
 from http_asking import SimScraper
 from metrics_asking import Page
-
 from simulated_node import PRODUCE, produce_batch, replies
 
 from penstock.broker.loading import ACCEPT_LOSS

@@ -1,5 +1,5 @@
-"""Files that are removed or cut from outside under a running node, or before a start: their log takes
-no more records, and what was durable is never replaced by nothing."""
+"""Files that are removed or cut from outside under a running node, or before a start: their log
+takes no more records, and what was durable is never replaced by nothing."""
 
 import random
 from collections.abc import Callable

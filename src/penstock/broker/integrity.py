@@ -7,7 +7,8 @@ segments. Nothing is looked at on the loop, and an append pays nothing.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import KafkaStorageError
@@ -56,7 +57,7 @@ class Integrity:
         that are damaged are offline when `done` is called."""
         losses: list[_Loss] = []
 
-        def look(partition: "Partition", opened: Log, checks: list[FileCheck]) -> None:
+        def look(partition: "Partition", opened: Log, checks: Sequence[FileCheck]) -> None:
             for each in checks:
                 try:
                     each.look()
@@ -74,9 +75,7 @@ class Integrity:
             done()
 
         works = [
-            lambda partition=each, opened=each.log, checks=file_checks(each.log, closed=closed): (  # type: ignore[misc]
-                look(partition, opened, checks)
-            )
+            partial(look, each, each.log, file_checks(each.log, closed=closed))
             for each in partitions
             if not each.gone and each.directory is directory
         ]

@@ -105,9 +105,7 @@ class ConfigWork:
             if value != current.get(name) or resource.kind == BROKER
         ]
 
-    def _with_cleared(
-        self, records: list[ConfigRecord]
-    ) -> list[ConfigRecord | ClearElrRecord]:
+    def _with_cleared(self, records: list[ConfigRecord]) -> list[ConfigRecord | ClearElrRecord]:
         """Return the records, and those that forget the eligible leader replicas where
         min.insync.replicas changes: the old value chose them, and under a larger new one they may
         lack committed records. A value for all brokers concerns every topic."""

@@ -233,7 +233,8 @@ def _check_segments(disk: Disk, directory: str, names: Collection[str]) -> None:
     it holds anything else; an empty directory gives the records up."""
     if names and not any(name.endswith(LOG) for name in names):
         raise LogCorrupted(
-            f"{disk.root}/{directory} holds no segment any more. Restore its {LOG} files from a copy"
+            f"{disk.root}/{directory} holds no segment any more. Restore its {LOG} files from a "
+            "copy"
         )
 
 

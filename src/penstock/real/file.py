@@ -340,15 +340,20 @@ class RealFile:
             raise self._shorter(facts.st_size, size)
 
     def verify(self, size: int) -> None:
-        with complaints(f"cannot look at {self._where}"):
-            facts = os.stat(self._where)
+        try:
+            with complaints(f"cannot look at {self._where}"):
+                facts = os.stat(self._where)
+        except FileLost:
+            raise FileLost(f"{self._where} is gone: it was removed from outside") from None
         if (facts.st_dev, facts.st_ino) != self._identity:
             raise FileLost(f"{self._where} is another file: it was replaced from outside")
         if facts.st_size < size:
             raise self._shorter(facts.st_size, size)
 
     def _shorter(self, found: int, size: int) -> FileLost:
-        return FileLost(f"{self._where} has only {found} of its {size} bytes: it was cut from outside")
+        return FileLost(
+            f"{self._where} has only {found} of its {size} bytes: it was cut from outside"
+        )
 
     def close(self) -> None:
         self._closed = True
