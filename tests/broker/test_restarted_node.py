@@ -1,12 +1,12 @@
 """What a node tells of itself after a start: how it stopped, what is committed, and the leaders."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.errors import FencedLeaderEpoch
+from penstock.replication.leader import Leader
 from penstock.testing.sim.world import WorldDisk
 
 APART = {"metadata.log.dir": "meta", "log.dirs": "one,two"}
@@ -59,11 +59,14 @@ def test_until_this_node_leads_the_checkpoint_says_what_is_committed(
 
 
 def test_a_start_reads_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+    told: list[Leader] = []
     disks = stopped({})
-    monkeypatch.setattr(
-        "penstock.replication.leader.Leader.advance", lambda it, _end: told.append(it) or False
-    )
+
+    def advance(leader: Leader, _local_end: int) -> bool:
+        told.append(leader)
+        return False
+
+    monkeypatch.setattr(Leader, "advance", advance)
     Bench(disks=disks)
     assert [each.high_watermark for each in told] == [3]
 
