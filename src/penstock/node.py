@@ -6,7 +6,7 @@ shutdown.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,12 @@ from penstock.broker.broker import Broker
 from penstock.broker.directory import Directory
 from penstock.broker.duties import Duties
 from penstock.broker.listener import Door, Listener, tuning_of
-from penstock.broker.loading import load_partitions, read_clean_marker, write_clean_marker
+from penstock.broker.loading import (
+    NO_BROKER_EPOCH,
+    load_partitions,
+    read_clean_marker,
+    write_clean_marker,
+)
 from penstock.broker.metrics.port import MetricsPort
 from penstock.broker.progress import Progress
 from penstock.config.broker import BrokerConfig, Source
@@ -71,6 +76,15 @@ def _see_to_room(disk: Disk) -> None:
         disk.put_now(ROOM_FILE, bytes(FIRST_FILES_BYTES))
     finally:
         disk.remove_now(ROOM_FILE)
+
+
+def _epoch_of_clean_stop(directories: Sequence[Directory]) -> int:
+    """Return the broker epoch of the last stop, or -1 unless that was clean in every one of
+    log.dirs. A metadata directory apart from those has no marker."""
+    if any(each.failed for each in directories):
+        return NO_BROKER_EPOCH
+    epochs = {read_clean_marker(each.disk) for each in directories}
+    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
 
 class Node:
@@ -320,7 +334,7 @@ class Node:
             ],
             rack=None if rack is None else str(rack),
             log_dirs=[each.directory_id for each in broker.hosting.directories if not each.failed],
-            previous_broker_epoch=read_clean_marker(self._disks[0]),
+            previous_broker_epoch=_epoch_of_clean_stop(broker.hosting.directories),
         )
         self._register_controller(broker, metadata, incarnation_id)
         metadata.submit(request, PROTOCOL_VERSION, self._registered)
@@ -539,7 +553,8 @@ class Node:
     def _close_directory(self, broker: Broker, directory: Directory, done: Done) -> None:
         """Files first, then one sync for all of them, then the word that the stop was clean."""
         disk = directory.disk
-        partitions = list(directory.partitions)  # a disk that hangs may yet bring others here
+        # A disk that hangs may yet bring others here. The next start knows which ones are damaged.
+        partitions = [each for each in directory.partitions if each.log.lost is None]
 
         def closed(failure: DiskFailed | None) -> None:
             if failure is None:

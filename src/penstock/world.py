@@ -104,10 +104,16 @@ class File(Protocol):
         ...
 
     def sync(self, done: Done) -> None:
-        """Make what was appended before this call durable, and the file's own name with it."""
+        """Make what was appended before this call durable, and the file's own name with it.
+        FileLost if the file was removed or cut: no start would find the synced bytes."""
         ...
 
     def sync_now(self) -> None: ...
+
+    def verify(self, size: int) -> None:
+        """Raise FileLost unless the file still has its name and at least `size` bytes. Waits for
+        the disk; on any thread."""
+        ...
 
     def park(self) -> None:
         """Nobody needs it soon: what the file holds of the system is given back until then."""
@@ -154,7 +160,7 @@ class Disk(Protocol):
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
         """Make what was appended to all of these durable; a few threads share the work. After
-        FileLost all but those whose directory is gone are."""
+        FileLost all but those that were removed or cut are."""
         ...
 
     def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:

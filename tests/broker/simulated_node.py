@@ -152,8 +152,15 @@ class Bench:
         return request_frame(key, VERSIONS[key], self._correlation_id, "test", message)
 
     def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        named: bool = True,
     ) -> None:
+        """`named` makes partition.metadata durable, as the first record does: no answer waits for
+        that any more."""
         connection, peer = self.connect()
         topic = k19_create_topics.CreatableTopic(
             name=name,
@@ -170,6 +177,9 @@ class Bench:
         (answer,) = replies(peer, [CREATE_TOPICS])
         assert answer.topics[0].error_code == 0, answer.topics[0].error_message
         connection.closed()
+        for partition in self.broker.hosting.by_name.get(name, {}).values() if named else ():
+            partition.directory.disk.open(f"{partition}/partition.metadata").sync_now()
+            partition.log.metadata_unsynced = False
 
 
 def api_versions() -> k18_api_versions.ApiVersionsRequest:

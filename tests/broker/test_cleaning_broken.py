@@ -7,11 +7,13 @@ import pytest
 from cleaned_node import CleanedNode
 from http_asking import SimScraper
 from metrics_asking import Page
+from simulated_node import PRODUCE, produce_batch, replies
 
 from penstock.broker.loading import ACCEPT_LOSS
+from penstock.errors import InvalidRecord
 from penstock.testing.sim import apart as sim_apart
 from penstock.testing.sim.world import WorldDisk
-from penstock.wire.batch import LENGTH, LENGTH_OVERHEAD, batch_headers
+from penstock.wire.batch import LENGTH, LENGTH_OVERHEAD, batch_headers, seal_batch
 
 SETTINGS = {"metrics.listener": "node:9404", "log.cleaner.backoff.ms": "30000"}
 COUNT = "kafka_log_logcleanermanager_uncleanable_partitions_count"
@@ -83,3 +85,53 @@ def test_it_is_cleaned_when_somebody_has_given_up_what_follows_in_its_file() -> 
     node = started_again(disks)
     assert node.read() == LATEST  # whose newest values lie in later segments
     assert node.log().end_offset == end_offset
+
+
+# -- a batch that was never sound, with the right checksum
+
+
+def lying(node: CleanedNode) -> bytes:
+    """A value of 1,000 bytes, of which three are there."""
+    now_ms = node.world.clock.wall_ms()
+    record = bytes((20, 0, 0, 0, 2, ord("k"), 0xD0, 0x0F, 1, 2, 3))
+    return seal_batch(record, 0, 1, last_delta=0, times_ms=(now_ms, now_ms))
+
+
+def answered(node: CleanedNode, batch: bytes) -> int:
+    client, heard = node.connect()
+    node.receive(client, node.frame(PRODUCE, produce_batch("t", batch)))
+    node.simulation.run_until(lambda: bool(heard.sent))
+    (answer,) = replies(heard, [PRODUCE])
+    client.closed()
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("codec", ["producer", "zstd"])
+def test_a_compacted_topic_refuses_what_the_cleaner_could_not_read(codec: str) -> None:
+    node = CleanedNode(SETTINGS)
+    node.topic(compression_type=codec)
+    assert answered(node, lying(node)) == InvalidRecord.code
+    assert node.log().end_offset == 0
+
+
+def test_one_from_before_the_topic_was_compacted_is_kept_and_the_others_are_cleaned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = CleanedNode(SETTINGS)
+    node.topic(cleanup_policy="delete")
+    batch = lying(node)
+    node.fill("t", 2)
+    offset = node.log().end_offset
+    assert answered(node, batch) == 0
+    node.fill("t")
+    node.alter("t", cleanup_policy="compact")
+    node.settle(60_000)
+    assert node.cleaning.uncleanable == {}
+    assert node.cleaning.statistics.runs == 1
+    assert "1 batches whose records are not what they say" in caplog.text
+    files = node.files().items()
+    stored = b"".join(data for path, data in files if path[:4] == "t-0/" and path[-4:] == ".log")
+    found = [header for _, header in batch_headers(stored)]
+    assert stored.count(batch[17:]) == 1
+    assert sum(header[0] < offset for header in found) == 0, "all of them have newer values"

@@ -14,7 +14,7 @@ from penstock.testing.sim.world import WorldDisk
 from penstock.wire.batch import COMMIT_MARKER, HEADER, Record, build_batch
 from penstock.world import Done, File, FileLost
 
-ALARM = "restore the files from a copy"
+ALARM = "restore the file from a copy"
 
 
 def bench_with(*topics: str, partitions: int = 1) -> Bench:

@@ -53,6 +53,7 @@ def test_a_record_is_acknowledged_only_when_it_is_synced() -> None:
 def test_an_acknowledgement_that_comes_too_late_is_a_timeout() -> None:
     bench = Bench({"log.durability": "fsync"})
     bench.create_topic("t")
+    bench.settle()
     writer, heard = bench.connect()
     message = produce("t", b"x")
     message.timeout_ms = 50

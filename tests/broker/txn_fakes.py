@@ -82,6 +82,7 @@ class FakePartition:
         self.leading = True
         self.admission = Admission()
         self.known: set[int] = set()  # producer ids
+        self.log = SimpleNamespace(lost=None)
 
     def knows(self, producer_id: int) -> bool:
         return producer_id in self.known

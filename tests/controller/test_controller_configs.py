@@ -119,3 +119,31 @@ def test_the_old_call_replaces_everything(bench: Bench) -> None:
     reply = bench.ask(k33.AlterConfigsRequest(resources=[wanted]), 2)
     assert reply.responses[0].error_code == 0
     assert bench.image.config(ORDERS) == {"retention.ms": "6"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "cleared"),
+    [(ORDERS, ["orders"]), (ConfigResource(BROKER, ""), ["orders", "other"])],
+)
+def test_a_change_of_min_isr_clears_the_eligible_leaders_it_concerns(
+    resource: ConfigResource, cleared: list[str]
+) -> None:
+    bench = Bench((1, 2, 3), min_insync_replicas=2)
+    for topic in ("orders", "other"):
+        bench.create(topic, factor=3)
+    for broker_id in (2, 3):
+        bench.beat(broker_id, bench.image.brokers[broker_id].epoch, want_fence=True)
+    topics = bench.image.topics
+    assert all(topics[each].partitions[0].eligible_leaders for each in ("orders", "other"))
+    assert alter(bench, resource, ("min.insync.replicas", SET, "3")) == 0
+    topics = bench.image.topics
+    assert [each for each in topics if not topics[each].partitions[0].eligible_leaders] == cleared
+
+
+def test_another_change_leaves_the_eligible_leaders_alone() -> None:
+    bench = Bench((1, 2, 3), min_insync_replicas=2)
+    bench.create("orders", factor=3)
+    for broker_id in (2, 3):
+        bench.beat(broker_id, bench.image.brokers[broker_id].epoch, want_fence=True)
+    assert alter(bench, ORDERS, ("retention.ms", SET, "5")) == 0
+    assert bench.image.topics["orders"].partitions[0].eligible_leaders

@@ -121,7 +121,7 @@ def test_a_log_that_ends_before_its_recovery_point_was_cut() -> None:
     base = log.active.base_offset
     whole = split(disk.files()[path(base, LOG)])
     cut(disk, base, len(whole[0][2]))
-    with pytest.raises(LogCorrupted, match=f"and ended at {log.end_offset}"):
+    with pytest.raises(LogCorrupted, match=f"offsets below {log.end_offset} were durable"):
         reopen(disk, recovery_point=log.end_offset)
 
 

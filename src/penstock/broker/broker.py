@@ -14,6 +14,7 @@ from penstock.broker.flushing import Flushing
 from penstock.broker.frames import FramePool
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.hosting import Hosting
+from penstock.broker.integrity import Integrity
 from penstock.broker.listener import Listener
 from penstock.broker.metadata_memo import MetadataMemo
 from penstock.broker.metrics.counts import Counts
@@ -93,6 +94,7 @@ class Broker:
             self.sliced_work.begin,
         )
         self.hosting = Hosting(self)
+        self.integrity = Integrity(self)
         self.recovering = Recovering(world.clock)
         self.reporters += (self.hosting.deletions, self.recovering)
         self.cleaning = Cleaning(self)

@@ -36,9 +36,9 @@ class Checkpointing:
         directory.store(RECOVERY_POINTS, lambda: format_offsets(points))
         self._broker.hosting.placements.changed()  # a partition may have become durable
 
-    def start_offsets(self, directory: "Directory") -> None:
+    def start_offsets(self, directory: "Directory", done: Done | None = None) -> None:
         starts = self._start_offsets(directory)
-        directory.store(START_OFFSETS, lambda: format_offsets(starts))
+        directory.store(START_OFFSETS, lambda: format_offsets(starts), done)
         if directory.departures:
             directory.store(CLEANER_OFFSETS, self._broker.cleaning.offsets.content(directory))
 

@@ -6,10 +6,10 @@ the kernel may have dropped the bytes, so asking again would only hide it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.broker.departures import Departures
 from penstock.errors import KafkaStorageError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.directory")
 
-SAID_LOST_MAX = 100  # files whose loss is told one by one
+# Compares the files of these partitions with their logs, and calls when damaged logs are offline.
+Check: TypeAlias = Callable[[Sequence["Partition"], Callable[[], None]], None]
 
 
 @dataclass(slots=True)
@@ -77,8 +78,8 @@ class Directory:
         self.unseen_bytes_max = inf
         self.strays: tuple[str, ...] = ()  # directories of no partition of this node
         self.strays_known = False  # False has them looked for again
-        self._said_lost: set[str] = set()
-        self.on_lost: Callable[[], None] = _nobody  # when the files of a partition are lost
+        self.on_lost: Callable[[FileLost], None] = _nobody  # when a file of a partition is lost
+        self.check: Check = _no_check
         self.flushing: Flushing  # set when the broker takes the directory over
 
     # -- group commit
@@ -143,7 +144,7 @@ class Directory:
     def _end_round(self, ends: list[tuple["Partition", int]], failure: DiskFailed | None) -> None:
         self.sync_times.note(self.now_ms() - self._round_began_ms)
         if isinstance(failure, FileLost):
-            self._look_for_lost(ends, failure)  # the round ends when that is known
+            self._look_for_lost(ends)  # the round ends when that is known
             return
         self._in_round = False
         if failure is None:
@@ -151,28 +152,17 @@ class Directory:
         else:
             self.fail(failure)
 
-    def _look_for_lost(self, ends: list[tuple["Partition", int]], failure: FileLost) -> None:
-        """Whose directories are there no more, asked off the loop. That of a deleted topic has
-        another name, which is no loss."""
-        missing: set[Partition] = set()
+    def _look_for_lost(self, ends: list[tuple["Partition", int]]) -> None:
+        """A file was removed or cut: the logs that lack it count no further, the others do. A file
+        that retention or a deletion has renamed is no loss."""
 
-        def look() -> None:
-            missing.update(each for each, _ in ends if not self.disk.exists(str(each)))
-
-        def looked(_failure: DiskFailed | None) -> None:
+        def looked() -> None:
             self._in_round = False
-            if self.failed:
-                return
-            here = [each for each in ends if each[0].directory is self and not each[0].gone]
-            lost = [each for each, _ in here if each in missing]
-            if lost or len(here) == len(ends):
-                self.fail(failure)
-            for partition in lost:
-                partition.log.give_up(failure)
-                partition.abandon(KafkaStorageError(str(failure)))
-            self._synced([each for each in here if each[0] not in missing])
+            if self.failed is None:
+                here = [each for each in ends if each[0].directory is self and not each[0].gone]
+                self._synced([each for each in here if each[0].log.lost is None])
 
-        self.disk.offload_all([look], looked)
+        self.check([each for each, _ in ends], looked)
 
     def _synced(self, ends: list[tuple["Partition", int]]) -> None:
         for partition, end_offset in ends:
@@ -192,20 +182,9 @@ class Directory:
         if isinstance(failure, TooManyFiles):
             log.error("%s; nothing is lost, but raise ulimit -n", failure)
         elif isinstance(failure, FileLost):
-            self._lost_file(str(failure))
+            self.on_lost(failure)
         else:
             self.take_offline(failure)
-
-    def _lost_file(self, what: str) -> None:
-        """Only its partition suffers: the log takes no more records, its readers are told."""
-        self.on_lost()
-        if what not in self._said_lost and len(self._said_lost) < SAID_LOST_MAX:
-            self._said_lost.add(what)
-            log.error(
-                "%s. Its partition cannot be used any more: stop the node, restore the files from a"
-                " copy, and start it again; or delete the topic",
-                what,
-            )
 
     def take_offline(self, failure: DiskFailed) -> None:
         """Its partitions answer with an error, the others go on."""
@@ -287,5 +266,10 @@ class Directory:
             log.error("log directory %s is full: %s; writes are refused", self.disk.root, failure)
 
 
-def _nobody() -> None:
+def _nobody(_failure: FileLost) -> None:
     """There is no node that would have to know."""
+
+
+def _no_check(_partitions: Sequence["Partition"], done: Callable[[], None]) -> None:
+    """There is no node whose partitions could be damaged."""
+    done()

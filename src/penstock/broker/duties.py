@@ -5,6 +5,7 @@ Each duty runs in slices with a time budget, so that it costs the clients nothin
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.broker.disk_room import DiskRoom
@@ -23,6 +24,7 @@ SLICE_MS_MAX = 5.0
 METADATA_CHECKPOINT_MS = 1_000
 MEMORY_MS = 10_000
 FREED_BYTES_MIN = 32 * 1024 * 1024  # of frames: less stays with the process, for the next ones
+CHECKED_AT_ONCE_MAX = 100  # partitions whose files are compared with their logs
 
 
 class Duties:
@@ -89,6 +91,20 @@ class Duties:
         """Also if nothing has changed: the last write may have met a full disk."""
         for directory in self._working():
             self._broker.hosting.checkpoints.recovery_points(directory)
+            self._check_files(directory, iter(list(directory.partitions)), closed=True)
+
+    def _check_files(
+        self, directory: "Directory", left: "Iterator[Partition]", *, closed: bool
+    ) -> None:
+        """Have the files of these partitions compared with their logs, some at a time."""
+        some = list(islice(left, CHECKED_AT_ONCE_MAX))
+        if some and not (self._broker.stopping or directory.failed):
+            self._broker.integrity.check(
+                directory,
+                some,
+                lambda: self._check_files(directory, left, closed=closed),
+                closed=closed,
+            )
 
     def _log_starts(self) -> None:
         for directory in self._working():
@@ -105,6 +121,8 @@ class Duties:
                 directory.moved.update(each for each in moved if each.log.busy and not each.gone)
                 hosting.checkpoints.recovery_points(directory)
                 hosting.checkpoints.high_watermarks(directory)
+                ordered = sorted(moved, key=lambda each: (each.topic, each.index))
+                self._check_files(directory, iter(ordered), closed=False)
 
     def _metadata_changed(self) -> None:
         durable = self._broker.metadata.describe().high_watermark
@@ -151,7 +169,7 @@ class Duties:
         def some() -> None:
             until = broker.world.clock.mono_ms() + SLICE_MS_MAX
             for partition in left:
-                if partition.gone or partition.directory.failed:
+                if partition.gone or partition.is_offline:
                     continue
                 try:
                     visit(partition)

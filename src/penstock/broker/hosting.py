@@ -6,6 +6,7 @@ away.
 
 import logging
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +40,7 @@ from penstock.log.log import Log, LogExists
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import Leader
-from penstock.world import Disk, File
+from penstock.world import Disk, DiskFailed, File
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -101,7 +102,7 @@ class Hosting:
         for directory in directories:
             directory.now_ms = world.clock.mono_ms
             directory.sync_times = self.sync_times
-            directory.on_lost = self._broker.forget_memos
+            self._watch(directory)
         self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
         self.originals = Originals(
             world,
@@ -109,6 +110,13 @@ class Hosting:
             self.remove_later,
             lambda: self._broker.stopping,
             self._making.stall,
+        )
+
+    def _watch(self, directory: Directory) -> None:
+        integrity = self._broker.integrity
+        directory.on_lost = lambda failure: integrity.look_through(directory, failure)
+        directory.check = lambda partitions, done: integrity.check(
+            directory, partitions, done, closed=True
         )
 
     def identity(self, directory: Directory) -> bytes:
@@ -134,6 +142,8 @@ class Hosting:
             raise self._absent(topic, index)
         if partition.directory.failed:
             raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
+        if partition.log.lost is not None:
+            raise KafkaStorageError(f"{partition} is offline: {partition.log.lost}")
         if not partition.leading:
             raise NotLeaderOrFollower(f"this node does not lead {partition}")
         return partition
@@ -186,9 +196,16 @@ class Hosting:
         self._broker.hosted(partition)
 
     def make_partition(
-        self, topic: Topic, index: int, directory: Directory, opened: Log
+        self,
+        topic: Topic,
+        index: int,
+        directory: Directory,
+        opened: Log,
+        *,
+        high_watermark: int = 0,
     ) -> Partition:
-        """A hosted partition on an open log, led by this node."""
+        """Return a hosted partition on an open log. `high_watermark` is that of the checkpoint; the
+        end of the log counts when this node leads."""
         state = topic.partitions[index]
         node_id = self._broker.node_id
         counted = opened.synced_offset if directory.waits_for_sync else opened.end_offset
@@ -196,7 +213,8 @@ class Hosting:
         # A broker that was stopped by hand leads nothing until the controller says so again.
         leading = state.leader == node_id
         isr = state.isr if leading else (node_id,)
-        leader = Leader(node_id, state.leader_epoch, isr, 0)
+        known = max(opened.start_offset, min(high_watermark, opened.end_offset))
+        leader = Leader(node_id, state.leader_epoch, isr, known)
         partition = Partition(
             topic.name,
             topic.topic_id,
@@ -207,8 +225,9 @@ class Hosting:
             settings,
             replicas=len(state.replicas),
         )
-        leader.advance(counted)
         partition.leading = leading
+        if leading:
+            leader.advance(counted)
         if counted < opened.end_offset:
             directory.wrote(partition)  # what recovery found is not durable yet
         return partition
@@ -321,11 +340,16 @@ class Hosting:
             ids = [directory.directory_id] if directory.is_identified else before
             paths.update(dict.fromkeys(ids, directory.disk.root))
         placed: list[tuple[Place, Placed]] = []
+        lost_sizes: dict[Place, Sizes] = {}
         for directory in self.directories:
             made = Placed(directory.directory_id, State.MADE)
             durable = Placed(directory.directory_id, State.DURABLE)
+            offline = Placed(directory.directory_id, State.OFFLINE)
             for each in directory.partitions:
                 where = durable if each.log.synced_offset > 0 else made
+                if each.log.lost is not None:
+                    where = offline
+                    lost_sizes[each.topic_id, each.index] = each.log.sizes()
                 placed.append(((each.topic_id, each.index), where))
         for place, refused in self._refused.items():
             where_it_was = refused.used_in or refused.directory_id
@@ -340,16 +364,22 @@ class Hosting:
             for each in islice(partitions.values(), 1):
                 names[topic_id] = each.topic
         sizes = {place: each.sizes for place, each in self._refused.items() if each.sizes}
+        sizes |= lost_sizes
         left = dict(self.originals.left)
         for place, others in self._refused_too.items():
             left[place] = list(dict.fromkeys([*left.get(place, ()), *others]))
         return format_placements(placed, paths, sizes, names, self._placed_at, left)
 
-    def start_offsets_moved(self, directories: list[Directory]) -> None:
-        """Records were deleted on request: that should survive a kill."""
+    def start_offsets_moved(
+        self,
+        directories: list[Directory],
+        done: Callable[[Directory, DiskFailed | None], None] | None = None,
+    ) -> None:
+        """Make durable that records were deleted on request. `done` hears of each directory."""
         for directory in directories:
             if not directory.failed:
-                self.checkpoints.start_offsets(directory)
+                stored = None if done is None else partial(done, directory)
+                self.checkpoints.start_offsets(directory, stored)
 
     def moved(self, partition: Partition, source: Directory, target: Directory) -> None:
         """Its log lives in another directory now."""

@@ -27,7 +27,13 @@ from penstock.broker.making import Wanted
 from penstock.broker.partition import Partition
 from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
 from penstock.controller.image import Topic
-from penstock.log.checkpoints import RECOVERY_POINTS, START_OFFSETS, read_offsets, read_whole
+from penstock.log.checkpoints import (
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    read_offsets,
+    read_whole,
+)
 from penstock.log.directory import (
     LOG,
     Kind,
@@ -60,6 +66,7 @@ class _Found(NamedTuple):
     clean: bool
     recovery_points: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, int]
     sizes: Mapping[str, Sizes]  # of the segments at the clean stop, by partition directory
 
     @property
@@ -207,6 +214,8 @@ def _load_directory(
     if not found.clean:
         # One sync for what recovery wrote beside the records, not one for each of its files.
         disk.sync_everything_now()
+        for partition in directory.partitions:
+            partition.log.metadata_unsynced = False
     if opened:
         how = (
             "after a clean stop" if found.clean else "and recovered, as the last stop was not clean"
@@ -232,13 +241,19 @@ def _partitions_in(entries: list[PartitionDirectory]) -> int:
 
 def _checkpoints(disk: Disk) -> _Found:
     offsets = {}
-    for name in (RECOVERY_POINTS, START_OFFSETS):
+    for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS):
         read = read_offsets(disk, name)
         offsets[name] = read.offsets
         if read.complaint:
             log.warning("%s/%s is not used: %s", disk.root, name, read.complaint)
     clean = disk.exists(CLEAN_MARKER)
-    return _Found(clean, offsets[RECOVERY_POINTS], offsets[START_OFFSETS], _read_sizes(disk))
+    return _Found(
+        clean,
+        offsets[RECOVERY_POINTS],
+        offsets[START_OFFSETS],
+        offsets[HIGH_WATERMARKS],
+        _read_sizes(disk),
+    )
 
 
 def _load(
@@ -300,7 +315,10 @@ def _load(
     if opened.recovery.full is not None:
         directory.filled_up(opened.recovery.full)
     _say(entry.partition, opened)
-    hosting.adopt(hosting.make_partition(topic, index, directory, opened))
+    high_watermark = found.high_watermarks.get(entry.partition, 0)
+    hosting.adopt(
+        hosting.make_partition(topic, index, directory, opened, high_watermark=high_watermark)
+    )
     return 1
 
 

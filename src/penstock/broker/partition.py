@@ -41,6 +41,8 @@ def absence(partition: "Partition") -> KafkaError | None:
     """Why a partition cannot be written to any more, if it could when a batch came."""
     if partition.gone:
         return UnknownTopicOrPartition(f"{partition} was deleted")
+    if partition.log.lost is not None:
+        return KafkaStorageError(f"{partition} is offline: {partition.log.lost}")
     if not partition.leading:
         return NotLeaderOrFollower(f"this node does not lead {partition} any more")
     return None
@@ -238,8 +240,11 @@ class Partition:
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
         self._count_written(before)
-        everybody_waits = log.synced_offset < self.flushing_to
-        high_watermark = self.leader.high_watermark
+        # The file that says whose the records are is synced before the first answer: without it a
+        # start could give them to another topic of the name.
+        unnamed = log.metadata_unsynced
+        everybody_waits = unnamed or log.synced_offset < self.flushing_to
+        high_watermark = -1 if unnamed else self.leader.high_watermark
         append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
         for ticket, batch, result in zip(tickets, batches, results, strict=True):
             target = ticket[0]
@@ -292,6 +297,8 @@ class Partition:
         directory.moved.add(self)
         if directory.full:
             directory.has_room()
+        if log.metadata_unsynced:
+            directory.wrote(self)
         if self.flushes and self._flush_if_due():
             return
         if not directory.waits_for_sync:
@@ -364,7 +371,7 @@ class Partition:
 
     def when_committed(self, offset: int, done: Callable[[KafkaError | None], None]) -> None:
         """Call when everything below `offset` is committed, or can not be any more."""
-        if offset <= self.leader.high_watermark:
+        if offset <= self.leader.high_watermark and not self.log.metadata_unsynced:
             done(None)
         else:
             ticket = (Committed(done), None, None, 0)
@@ -425,6 +432,8 @@ class Partition:
 
     def release(self) -> None:
         """Answer the producers whose records are now committed."""
+        if self.log.metadata_unsynced:
+            return
         awaiting, high_watermark = self.awaiting, self.leader.high_watermark
         while awaiting and awaiting[0][0] <= high_watermark:
             _needed, ticket, base_offset, append_time_ms, deadline = awaiting.popleft()

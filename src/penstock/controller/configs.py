@@ -27,7 +27,7 @@ from penstock.errors import (
 )
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k44_incremental_alter_configs as k44
-from penstock.wire.records.metadata import ConfigRecord
+from penstock.wire.records.metadata import ClearElrRecord, ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 CONFIG_VALUE_LENGTH_MAX = 32_767
@@ -78,7 +78,7 @@ class ConfigWork:
         response = k44.AlterConfigsResourceResponse
         records, responses = _for_each(request.resources, self._increments, response)
         reply = k44.IncrementalAlterConfigsResponse(responses=responses)
-        return Outcome(() if request.validate_only else records, reply)
+        return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
     def _increments(
         self, resource: ConfigResource, configs: list[k44.AlterableConfig]
@@ -104,6 +104,16 @@ class ConfigWork:
             # A broker reloads files it names (key stores) when told the same value again.
             if value != current.get(name) or resource.kind == BROKER
         ]
+
+    def _with_cleared(self, records: list[ConfigRecord]) -> list[ConfigRecord | ClearElrRecord]:
+        """Return the records, and those that forget the eligible leader replicas where
+        min.insync.replicas changes: the old value chose them, and under a larger new one they may
+        lack committed records. A value for all brokers concerns every topic."""
+        if not self._image.eligible_leaders_enabled:
+            return [*records]
+        changed = [each for each in records if each.name == MIN_ISR]
+        names = [each.resource_name if each.resource_type == TOPIC else "" for each in changed]
+        return [*records, *(ClearElrRecord(topic_name=name) for name in names)]
 
     def _check_min_isr(self, resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
         """Eligible leader replicas need one min.insync.replicas that all brokers share."""
@@ -156,7 +166,7 @@ class ConfigWork:
         response = k33.AlterConfigsResourceResponse
         records, responses = _for_each(request.resources, self._replacement, response)
         reply = k33.AlterConfigsResponse(responses=responses)
-        return Outcome(() if request.validate_only else records, reply)
+        return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
     def _replacement(
         self, resource: ConfigResource, configs: list[k33.AlterableConfig]

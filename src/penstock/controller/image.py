@@ -21,8 +21,9 @@ from penstock.wire.records.metadata import (
 NO_LEADER = -1
 RECOVERED, RECOVERING = 0, 1
 
-# A directory id with a meaning of its own: nobody has said yet.
-UNASSIGNED_DIRECTORY = bytes(16)
+# The broker has not chosen a directory yet. Kafka reserves the first hundred ids; zero, which older
+# versions of this server wrote here, is MIGRATING.
+UNASSIGNED_DIRECTORY = (1).to_bytes(16)
 
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
@@ -151,6 +152,15 @@ class Image:
     def topic(self, topic_id: bytes) -> Topic | None:
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
+
+    def leader_of(self, topic: str | bytes, index: int) -> tuple[int, int] | None:
+        """Return the leader of a partition and its epoch; None if there is no such partition.
+        `topic` is a name or an id."""
+        found = self.topics.get(topic) if isinstance(topic, str) else self.topic(topic)
+        if found is None or index not in found.partitions:
+            return None
+        partition = found.partitions[index]
+        return partition.leader, partition.leader_epoch
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         return self.configs.get(resource) or empty()

@@ -42,6 +42,10 @@ class FileCache:
         self.put(path, file)
         return file
 
+    def known(self, path: str) -> File | None:
+        """Return the file that is open under its own name, if there is one."""
+        return self._files.get(path)
+
     def put(self, path: str, file: File) -> None:
         self._files[path] = file
         if len(self._files) > self._limit:

@@ -76,9 +76,16 @@ def make_files(disk: Disk, directory: str, topic_id: bytes | None, start_offset:
             f"{disk.root}/{directory} holds a log already; a new one is not made over it"
         )
     disk.make_directory(directory)
+    # The segment first: a directory that says whose it is and holds no segment has lost records.
+    segment = segment_file(directory, start_offset, LOG)
+    file = disk.open(segment, create=True)
     if topic_id is not None:
-        disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
-    file = disk.open(segment_file(directory, start_offset, LOG), create=True)
+        try:
+            disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
+        except DiskFailed:
+            file.close()
+            disk.remove_now(segment)  # else the next try would take it for a log
+            raise
     file.park()  # many partitions are made at once, and few of them are written to at once
     return file
 
@@ -128,6 +135,7 @@ class Log:
         # Called when one more segment is closed and everything of it is durable.
         self.segment_closed: Callable[[], None] = _nobody
         self.metadata_unsynced = False
+        self._metadata_in_round = False
         self.appended_from = active.base_offset  # where it ended when it was opened
         self.appended_bytes = 0  # since then
 
@@ -304,8 +312,14 @@ class Log:
         """What went wrong off the loop; the log takes no more appends then."""
         return self.chores.failure or self.removals.failure
 
+    @property
+    def lost(self) -> FileLost | None:
+        """The file that was removed or cut from outside, once that was noticed."""
+        failure = self.chores.failure or self.removals.failure
+        return failure if isinstance(failure, FileLost) else None
+
     def give_up(self, failure: DiskFailed) -> None:
-        """Somebody else has removed its files: what would be appended could not be found again."""
+        """Take no more records: what would be appended could not be found again."""
         self.chores.failure = self.chores.failure or failure
 
     def disown(self) -> None:
@@ -536,7 +550,7 @@ class Log:
                 lost = FileLost(f"{where} is gone: somebody else has removed it")
                 self.give_up(lost)
                 raise lost from None
-            self.metadata_unsynced = False
+        self._metadata_in_round = self.metadata_unsynced
         self._unsynced.clear()
         self._round_ceiling = NEVER
         return files, self.end_offset
@@ -545,6 +559,8 @@ class Log:
         """A round begun by `begin_sync` has ended well. One round runs at a time."""
         offset = min(offset, self._round_ceiling)
         self.synced_offset = max(self.synced_offset, offset)
+        if self._metadata_in_round:
+            self._metadata_in_round = self.metadata_unsynced = False
 
     def all_is_synced(self) -> None:
         """Somebody else has seen to it."""

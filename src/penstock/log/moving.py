@@ -221,6 +221,9 @@ class Copy:
         self._target.make_directory(self.name)
         with _reading():
             metadata = read_whole(self._source, f"{self._log.directory}/{METADATA_FILE}")
+            if metadata is not None:
+                # Before the original gets a mark: a start must know whose that is.
+                self._source.open(f"{self._log.directory}/{METADATA_FILE}").sync_now()
         self._target.replace_now(f"{self.name}/{METADATA_FILE}", metadata or b"")
 
     def _clear_the_way(self) -> None:

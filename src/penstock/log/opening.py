@@ -57,28 +57,34 @@ class Opening:
         return f"{base_offset:020d}{suffix}" in self.names
 
     @contextmanager
-    def if_there_is_room(self, *, owed: bool = True) -> Iterator[None]:
-        """For what can be written later as well; `owed` if it has to be."""
+    def if_there_is_room(self) -> Iterator[None]:
+        """For what can be written later as well."""
         try:
             yield
         except DiskFull as failure:
             if not self.may_wait:
                 raise
             self.recovery.full = failure
-            self.owes |= owed
+            self.owes = True
 
     def write_epochs(self) -> None:
-        """Not synced for a log of one segment, if it had no such file or the caller syncs all
-        before anything is appended: all its epochs were found in its batches, and would be again.
-        Thousands of small logs recover in seconds for that."""
+        """Of a log of one segment all epochs were found in its batches, and would be again. So a
+        disk without room for the file is no obstacle, and the file is not synced if there was none
+        or the caller syncs all before anything is appended: thousands of small logs recover in
+        seconds for that."""
         path = f"{self.directory}/{EPOCHS_FILE}"
         data = format_epochs(self.epochs.entries())
-        if len(self.bases) == 1 and (self.sync_follows or EPOCHS_FILE not in self.names):
-            with self.if_there_is_room(owed=False):
-                self.disk.put_now(path, data)
-        else:
+        if len(self.bases) > 1:
             with self.if_there_is_room():
                 self.disk.replace_now(path, data)
+            return
+        try:
+            if self.sync_follows or EPOCHS_FILE not in self.names:
+                self.disk.put_now(path, data)
+            else:
+                self.disk.replace_now(path, data)
+        except DiskFull as failure:
+            self.recovery.full = failure  # without it the next start finds the same
 
     def write_damaged(self, damaged: Collection[Damaged]) -> None:
         path = f"{self.directory}/{DAMAGE_FILE}"

@@ -90,6 +90,7 @@ def open_log(
     scanned: Callable[[int], None] | None = None,
     sync_follows: bool = False,
     may_wait: bool = False,
+    whole: bool = True,
 ) -> Log:
     """Open the log in `directory`; `clean` says that its last stop was.
 
@@ -98,13 +99,15 @@ def open_log(
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
     With `sync_follows` the caller syncs the disk as a whole before anything is appended. With
     `may_wait`, which needs that, it is opened also if there is no room for what recovery has found;
-    else, and where nothing could be read without it, that raises DiskFull.
+    else, and where nothing could be read without it, that raises DiskFull. A log that ends before
+    its recovery point raises LogCorrupted unless `whole` says that it may.
     """
     assert sync_follows or not may_wait, "what is there and not written anew may not be durable"
     recovery = Recovery()
     names, sizes = _without_leftovers(disk, directory, sizes, recovery)
     if not salvage:
         _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
+        _check_segments(disk, directory, names)
     names = _settle(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
@@ -125,10 +128,10 @@ def open_log(
         may_wait,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
-    if clean and names and not salvage and max(end_offset, start_offset) < recovery_point:
+    if whole and names and not salvage and max(end_offset, start_offset) < recovery_point:
         raise LogCorrupted(
-            f"{disk.root}/{directory} ends at offset {end_offset}, and ended at {recovery_point} "
-            "when it was closed. Restore its newest segment from a copy"
+            f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below "
+            f"{recovery_point} were durable. Restore its newest segment from a copy"
         )
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
@@ -225,6 +228,16 @@ def _check_files(
                 )
 
 
+def _check_segments(disk: Disk, directory: str, names: Collection[str]) -> None:
+    """Refuse a directory that lost all its segments. One that is being made holds a segment before
+    it holds anything else; an empty directory gives the records up."""
+    if names and not any(name.endswith(LOG) for name in names):
+        raise LogCorrupted(
+            f"{disk.root}/{directory} holds no segment any more. Restore its {LOG} files from a "
+            "copy"
+        )
+
+
 def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
     """The names of the files that count; indexes without a log do not."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
@@ -283,6 +296,8 @@ def _begin_anew(
     opening: Opening, start_offset: int, end_offset: int
 ) -> tuple[ActiveSegment, Producers, int]:
     """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
+    # First: a directory without any segment would seem to have lost them.
+    file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     if opening.bases and end_offset > opening.bases[0]:
         _set_aside(opening, end_offset)
     for base in opening.bases:
@@ -290,7 +305,6 @@ def _begin_anew(
     opening.bases[:] = [start_offset]
     opening.epochs.clear()
     opening.write_epochs()
-    file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
 
 

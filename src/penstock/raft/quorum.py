@@ -5,6 +5,7 @@ batch of an epoch names its leader; only what is synced counts as committed, and
 offset never moves back.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,6 +51,8 @@ from penstock.wire.records.quorum import (
     VotersRecord,
 )
 from penstock.world import Clock, Disk, DiskFailed, DiskFull, Done, Timers
+
+log = logging.getLogger("penstock.quorum")
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 READ_SLICE_BYTES = 128 * 1024
@@ -225,9 +228,13 @@ class Quorum:
         self._epoch = max(log_epoch, stored_epoch) + 1
         state = QuorumState(leader_epoch=self._epoch, leader_id=self._me.node_id)
         voter_ids = tuple(voter.node_id for voter in self._voters)
-        store_quorum_state_now(
-            self._disk, self._settings.directory, state, voter_ids, self._kraft_version
-        )
+        try:
+            store_quorum_state_now(
+                self._disk, self._settings.directory, state, voter_ids, self._kraft_version
+            )
+        except DiskFull as failure:
+            # The only voter finds the epoch in the log again, which gets it before anything counts.
+            log.warning("%s; the epoch %d is in the metadata log alone", failure, self._epoch)
 
     def _begin_epoch(self) -> None:
         log = self._opened()

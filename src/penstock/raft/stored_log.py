@@ -12,9 +12,12 @@ from penstock.log.retention import advance_start, delete_old_segments
 from penstock.model import METADATA_PARTITION, METADATA_TOPIC_ID
 from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.log_protocol import BATCH_BYTES_MAX
-from penstock.world import Clock, Cold, Disk, DiskFailed, Done
+from penstock.world import Clock, Cold, Disk, DiskFailed, Done, File
 
 SEGMENT_BYTES = 1 << 30
+# Room that the log takes in advance: a node on a disk without a byte left still starts, and its
+# topics can be deleted.
+AHEAD_BYTES = 256 * 1024
 
 
 class StoredLog:
@@ -54,6 +57,9 @@ class StoredLog:
                 disk, directory, METADATA_TOPIC_ID, config, now_ms, start_offset=recovered_to
             )
         self._log: Log = log
+        self._reserved: File | None = None
+        self._reserved_to = 0
+        self._reserve()
 
     def _open(
         self, disk: Disk, directory: str, config: LogConfig, recovered_to: int, start_offset: int
@@ -66,6 +72,7 @@ class StoredLog:
             clean=False,
             recovery_point=max(self._durable_to, recovered_to),
             start_offset=start_offset,
+            whole=False,  # snapshots may hold what it lacks: _check_durable knows
         )
 
     def _check_durable(self, log: Log, where: str) -> None:
@@ -87,6 +94,14 @@ class StoredLog:
 
     def append(self, data: bytes) -> None:
         self._log.append_as_follower(data, self._clock.wall_ms())
+        self._reserve()
+
+    def _reserve(self) -> None:
+        """Take room for the next appends, where the disk has some."""
+        active = self._log.active
+        if active.file is not self._reserved or active.size + AHEAD_BYTES // 2 > self._reserved_to:
+            self._reserved, self._reserved_to = active.file, active.size + AHEAD_BYTES
+            active.file.reserve(self._reserved_to, _no_matter)
 
     def read_now(self, offset: int, size_max: int) -> bytes:
         if offset >= self._log.end_offset:
@@ -141,6 +156,10 @@ class StoredLog:
         else:
             # All that was promised is synced; what is missing beside it is made anew at start.
             self._log.active.file.close()
+
+
+def _no_matter(_failure: DiskFailed | None) -> None:
+    """Without room in advance an append finds out by itself."""
 
 
 def open_stored_log(

@@ -326,11 +326,34 @@ class RealFile:
 
     def sync_now(self) -> None:
         self.unsynced = False  # what is appended from now on is not covered
+        size = self.size
         with complaints(f"cannot sync {self._where}"), self._borrowed() as fd:
             os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
             if not self._name_synced:
                 self._disk.sync_name(self._where)
                 self._name_synced = True
+            facts = os.fstat(fd)
+        if facts.st_nlink == 0:
+            raise FileLost(f"{self._where} is gone: it was removed from outside")
+        # The loop may have cut the file meanwhile: then `size` is smaller now.
+        if facts.st_size < min(size, self.size):
+            raise self._shorter(facts.st_size, size)
+
+    def verify(self, size: int) -> None:
+        try:
+            with complaints(f"cannot look at {self._where}"):
+                facts = os.stat(self._where)
+        except FileLost:
+            raise FileLost(f"{self._where} is gone: it was removed from outside") from None
+        if (facts.st_dev, facts.st_ino) != self._identity:
+            raise FileLost(f"{self._where} is another file: it was replaced from outside")
+        if facts.st_size < size:
+            raise self._shorter(facts.st_size, size)
+
+    def _shorter(self, found: int, size: int) -> FileLost:
+        return FileLost(
+            f"{self._where} has only {found} of its {size} bytes: it was cut from outside"
+        )
 
     def close(self) -> None:
         self._closed = True

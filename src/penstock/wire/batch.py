@@ -294,8 +294,9 @@ def skim_start(header: Header, data: bytes | bytearray) -> Iterator[Skimmed]:
 
 
 def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
-    """The beginnings of unpacked records. What follows a key is stepped over, so that a record
-    costs the same whatever it holds."""
+    """The beginnings of unpacked records, as far as compaction reads them: what it could not read
+    raises Malformed. Key and value are stepped over, so that a record costs the same whatever it
+    holds."""
     return _skim(header, data, whole=True)
 
 
@@ -303,7 +304,7 @@ def _skim(header: Header, data: bytes | bytearray, *, whole: bool) -> Iterator[S
     append_time = header[MAX_TIMESTAMP] if header[ATTRIBUTES] & APPEND_TIME else None
     base_offset, base_timestamp = header[BASE_OFFSET], header[BASE_TIMESTAMP]
     last_delta, data_end = header[LAST_OFFSET_DELTA], len(data)
-    end = 0
+    end, previous = 0, -1
     try:
         for _ in range(header[RECORD_COUNT]):
             size, position = _read_varint(data, end)
@@ -315,8 +316,14 @@ def _skim(header: Header, data: bytes | bytearray, *, whole: bool) -> Iterator[S
             key_size, position = _read_varint(data, position)
             if position > end or key_size > end - position:
                 raise CorruptBatch("a field reaches beyond its record")
-            if not 0 <= offset_delta <= last_delta:
+            if whole:
+                value_size, position = _read_varint(data, position + max(key_size, 0))
+                # At least one byte follows: the number of record headers.
+                if position >= end or value_size >= end - position:
+                    raise CorruptBatch("a field reaches beyond its record")
+            if not previous < offset_delta <= last_delta:
                 raise CorruptBatch(f"a record {offset_delta} offsets after the first of its batch")
+            previous = offset_delta
             timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
             if not _TIMESTAMP_MIN <= timestamp <= _TIMESTAMP_MAX:
                 raise CorruptBatch(f"a record at the time {timestamp}")

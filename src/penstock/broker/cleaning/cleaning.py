@@ -99,7 +99,7 @@ class Cleaning:
 
     def hosted(self, partition: "Partition") -> None:
         """A partition is here, or is led otherwise."""
-        if partition.gone:
+        if partition.gone or partition.log.lost is not None:
             return
         if partition.log.config.compact:
             cleaned_to = self.offsets.get(partition)
@@ -121,6 +121,10 @@ class Cleaning:
         self._forget(partition)
         self._paused.pop(partition, None)
         self.offsets.remove(partition)
+
+    def lost(self, partition: "Partition") -> None:
+        """A file of its log was removed or cut: the others stay as they are."""
+        self._forget(partition)
 
     def directory_failed(self, directory: "Directory") -> None:
         for partition in list(directory.partitions):
@@ -460,4 +464,11 @@ def _say(partition: "Partition", report: Report, seconds: float) -> None:
             " dropped",
             partition,
             report.keyless_dropped,
+        )
+    if report.flawed_kept:
+        log.warning(
+            "%s has %d batches whose records are not what they say: no client can read them. They"
+            " are kept as they are, and the others are cleaned",
+            partition,
+            report.flawed_kept,
         )

@@ -248,7 +248,6 @@ class Fetching:
         cold.file.warm(cold.position, cold.size, warmed)
 
     def _read(self, watched: Watched) -> PartitionAnswer:
-        wanted = watched.wanted
         partition: Partition | None = None
         try:
             partition = self._broker.find(watched.topic, watched.index)
@@ -257,11 +256,11 @@ class Fetching:
         except KafkaError as error:
             if partition is None:
                 watched.watch(None)
-            return self._error(wanted.partition, error, partition)
+            return self._error(watched, error)
         except DiskFailed as failure:
             assert partition is not None, "only what was found is read"
             partition.directory.fail(failure)
-            return self._error(wanted.partition, KafkaStorageError(str(failure)), partition)
+            return self._error(watched, KafkaStorageError(str(failure)))
 
     def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
         partition.fetches += 1
@@ -321,15 +320,13 @@ class Fetching:
             return self._message.replica_state.replica_id
         return self._message.replica_id
 
-    def _error(
-        self, index: int, error: KafkaError, partition: "Partition | None"
-    ) -> PartitionAnswer:
+    def _error(self, watched: Watched, error: KafkaError) -> PartitionAnswer:
         tags = NO_TAGS
         moved = isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch)
-        if moved and partition is not None and self._request.api_version >= TAGS_FROM:
-            leader = partition.leader
-            tags = Tagged(current_leader=(leader.node_id, leader.epoch)).encode()
-        return PartitionAnswer(index, error.code, -1, -1, -1, None, b"", tags)
+        if moved and self._request.api_version >= TAGS_FROM:
+            leader = self._broker.image.leader_of(watched.topic, watched.index)
+            tags = NO_TAGS if leader is None else Tagged(current_leader=leader).encode()
+        return PartitionAnswer(watched.wanted.partition, error.code, -1, -1, -1, None, b"", tags)
 
     # -- ending
 
@@ -404,7 +401,7 @@ class Fetching:
         self._set.dirty[watched] = None
         partition = watched.partition
         if partition is None:
-            return self._error(watched.index, KafkaStorageError(), None)
+            return self._error(watched, KafkaStorageError())
         high_watermark = partition.leader.high_watermark
         stable = partition.log.stable_offset(high_watermark)
         return PartitionAnswer(

@@ -1,10 +1,14 @@
-"""DeleteRecords, v0-v2: moves the start of logs forward. Offset -1 means the high watermark."""
+"""DeleteRecords, v0-v2: moves the start of logs forward. Offset -1 means the high watermark.
+
+The answer waits until the new starts are durable; where the disk has no room for that, it is
+KAFKA_STORAGE_ERROR, and the request can be sent again.
+"""
 
 from typing import TYPE_CHECKING
 
 from penstock.broker.directory import Directory
 from penstock.broker.request import Request
-from penstock.errors import KafkaError, OffsetOutOfRange, PolicyViolation
+from penstock.errors import KafkaError, KafkaStorageError, OffsetOutOfRange, PolicyViolation
 from penstock.wire.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -12,6 +16,7 @@ from penstock.wire.messages.k21_delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from penstock.world import DiskFailed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -20,21 +25,36 @@ HIGH_WATERMARK = -1
 UNKNOWN = -1
 
 
-def handle(
-    broker: "Broker", _request: Request, message: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
+def handle(broker: "Broker", request: Request, message: DeleteRecordsRequest) -> None:
     broker.append_now()
     response = DeleteRecordsResponse()
-    touched: dict[Directory, None] = {}
+    moved: dict[Directory, list[DeleteRecordsPartitionResult]] = {}
     for topic in message.topics:
-        results = [_delete(broker, topic.name, each, touched) for each in topic.partitions]
+        results = [_delete(broker, topic.name, each, moved) for each in topic.partitions]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    broker.hosting.start_offsets_moved(list(touched))
-    return response
+    left = len(moved)
+
+    def stored(directory: Directory, failure: DiskFailed | None) -> None:
+        """A kill brings back what is not in the checkpoint: only what is in there is answered."""
+        nonlocal left
+        left -= 1
+        for result in moved[directory] if failure is not None else ():
+            result.error_code = KafkaStorageError.code
+            result.low_watermark = UNKNOWN
+        if not left:
+            request.reply(response)
+
+    if moved:
+        broker.hosting.start_offsets_moved(list(moved), stored)
+    else:
+        request.reply(response)
 
 
 def _delete(
-    broker: "Broker", topic: str, wanted: DeleteRecordsPartition, touched: dict[Directory, None]
+    broker: "Broker",
+    topic: str,
+    wanted: DeleteRecordsPartition,
+    moved: dict[Directory, list[DeleteRecordsPartitionResult]],
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(
         partition_index=wanted.partition_index, low_watermark=UNKNOWN
@@ -49,7 +69,7 @@ def _delete(
             raise OffsetOutOfRange(f"{partition} can be deleted up to {high_watermark}")
         partition.delete_before(offset)
         result.low_watermark = partition.log.start_offset
-        touched[partition.directory] = None
+        moved.setdefault(partition.directory, []).append(result)
     except KafkaError as error:
         result.error_code = error.code
     return result

@@ -1,7 +1,9 @@
 """A segment in chunks of whole batches, each with a table of what its headers say.
 
 Every batch is checked here, in both passes: its format, its checksum, that offsets rise and stay
-within the segment. What does not hold refuses the whole cleaning, with the place in its words.
+within the segment. What does not hold refuses the whole cleaning, with the place in its words. A
+whole batch whose records are not what they say is flawed: it was written so, no client reads it,
+and it stays as it is while the others are cleaned.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ from penstock.wire.batch import (
     MAGIC_2,
     Header,
 )
-from penstock.wire.compression import OUTPUT_BYTES_MAX, decompress
+from penstock.wire.compression import OUTPUT_BYTES_MAX, TooLarge, decompress
 from penstock.wire.primitives import Buffer, Malformed
 from penstock.world import Disk, File, FileLost
 
@@ -38,7 +40,7 @@ TABLE_ROWS = 32_768
 RECORD_BYTES_MIN = 7
 
 # The columns of a table. LAST is an offset, BODY and END are places in the source of the records,
-# which is the chunk itself unless they were compressed.
+# which is the chunk itself unless they were compressed. A batch with a FLAW counts no records.
 (
     POSITION,
     SIZE,
@@ -53,8 +55,9 @@ RECORD_BYTES_MIN = 7
     BODY,
     END,
     VERDICT,
-) = range(13)
-TABLE_FIELDS = 13
+    FLAW,
+) = range(14)
+TABLE_FIELDS = 14
 
 DELETE_HORIZON = 0x40
 # Of the attributes those that a rewritten batch keeps: codec, kind of timestamp, transactional,
@@ -81,6 +84,10 @@ FAULTS = {
 }
 
 Table = NDArray[np.int64]
+
+
+class Flawed(Exception):
+    """The records of a batch cannot be read."""
 
 
 class Scanned(NamedTuple):
@@ -110,15 +117,22 @@ class Chunk:
         return BrokenBatch(f"{self.place}, byte {position}, offset {base}: {reason}")
 
     def unpacked(self, row: int, unpacked_bytes_max: int) -> Buffer:
-        """The records of a compressed batch."""
+        """Return the records of a compressed batch. Raise Flawed for one that cannot be unpacked;
+        one that is only too large can be read by clients, and refuses the cleaning: its keys would
+        outlive their deletion."""
         codec = int(self.table[row, ATTRIBUTES]) & CODEC_MASK
         try:
             data = decompress(codec, self.batch(row)[HEADER_BYTES:], unpacked_bytes_max)
-        except Malformed as error:
+        except TooLarge as error:
             raise self.refusal(row, str(error)) from None
+        except Malformed as error:
+            raise Flawed(str(error)) from None
         if int(self.table[row, COUNT]) * RECORD_BYTES_MIN > len(data):
-            raise self.refusal(row, FAULTS[COUNTED])
+            raise Flawed(FAULTS[COUNTED])
         return data
+
+    def mark_flawed(self, row: int) -> None:
+        self.table[row, FLAW], self.table[row, COUNT] = 1, 0
 
 
 class Terms(NamedTuple):
@@ -136,12 +150,13 @@ class Terms(NamedTuple):
 class Counts:
     """What was met on the way."""
 
-    __slots__ = ("kept", "keyless", "read")
+    __slots__ = ("flawed", "kept", "keyless", "read")
 
     def __init__(self) -> None:
         self.read = 0
         self.kept = 0
         self.keyless = 0
+        self.flawed = 0  # batches
 
 
 # Batches, and of each its size, last offset and largest timestamp.

@@ -158,6 +158,7 @@ class _Cleaning:
             records_read=self._counts.read,
             records_kept=self._counts.kept,
             keyless_dropped=self._counts.keyless,
+            flawed_kept=self._counts.flawed,
             map_used=keys.size * MAP_BYTES_PER_KEY / self._map_bytes_max,
             seconds=self._clock() - self._started,
         )

@@ -19,7 +19,7 @@ from penstock.log.compaction.chunks import (
     COUNT,
     DISCARDED,
     END,
-    FAULTS,
+    FLAW,
     GOOD,
     LAST,
     SIZE,
@@ -28,6 +28,7 @@ from penstock.log.compaction.chunks import (
     VERDICT,
     Chunk,
     Counts,
+    Flawed,
     Scanned,
     Terms,
     Write,
@@ -60,6 +61,7 @@ from penstock.log.compaction.kernels import (
     UNSEALED,
     choose_rows,
     learn_rows,
+    mark_flawed,
     scan_batches,
     sift_rows,
 )
@@ -104,6 +106,7 @@ class CompiledEngine:
             chunk.table[:, LAST] >= start_offset
         )
         for source, span in _runs(chunk, looked_at, terms):
+            self._mark_flawed(chunk, source, span, keys, start_offset)
             code = learn_rows(
                 *(source, chunk.table, span, start_offset, keys.table, _seed_of(keys)),
                 *(self._hashes, self._notes, state),
@@ -111,9 +114,15 @@ class CompiledEngine:
             keys.size = int(state[S_KEYS])
             if code == FULL:
                 return int(state[S_FULL_AT])
-            if code != GOOD:
-                raise chunk.refusal(int(state[S_ROW]), FAULTS[code])
         return None
+
+    def _mark_flawed(
+        self, chunk: Chunk, source: Bytes, span: tuple[int, int], keys: OffsetMap, start_offset: int
+    ) -> None:
+        mark_flawed(
+            *(source, chunk.table, span, start_offset, keys.table, _seed_of(keys)),
+            *(self._hashes, self._notes),
+        )
 
     def sift(
         self, chunk: Chunk, keys: OffsetMap, terms: Terms, counts: Counts, write: Write
@@ -123,6 +132,7 @@ class CompiledEngine:
         looked_at = (chunk.table[:, VERDICT] & DISCARDED == 0) & (chunk.table[:, COUNT] > 0)
         source = _read_only(chunk.data)
         for bodies, span in _runs(chunk, looked_at, terms):
+            self._mark_flawed(chunk, bodies, span, keys, 0)
             self._choose(chunk, bodies, span, keys, terms)
             row, end = span
             while row < end:
@@ -144,6 +154,7 @@ class CompiledEngine:
         counts.read += int(state[S_READ])
         counts.kept += int(state[S_KEPT])
         counts.keyless += int(state[S_KEYLESS])
+        counts.flawed += int(chunk.table[:, FLAW].sum())
 
     def _choose(
         self, chunk: Chunk, bodies: Bytes, span: tuple[int, int], keys: OffsetMap, terms: Terms
@@ -151,12 +162,10 @@ class CompiledEngine:
         records = int(chunk.table[span[0] : span[1], COUNT].sum())
         if records > len(self._keep):
             self._keep = np.zeros(records, np.uint8)
-        fault = choose_rows(
+        choose_rows(
             *(bodies, chunk.table, span, terms[:4], keys.table, _seed_of(keys)),
             *(self._hashes, self._notes, self._keep, self._choices, self._state),
         )
-        if fault != GOOD:
-            raise chunk.refusal(int(self._state[S_ROW]), FAULTS[fault])
 
     def _grow(self, chunk: Chunk, row: int) -> None:
         """Make `out` large enough for one batch; nothing is in it."""
@@ -208,9 +217,13 @@ def _runs(
     source, table, first = _read_only(chunk.data), chunk.table, 0
     packed = (table[:, ATTRIBUTES] & CODEC_MASK != 0) & looked_at
     for row in np.nonzero(packed)[0].tolist():
+        try:
+            unpacked = chunk.unpacked(row, terms.unpacked_bytes_max)
+        except Flawed:
+            chunk.mark_flawed(row)
+            continue
         if row > first:
             yield source, (first, row)
-        unpacked = chunk.unpacked(row, terms.unpacked_bytes_max)
         table[row, BODY], table[row, END] = 0, len(unpacked)
         yield _read_only(unpacked), (row, row + 1)
         first = row + 1

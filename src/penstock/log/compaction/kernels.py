@@ -33,12 +33,12 @@ from penstock.log.compaction.chunks import (
     BROKEN,
     CHECKSUM,
     COUNT,
-    COUNTED,
     DELETE_HORIZON,
     DISCARDED,
     END,
     EPOCH,
     FALLING,
+    FLAW,
     GOOD,
     KEPT,
     LAST,
@@ -52,7 +52,6 @@ from penstock.log.compaction.chunks import (
     SEQUENCE_KEPT,
     SIZE,
     STRAY,
-    TRAILING,
     VERDICT,
     Table,
 )
@@ -193,10 +192,6 @@ def scan_batches(source: Bytes, bounds: tuple[int, int, int], table: Table, stat
             fault = FALLING
         elif base < first_offset or base + delta >= end_offset:
             fault = OUTSIDE
-        elif count < 0 or (
-            attributes & CODEC_MASK == 0 and count * RECORD_BYTES_MIN > length - LENGTH_MIN
-        ):
-            fault = COUNTED
         elif checksum_of(source, position + CRC_START, end) != number_at(
             source, position + CRC_POSITION, 4
         ):
@@ -206,7 +201,11 @@ def scan_batches(source: Bytes, bounds: tuple[int, int, int], table: Table, stat
         previous = base + delta
         table[row, POSITION], table[row, SIZE] = position, end - position
         table[row, BASE], table[row, LAST] = base, previous
-        table[row, ATTRIBUTES], table[row, COUNT] = attributes, count
+        flawed = count < 0 or (
+            attributes & CODEC_MASK == 0 and count * RECORD_BYTES_MIN > length - LENGTH_MIN
+        )
+        table[row, ATTRIBUTES], table[row, COUNT] = attributes, 0 if flawed else count
+        table[row, FLAW] = flawed
         table[row, BASE_TIME] = number_at(source, position + _BASE_TIME_AT, 8)
         table[row, MAX_TIME] = number_at(source, position + _MAX_TIME_AT, 8)
         table[row, PRODUCER] = number_at(source, position + _PRODUCER_AT, 8)
@@ -217,6 +216,41 @@ def scan_batches(source: Bytes, bounds: tuple[int, int, int], table: Table, stat
         row += 1
     state[S_ROWS], state[S_BYTES] = row, position
     return fault
+
+
+@compiled(
+    *(BYTES_IN, TABLE, types.UniTuple(INT, 2), INT, _WORDS, _SEED),
+    *(_WORDS, TABLE),
+)
+def mark_flawed(
+    source: Bytes,
+    table: Table,
+    span: tuple[int, int],
+    start_offset: int,
+    keys: Words,
+    seed: Any,
+    hashes: Words,
+    notes: Int64s,
+) -> int:
+    """Mark the batches whose records are not what they say, before a key of theirs counts; how
+    many those are."""
+    found = 0
+    for row in range(span[0], span[1]):
+        if table[row, VERDICT] & DISCARDED or table[row, FLAW] or table[row, LAST] < start_offset:
+            continue
+        position, end, base = table[row, BODY], table[row, END], table[row, BASE]
+        left, previous, fault = table[row, COUNT], -1, GOOD
+        while left > 0 and fault == GOOD:
+            count = min(left, BLOCK)
+            place = (position, end, base, table[row, LAST] - base, previous)
+            position, previous, fault = _read_block(
+                source, place, (0, count), (0, 0), seed, keys, hashes, notes
+            )
+            left -= count
+        if fault != GOOD or position != end:
+            table[row, FLAW], table[row, COUNT] = 1, 0
+            found += 1
+    return found
 
 
 @inlined
@@ -255,31 +289,27 @@ def learn_rows(
     notes: Int64s,
     state: Int64s,
 ) -> int:
-    """Note the newest offset of each key in the map."""
+    """Note the newest offset of each key in the map. Flawed batches are marked before."""
     filled = 0
     for row in range(span[0], span[1]):
         state[S_ROW] = row
-        if table[row, VERDICT] & DISCARDED or table[row, LAST] < start_offset:
+        if table[row, VERDICT] & DISCARDED or table[row, FLAW] or table[row, LAST] < start_offset:
             continue
         position, end, base = table[row, BODY], table[row, END], table[row, BASE]
         left, previous = table[row, COUNT], -1
         while left > 0:
             upto = min(filled + left, BLOCK)
             place = (position, end, base, table[row, LAST] - base, previous)
-            position, previous, fault = _read_block(
+            position, previous, _fault = _read_block(
                 *(source, place, (filled, upto), (start_offset, LONG_MAX), seed),
                 *(keys, hashes, notes),
             )
-            if fault != GOOD:
-                return fault
             left -= upto - filled
             filled = upto
             if filled == BLOCK:
                 if not _note_keys(keys, hashes, notes, filled, start_offset, state):
                     return FULL
                 filled = 0
-        if position != end:
-            return TRAILING
     return GOOD if _note_keys(keys, hashes, notes, filled, start_offset, state) else FULL
 
 
@@ -338,14 +368,15 @@ def choose_rows(
     choices: Table,
     state: Int64s,
 ) -> int:
-    """Mark the records that stay in `keep`, and count them per batch in `choices`."""
+    """Mark the records that stay in `keep`, and count them per batch in `choices`; how many were
+    looked at. Flawed batches are marked before."""
     filled = records = 0
     for row in range(span[0], span[1]):
         state[S_ROW] = row
         choices[row, STAYING] = choices[row, TOMBSTONES] = 0
         choices[row, FIRST_RECORD] = records
         state[S_READ] += table[row, COUNT]
-        if table[row, VERDICT] & DISCARDED:
+        if table[row, VERDICT] & DISCARDED or table[row, FLAW]:
             continue
         hashed = (0, 0) if table[row, VERDICT] & KEPT else (terms[0], terms[1])
         position, end, base = table[row, BODY], table[row, END], table[row, BASE]
@@ -353,11 +384,9 @@ def choose_rows(
         while left > 0:
             upto = min(filled + left, BLOCK)
             place = (position, end, base, table[row, LAST] - base, previous)
-            position, previous, fault = _read_block(
+            position, previous, _fault = _read_block(
                 bodies, place, (filled, upto), hashed, seed, keys, hashes, notes
             )
-            if fault != GOOD:
-                return fault
             for index in range(filled, upto):
                 notes[as_index(index), _BATCH] = row
                 notes[as_index(index), _PLACE] = records
@@ -367,10 +396,8 @@ def choose_rows(
             if filled == BLOCK:
                 _choose_block(table, terms, keys, (hashes, notes, filled), keep, choices, state)
                 filled = 0
-        if position != end:
-            return TRAILING
     _choose_block(table, terms, keys, (hashes, notes, filled), keep, choices, state)
-    return GOOD
+    return records
 
 
 @inlined
@@ -443,8 +470,8 @@ def sift_rows(
         state[S_ROW] = row
         batch = table[row]
         verdict, count, attributes = batch[VERDICT], batch[COUNT], batch[ATTRIBUTES]
-        kept = choices[row, STAYING]
-        if kept == 0 and not verdict & SEQUENCE_KEPT:
+        kept, flawed = choices[row, STAYING], batch[FLAW] != 0
+        if kept == 0 and not verdict & SEQUENCE_KEPT and not flawed:
             continue
         start, size = state[S_USED], batch[SIZE]
         room = max(size, HEADER_BYTES + batch[END] - batch[BODY]) + GROWTH_MAX * count
@@ -454,7 +481,7 @@ def sift_rows(
         expires = choices[row, TOMBSTONES] > 0 or verdict & MARKER_EXPIRES != 0
         new_horizon = expires and attributes & DELETE_HORIZON == 0
         end, newest = start + size, batch[MAX_TIME]
-        if kept > 0 and kept == count and not new_horizon:
+        if flawed or (kept > 0 and kept == count and not new_horizon):
             copy_bytes(out, start, source, batch[POSITION], size)
         else:
             copy_bytes(out, start, source, batch[POSITION], HEADER_BYTES)

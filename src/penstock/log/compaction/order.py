@@ -116,6 +116,8 @@ class Report:
     records_kept: int
     # Records without a key: they have no place in a compacted log and were dropped.
     keyless_dropped: int
+    # Batches whose records cannot be read: they are kept as they are.
+    flawed_kept: int
     # Share of the map's places that were taken.
     map_used: float
     seconds: float

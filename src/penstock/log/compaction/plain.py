@@ -24,6 +24,7 @@ from penstock.log.compaction.chunks import (
     END,
     FALLING,
     FAULTS,
+    FLAW,
     GOOD,
     KEPT,
     LAST,
@@ -40,6 +41,7 @@ from penstock.log.compaction.chunks import (
     VERDICT,
     Chunk,
     Counts,
+    Flawed,
     Scanned,
     Terms,
     Write,
@@ -69,7 +71,7 @@ _VARLONG_SHIFT_MAX = 63
 _HASH_BYTES = 16
 
 
-class _Fault(Exception):
+class _Fault(Flawed):
     def __init__(self, fault: int) -> None:
         super().__init__(FAULTS[fault])
 
@@ -164,10 +166,11 @@ class PlainEngine:
                 break
             previous = base + delta
             base_time, max_time, producer, epoch, _, count = times_and_producer
+            flaw = _counts_too_many(header)
             rows.append(
                 (
                     *(position, end - position, base, previous, attributes, base_time, max_time),
-                    *(producer, epoch, count, position + HEADER_BYTES, end, 0),
+                    *(producer, epoch, 0 if flaw else count, position + HEADER_BYTES, end, 0, flaw),
                 )
             )
             position = end
@@ -177,11 +180,10 @@ class PlainEngine:
         for row in np.nonzero(~chunk.table[:, VERDICT] & DISCARDED)[0].tolist():
             if chunk.table[row, LAST] < start_offset:
                 continue
-            batch = _open(chunk, row, terms)
             try:
-                records = batch.records()
-            except _Fault as fault:
-                raise chunk.refusal(row, str(fault)) from None
+                records = _open(chunk, row, terms).records()
+            except Flawed:
+                continue
             keyed = [each for each in records if each.key is not None]
             keyed = [each for each in keyed if each.offset >= start_offset]
             offsets = np.array([each.offset for each in keyed], np.int64)
@@ -196,35 +198,40 @@ class PlainEngine:
         written = bytearray()
         batches: list[tuple[int, int, int]] = []
         for row in range(len(chunk.table)):
-            batch = _open(chunk, row, terms)
             try:
-                kept, newest = _sifted(batch, keys, terms, counts)
-            except _Fault as fault:
-                raise chunk.refusal(row, str(fault)) from None
+                kept, newest = _sifted(_open(chunk, row, terms), keys, terms, counts)
+            except Flawed:
+                counts.flawed += 1
+                kept, newest = chunk.batch(row), int(chunk.table[row, MAX_TIME])
             if kept:
                 written += kept
-                batches.append((len(kept), batch.fields[LAST], newest))
+                batches.append((len(kept), int(chunk.table[row, LAST]), newest))
         if batches:
             write(written, np.array(batches, np.int64))
 
 
 def _fault_of(header: Header, segment: Segment, previous: int) -> int:
-    base, length, _, _, _, attributes, delta, *_, count = header
+    base, _, _, _, _, _, delta, *_ = header
     if delta < 0 or base <= previous:
         return FALLING
     if base < segment.base_offset or base + delta >= segment.end_offset:
         return OUTSIDE
-    if count < 0:
-        return COUNTED
-    # What a compressed one holds is known when it is unpacked.
-    if not attributes & CODEC_MASK and count * RECORD_BYTES_MIN > length - LENGTH_MIN:
-        return COUNTED
     return GOOD
 
 
+def _counts_too_many(header: Header) -> bool:
+    _, length, _, _, _, attributes, *_, count = header
+    # What a compressed one holds is known when it is unpacked.
+    room = length - LENGTH_MIN
+    return count < 0 or (not attributes & CODEC_MASK and count * RECORD_BYTES_MIN > room)
+
+
 def _open(chunk: Chunk, row: int, terms: Terms) -> _Batch:
-    """A batch with its records unpacked, if they will be looked at."""
+    """A batch with its records unpacked, if they will be looked at. Raise Flawed if that cannot
+    be."""
     fields: list[int] = chunk.table[row].tolist()
+    if fields[FLAW]:
+        raise Flawed(FAULTS[COUNTED])
     data = chunk.data
     looked_at = fields[COUNT] and not fields[VERDICT] & DISCARDED
     if looked_at and fields[ATTRIBUTES] & CODEC_MASK:
@@ -236,8 +243,8 @@ def _open(chunk: Chunk, row: int, terms: Terms) -> _Batch:
 def _sifted(batch: _Batch, keys: OffsetMap, terms: Terms, counts: Counts) -> tuple[Buffer, int]:
     """What stays of a batch (nothing, perhaps), and its largest timestamp."""
     fields, verdict = batch.fields, batch.fields[VERDICT]
-    counts.read += fields[COUNT]
     records = [] if verdict & DISCARDED else batch.records()
+    counts.read += fields[COUNT]
     kept = records if verdict & KEPT else _newest(batch, records, keys, terms, counts)
     counts.kept += len(kept)
     if not kept:

@@ -142,8 +142,8 @@ class Verdicts:
             return True  # emptied by an earlier cleaning
         try:
             marker = read_marker(chunk.batch(row))
-        except Malformed as error:
-            raise chunk.refusal(row, str(error)) from None
+        except Malformed:
+            return False  # flawed: it stays
         if marker is None:
             return False  # it ends no transaction, and is not ours to judge
         if producer not in self._with_data:

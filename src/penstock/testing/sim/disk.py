@@ -23,12 +23,13 @@ class _CutShort(Exception):
 class _Node:
     """The content behind a name: as it is, and the part of it that would survive."""
 
-    __slots__ = ("cut", "data", "durable", "modified_ms", "reserved", "warm")
+    __slots__ = ("cut", "data", "durable", "lost", "modified_ms", "reserved", "warm")
 
     def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
         self.modified_ms = modified_ms
         self.reserved = 0  # bytes that were asked for in advance
+        self.lost = False  # its name is gone, or it was cut from outside
         self.durable = bytes(data)
         # `data` and `durable` agree up to here, or up to the shorter of them.
         self.cut = len(data)
@@ -124,6 +125,14 @@ class SimFile:
         self._disk.before_sync(self.path)
         self._node.survive(size)
         self._disk.directory_survives(self.path)
+        if self._node.lost:
+            raise FileLost(f"{self.path} was removed or cut from outside")
+
+    def verify(self, size: int) -> None:
+        if not self._disk.names(self.path, self._node):
+            raise FileLost(f"{self.path} was removed or replaced from outside")
+        if len(self._node.data) < size:
+            raise FileLost(f"{self.path} was cut from outside")
 
     def park(self) -> None:
         pass
@@ -198,6 +207,23 @@ class SimDisk:
         node = self._names[path]
         node.data[position : position + len(data)] = data
         node.survive(len(node.data))
+
+    def cut(self, path: str, size: int) -> None:
+        """Cut a file from outside; files that are open see it."""
+        node = self._names[path]
+        del node.data[size:]
+        node.survive(len(node.data))
+        node.lost = True
+
+    def take(self, path: str) -> bytes:
+        """Remove a file from outside; files that are open go on without a name."""
+        data = bytes(self._names[path].data)
+        self.remove_now(path)
+        return data
+
+    def names(self, path: str, node: _Node) -> bool:
+        """Return whether a name is that of this content."""
+        return self._names.get(path) is node
 
     def crash(self, seed: int | None = None) -> "SimDisk":
         """The disk after the power went: names and sectors that were not synced are a gamble."""
@@ -355,9 +381,15 @@ class SimDisk:
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
         def work() -> None:
+            lost: FileLost | None = None
             for file, size in sizes:
                 assert isinstance(file, SimFile), "a disk syncs its own files"
-                file.sync_to(size)
+                try:
+                    file.sync_to(size)
+                except FileLost as failure:
+                    lost = failure
+            if lost is not None:
+                raise lost
 
         sizes = [(file, file.size) for file in files]
         self.later(work, done)
@@ -421,6 +453,8 @@ class SimDisk:
         for path in [name for name in self._names if _within(name, source)]:
             node = self._names.pop(path)
             renamed = target + path[len(source) :]
+            if renamed in self._names:
+                self._names[renamed].lost = True
             self._names[renamed] = node
             # The new name is synced; a file that was never synced keeps a torn content.
             self._durable_names.pop(path, None)
@@ -445,7 +479,7 @@ class SimDisk:
             self._durable_names.pop(path, None)
             return
         for name in [each for each in self._names if _within(each, path)]:
-            del self._names[name]
+            self._names.pop(name).lost = True
             self._durable_names.pop(name, None)
         for name in [each for each in self._directories if _within(each, path)]:
             del self._directories[name]

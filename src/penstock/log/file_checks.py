@@ -1,0 +1,54 @@
+"""Compares the files of a log with what the log has written: a file that was removed, replaced or
+cut from outside holds less than was acknowledged."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from penstock.log.directory import LOG
+from penstock.log.segment import ActiveSegment, ClosedSegment
+from penstock.world import Disk, FileLost
+
+if TYPE_CHECKING:
+    from penstock.log.log import Log
+
+Segment: TypeAlias = ActiveSegment | ClosedSegment
+
+
+class FileCheck(NamedTuple):
+    """One segment, and a look at its file that raises FileLost. `look` waits for the disk, on any
+    thread."""
+
+    segment: Segment
+    look: Callable[[], None]
+
+
+def file_checks(log: "Log", *, closed: bool) -> list[FileCheck]:
+    """Return the checks of the active segment and, with `closed`, of the others. While compacted
+    segments are taken over, the files of closed ones have other names."""
+    active = log.active
+    checks = [FileCheck(active, partial(active.file.verify, active.size))]
+    if closed and not log.swapping:
+        checks += [FileCheck(each, _look_at(log, each)) for each in log.closed]
+    return checks
+
+
+def holds(log: "Log", segment: Segment) -> bool:
+    """Return whether a segment that was checked is still one of the log."""
+    return segment is log.active or any(each is segment for each in log.closed)
+
+
+def _look_at(log: "Log", segment: ClosedSegment) -> Callable[[], None]:
+    path = segment.path(LOG)
+    opened = log.files.known(path)
+    if opened is not None:
+        return partial(opened.verify, segment.size)
+    return partial(_measure, log.disk, path, segment.size)
+
+
+def _measure(disk: Disk, path: str, size: int) -> None:
+    found = disk.size(path)
+    if found < size:
+        raise FileLost(
+            f"{disk.root}/{path} has only {found} of its {size} bytes: it was cut from outside"
+        )

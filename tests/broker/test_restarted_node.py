@@ -1,0 +1,110 @@
+"""What a node tells of itself after a start: how it stopped, what is committed, and the leaders."""
+
+from dataclasses import replace
+
+import pytest
+from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
+
+from penstock.errors import FencedLeaderEpoch
+from penstock.replication.leader import Leader
+from penstock.testing.sim.world import WorldDisk
+
+APART = {"metadata.log.dir": "meta", "log.dirs": "one,two"}
+
+
+def leader_epoch(bench: Bench) -> int:
+    """It is raised when the stop before was a crash."""
+    return bench.broker.image.topics["t"].partitions[0].leader_epoch
+
+
+def stopped(settings: dict[str, str]) -> dict[str, WorldDisk]:
+    bench = Bench(settings)
+    bench.create_topic("t")
+    connection, _ = bench.connect()
+    for _ in range(3):
+        bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x")))
+    connection.closed()
+    bench.settle(1_000)
+    return bench.stop()
+
+
+@pytest.mark.parametrize("settings", [APART, {"log.dirs": "one,two"}, {}])
+def test_a_clean_stop_is_no_crash(settings: dict[str, str]) -> None:
+    before = leader_epoch(Bench(settings, disks=stopped(settings)))
+    again = Bench(settings, disks=Bench(settings, disks=stopped(settings)).stop())
+    assert leader_epoch(again) == before
+
+
+def test_a_stop_that_one_directory_knows_nothing_of_is_a_crash() -> None:
+    disks = stopped(APART)
+    clean = leader_epoch(Bench(APART, disks=stopped(APART)))
+    disks["two"].remove_now(".kafka_cleanshutdown")
+    assert leader_epoch(Bench(APART, disks=disks)) > clean
+
+
+@pytest.mark.parametrize(("checkpoint", "known"), [(2, 2), (9, 3), (0, 0)])
+def test_until_this_node_leads_the_checkpoint_says_what_is_committed(
+    checkpoint: int, known: int
+) -> None:
+    bench = Bench(disks=stopped({}))
+    partition = bench.broker.find("t", 0)
+    topic = bench.broker.image.topics["t"]
+    nobody = replace(topic, partitions={0: replace(topic.partitions[0], leader=-1)})
+    made = bench.broker.hosting.make_partition(
+        nobody, 0, partition.directory, partition.log, high_watermark=checkpoint
+    )
+    assert made.leader.high_watermark == known
+    made.lead(1, (1,), replicas=1)
+    assert made.leader.high_watermark == 3
+
+
+def test_a_start_reads_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Leader] = []
+    disks = stopped({})
+
+    def advance(leader: Leader, _local_end: int) -> bool:
+        told.append(leader)
+        return False
+
+    monkeypatch.setattr(Leader, "advance", advance)
+    Bench(disks=disks)
+    assert [each.high_watermark for each in told] == [3]
+
+
+def test_a_fetch_with_an_old_epoch_hears_of_the_leader_in_the_image() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    partition = bench.broker.find("t", 0)
+    partition.leader.epoch = 7  # this node learned of it before the image did
+    message = fetch("t", [0])
+    message.topics[0].partitions[0].current_leader_epoch = 5
+    connection, peer = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, message))
+    (answer,) = replies(peer, [FETCH])
+    (told,) = answer.responses[0].partitions
+    assert told.error_code == FencedLeaderEpoch.code
+    wanted = bench.broker.image.leader_of("t", 0)
+    assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == wanted
+
+
+def test_a_fetch_of_what_another_node_leads_hears_of_that() -> None:
+    bench = Bench()
+    bench.create_topic("t")
+    bench.broker.find("t", 0).leading = False
+    connection, peer = bench.connect()
+    bench.receive(connection, bench.frame(FETCH, fetch("t", [0])))
+    (answer,) = replies(peer, [FETCH])
+    (told,) = answer.responses[0].partitions
+    wanted = bench.broker.image.leader_of("t", 0)
+    assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == wanted
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_partition_whose_record_names_no_directory_opens(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = number.to_bytes(16)
+    monkeypatch.setattr("penstock.controller.elections.UNASSIGNED_DIRECTORY", written)
+    bench = Bench(APART, disks=stopped(APART))
+    assert bench.broker.image.topics["t"].partitions[0].directories == (written,)
+    assert bench.broker.find("t", 0).log.end_offset == 3
