@@ -185,7 +185,7 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
         load([ConfigText("f", text)])
     told = "\n".join(caught.value.problems)
     for part in (
-        "num.partitions = '0'",
+        "Invalid value 0 for configuration num.partitions",
         "SSL://127.0.0.1:9092 speaks SSL and SASL_SSL://127.0.0.1:9092 speaks SASL_SSL",
         "use the same port",
         "access control is not served yet",
