@@ -1,17 +1,22 @@
 """The sink's shell against a real node, without Spark: plan, tasks, commit, abort, recovery."""
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
 import pytest
 from sink_output import PARTITIONS, committed, end_of, places_of, still_open
 
+from penstock.client.raw.outcomes import TopicMissing
 from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
 from penstock.client.transport.connection import Connection
 from penstock.client.values import NewTopic, Resource, ResourceType
+from penstock.model import TopicPartition
+from penstock.spark.sink import worker
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import End, Ended, Gone
 from penstock.spark.sink.committing import CommitRules, Committed, Committing
@@ -132,6 +137,56 @@ def test_a_new_query_under_a_known_name_stops_unless_allowed(options: SinkOption
     report = write_part(allowed, plan(allowed), other, rows(2))
     commit_batch(allowed, sink(options), other, [report])
     assert committed(options) == [1, 2]
+
+
+def with_checkpoint(options: SinkOptions, folder: Path, query_id: str) -> SinkOptions:
+    (folder / "metadata").write_text(json.dumps({"id": query_id}))
+    return replace(options, checkpoint_location=str(folder))
+
+
+def test_a_new_query_under_a_known_name_stops_before_its_batch_is_computed(
+    options: SinkOptions, tmp_path: Path
+) -> None:
+    commit(options, 7, write(options, plan(options), 7, rows(1)))
+    with pytest.raises(NewCheckpoint, match="knows nothing of it"):
+        plan(with_checkpoint(options, tmp_path, "another"))
+    plan(with_checkpoint(options, tmp_path, "query"))
+
+
+def test_a_new_query_may_write_to_a_topic_that_is_new_also_after_a_batch_that_failed(
+    options: SinkOptions, tmp_path: Path
+) -> None:
+    assert options.topic is not None
+    commit(options, 7, write(options, plan(options), 7, rows(1)))
+    with options.connect() as admin:
+        admin.delete_topics([options.topic])
+        admin.create_topics([NewTopic(options.topic, PARTITIONS, 1)])
+    fresh, batch = with_checkpoint(options, tmp_path, "another"), BatchName("another", 0)
+    write_part(fresh, plan(fresh), batch, rows(2))
+    settle(fresh, sink(fresh))
+    planned = plan(fresh)
+    assert planned.carried.last is None
+    report = write_part(fresh, planned, batch, rows(3))
+    commit_batch(options, sink(options), batch, [report])
+    assert committed(options) == [3]
+
+
+def test_a_topic_that_is_missing_is_created_by_the_broker(options: SinkOptions) -> None:
+    created = replace(options, topic=f"{options.topic}-created", delivery=Delivery.AT_LEAST_ONCE)
+    assert created.topic is not None
+    write_at_least_once(created, rows(1, 2))
+    with created.connect() as admin:
+        assert end_of(admin, TopicPartition(created.topic, 0)) == 2
+
+
+def test_a_topic_that_the_broker_does_not_create_is_told_as_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "CREATE_TIMEOUT_MS", 50)
+    with Cluster({"auto.create.topics.enable": "false"}) as cluster:
+        options = SinkOptions({"bootstrap.servers": cluster.bootstrap}, topic="nowhere")
+        with pytest.raises(TopicMissing, match="topic nowhere does not exist"):
+            write_at_least_once(options, rows(1))
 
 
 def test_an_aborted_batch_leaves_nothing(options: SinkOptions) -> None:

@@ -39,6 +39,11 @@ def other(**options: str) -> SourceOptions:
     )
 
 
+def test_an_address_without_its_prefix_is_told_the_right_name() -> None:
+    with pytest.raises(BadOption, match=r'say option\("kafka\.bootstrap\.servers", "host:9"\)'):
+        read_source_options({"bootstrap.servers": "host:9", "subscribe": "t"}, streaming=True)
+
+
 def test_a_stream_begins_at_the_end_unless_told_otherwise() -> None:
     assert stream().start == Edge(LATEST)
 

@@ -83,6 +83,64 @@ class Following:
         return rows
 
 
+def places(position: dict[str, Any], topic: str) -> dict[str, int]:
+    return dict(position[topic])
+
+
+def test_a_stream_that_starts_at_latest_begins_in_one_place_however_often_it_is_asked(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    reader = PenstockStreamReader(options_of(cluster, streaming=True, subscribe=topic))
+    first = reader.initialOffset()
+    produce(topic, [b"between"])
+    assert reader.initialOffset() == first
+
+
+def test_records_that_come_in_while_a_stream_starts_at_latest_are_not_skipped(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"before"])
+    following = Following(cluster, subscribe=topic).begin()
+    produce(topic, [b"1"])
+    assert (following.next(), following.next()) == ([], [b"1"])
+
+
+def test_the_first_batch_of_a_stream_at_latest_may_be_repeated_after_more_records(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    """A restarted query finds the end in its checkpoint, and asks for the beginning again."""
+    end = Following(cluster, subscribe=topic).begin().position
+    produce(topic, [b"1", b"2"])
+    again = Following(cluster, subscribe=topic).begin()
+    assert places(again.position, topic) == {"0": 2, "1": 0}
+    assert again.reader.partitions(again.position, end) == []
+    again.position = end
+    assert again.next() == [b"1", b"2"]
+
+
+def test_a_stream_at_latest_that_reads_what_is_there_ends_with_records_still_coming_in(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    following = Following(cluster, subscribe=topic)
+    following.reader.prepareForTriggerAvailableNow()
+    produce(topic, [b"1"])
+    following.begin()
+    assert (following.next(), following.next()) == ([], [])
+
+
+def test_progress_shows_the_lag_of_each_topic(
+    cluster: Cluster, topic: str, produce: Produce
+) -> None:
+    produce(topic, [b"1", b"2", b"3"])
+    earliest = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1"}
+    following = Following(cluster, **earliest).begin()
+    assert following.reader.reportLatestOffset() is None
+    following.next()
+    latest = following.reader.reportLatestOffset()
+    assert latest is not None and latest["@lag"] == {topic: 2}
+    assert places(latest, topic) == {"0": 3, "1": 0}
+
+
 # -- batches
 
 
@@ -421,7 +479,7 @@ def test_a_new_stream_that_is_to_begin_after_the_end_begins_there_if_losses_may_
     lenient = {"startingOffsets": offsets(topic, 1000, -1), "failOnDataLoss": "false"}
     following = Following(cluster, subscribe=topic, **lenient).begin()
     produce(topic, [b"2"])
-    assert following.next() == [b"2"]
+    assert (following.next(), following.next()) == ([], [b"2"])
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def _offsets(position: Any) -> dict[tuple[str, str], int] | None:
     return {
         (topic, partition): offset
         for topic, partitions in position.items()
-        if isinstance(partitions, dict)
+        if isinstance(partitions, dict) and not topic.startswith("@")  # ids and lag, no topics
         for partition, offset in partitions.items()
         if isinstance(offset, int) and partition.isdecimal()
     }

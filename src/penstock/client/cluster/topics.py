@@ -20,15 +20,21 @@ def ask_all_topics(nodes: Nodes) -> list[TopicDescription]:
     )
 
 
-def ask_topics(nodes: Nodes, names: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
-    found = _ask(nodes, names)
+def ask_topics(
+    nodes: Nodes, names: Sequence[str], *, create: bool = False
+) -> dict[str, TopicDescription | KafkaError]:
+    """Return what each topic is, or its error. With `create` a broker whose
+    auto.create.topics.enable is on makes the missing ones, and shows them a little later."""
+    found = _ask(nodes, names, create)
     missing = UnknownTopicOrPartition("the server did not mention it")
     return {name: found.get(name, missing) for name in names}
 
 
-def _ask(nodes: Nodes, names: Sequence[str] | None) -> dict[str, TopicDescription | KafkaError]:
+def _ask(
+    nodes: Nodes, names: Sequence[str] | None, create: bool = False
+) -> dict[str, TopicDescription | KafkaError]:
     asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = nodes.metadata(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    answer = nodes.metadata(MetadataRequest(topics=asked, allow_auto_topic_creation=create))
     if answer.error_code:
         raise from_code(answer.error_code)
     return {

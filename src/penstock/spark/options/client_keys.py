@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from penstock.spark.options.reading import MISSPELT, BadOption, OptionBag, likeness, warn_once
 
 PREFIX = "kafka."
+BOOTSTRAP = "bootstrap.servers"
 
 # Of the connection itself: client/transport/ reads them.
 CONNECTION = (
@@ -109,8 +110,14 @@ REFUSED = {
 def client_properties(bag: OptionBag, side: tuple[str, ...]) -> dict[str, str]:
     """Kafka's keys without the prefix, checked; `side` is READER or WRITER."""
     properties = bag.prefixed(PREFIX)
-    if not properties.get("bootstrap.servers", "").strip():
-        raise BadOption("kafka.bootstrap.servers is missing, e.g. 127.0.0.1:9092")
+    if not properties.get(BOOTSTRAP, "").strip():
+        bare = bag.text(BOOTSTRAP)
+        if bare is not None:
+            raise BadOption(
+                f'there is no option {BOOTSTRAP}: say option("{PREFIX}{BOOTSTRAP}", "{bare}"). '
+                f"Keys of Kafka's clients have {PREFIX} before them"
+            )
+        raise BadOption(f"{PREFIX}{BOOTSTRAP} is missing, e.g. 127.0.0.1:9092")
     other = WRITER if side is READER else READER
     for name in properties:
         if name in REFUSED:

@@ -107,19 +107,20 @@ def _read_assigned(text: str) -> tuple[TopicPartition, ...]:
 
 def read_start(bag: OptionBag, streaming: bool) -> Bound:
     bound = _read_bound(bag, "starting", LATEST if streaming else EARLIEST)
-    if not streaming and _has(bound, LATEST):
+    if not streaming and has_place(bound, LATEST):
         raise BadOption("startingOffsets cannot be latest in a batch read: nothing would be read")
     return bound
 
 
 def read_end(bag: OptionBag) -> Bound:
     bound = _read_bound(bag, "ending", LATEST)
-    if _has(bound, EARLIEST):
+    if has_place(bound, EARLIEST):
         raise BadOption("endingOffsets cannot be earliest: nothing would be read")
     return bound
 
 
-def _has(bound: Bound, place: int) -> bool:
+def has_place(bound: Bound, place: int) -> bool:
+    """Return whether any partition is bounded by EARLIEST or LATEST."""
     match bound:
         case Edge():
             return bound.place == place

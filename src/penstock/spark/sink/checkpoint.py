@@ -1,15 +1,16 @@
-"""What a batch contains, as its query's checkpoint says: the offsets that it begins and ends at.
+"""What a query's checkpoint says: the query's id, and the offsets that a batch begins and ends at.
 
 Spark writes them before it runs a batch and reads them to repeat it. A checkpoint that went back in
 time plans the same batch id with other offsets.
 """
 
+import json
 from hashlib import sha256
 
 import pyarrow as pa
 from pyarrow import fs
 
-OFFSETS = "offsets"
+OFFSETS, METADATA = "offsets", "metadata"
 # A version, and what the batch was planned with (watermark, time, settings): not its content.
 LINES_BEFORE_OFFSETS = 2
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
@@ -25,6 +26,19 @@ def can_read(location: str | None) -> bool:
     except (OSError, ValueError, pa.ArrowException):
         return False
     return bool(found.type == fs.FileType.Directory)
+
+
+def query_id_of(location: str | None) -> str | None:
+    """Return the id that Spark gave the query of this checkpoint; None where this process cannot
+    read it."""
+    if not location:
+        return None
+    try:
+        system, path = _open(location)
+        with system.open_input_stream(f"{path}/{METADATA}") as stream:
+            return str(json.loads(stream.read(ENTRY_BYTES_MAX))["id"])
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return None
 
 
 def offsets_of(location: str, batch_id: int) -> str:

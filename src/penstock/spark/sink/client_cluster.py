@@ -7,7 +7,15 @@ from penstock.client.admin.coordinator_values import TransactionDescription, Tra
 from penstock.client.cluster.routing import KeyType
 from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
 from penstock.client.transport.connection import CannotReach, Connection, Pending
-from penstock.errors import KafkaError, NetworkException, UnsupportedVersion, from_code
+from penstock.client.values import At, FoundOffset
+from penstock.errors import (
+    KafkaError,
+    NetworkException,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+    from_code,
+)
+from penstock.model import TopicPartition
 from penstock.spark.here import now_ms
 from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
 from penstock.spark.sink.decisions import Decision, Driver, Producer
@@ -87,6 +95,22 @@ class ClientCluster:
         except GONE as error:
             return Gone(error.kafka_name())
         return Ended(Producer(done.producer_id, done.epoch, version))
+
+    # ---- what is written
+
+    def is_unwritten(self, topic: str) -> bool:
+        """Return whether nothing was ever written to the topic: it is missing, or new."""
+        return patiently(lambda: self._is_unwritten(topic), self._patience_ms)
+
+    def _is_unwritten(self, topic: str) -> bool:
+        found = self._admin.describe_topics([topic])[topic]
+        if isinstance(found, UnknownTopicOrPartition):
+            return True
+        if isinstance(found, KafkaError):
+            raise found
+        places = [TopicPartition(topic, each.partition) for each in found.partitions]
+        ends = self._admin.offsets(dict.fromkeys(places, At.END), committed_only=False)
+        return all(isinstance(each, FoundOffset) and each.offset == 0 for each in ends.values())
 
     # ---- what is open
 

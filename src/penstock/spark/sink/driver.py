@@ -11,13 +11,14 @@ from contextlib import contextmanager
 
 from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.spark.here import now_ms
-from penstock.spark.sink.checkpoint import can_read, offsets_of
+from penstock.spark.sink.checkpoint import can_read, offsets_of, query_id_of
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import drive
 from penstock.spark.sink.committing import CommitRules, Committed, Committing
-from penstock.spark.sink.decisions import BatchName, Content
+from penstock.spark.sink.decisions import BatchName, Content, LastBatch, nothing_decided
+from penstock.spark.sink.finishing import Storing
 from penstock.spark.sink.identity import driver_id, sink_of
-from penstock.spark.sink.refusals import RepeatBatch
+from penstock.spark.sink.refusals import NewCheckpoint, RepeatBatch
 from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.settling import Settled, Settling
 from penstock.spark.sink.task import DIGEST_MODULUS, Carried, Plan, TaskReport
@@ -37,15 +38,36 @@ def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> Plan:
             _warn_of_old_transactions(options.bootstrap)
         planned_ms = now_ms()
         settled = drive(Settling(sink_id, options.on_lost), cluster)
+        driver, last = settled.driver, settled.last
+        if may_repeat and last is not None and _is_of_another_query(options, sink_id, last, cluster):
+            # Stored, not only carried: rows of a failed first batch make the topic look written.
+            driver = drive(Storing(driver, nothing_decided(sink_id, driver.producer)), cluster)
+            last = None
     _tell(sink_id, settled)
     return Plan(
         sink_id,
-        Carried(settled.driver, settled.last, planned_ms),
+        Carried(driver, last, planned_ms),
         options.new_checkpoint_allowed,
         # What nobody knows the name of must end by itself (rule 9).
         two_phase_commit=may_repeat or options.sink_id is not None,
         digest_rows=may_repeat and not _has_checkpoint(options),
     )
+
+
+def _is_of_another_query(
+    options: SinkOptions, sink_id: str, last: LastBatch, cluster: ClientCluster
+) -> bool:
+    """Return whether the last decision is another query's, about a topic that is gone by now.
+    Raise NewCheckpoint if it is about this topic: before the batch is computed (rule 6)."""
+    location = options.checkpoint_location
+    query_id = options.batch.query_id if options.batch else query_id_of(location)
+    if last.batch.of_a_job or last.batch.query_id == query_id:
+        return False
+    if options.topic is not None and cluster.is_unwritten(options.topic):
+        return True
+    if query_id is not None and not options.new_checkpoint_allowed:
+        raise NewCheckpoint(sink_id, BatchName(query_id, 0), last)
+    return False
 
 
 def commit_batch(

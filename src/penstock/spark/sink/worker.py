@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.bulk.encode import Encoded, Encoder, Identity
 from penstock.client.admin.blocking import Admin
+from penstock.client.cluster.topics import ask_topics
 from penstock.client.raw.outcomes import TopicMissing
 from penstock.client.raw.transacting import (
     TransactionAbilities,
@@ -26,6 +27,7 @@ from penstock.client.raw.transacting import (
 )
 from penstock.client.raw.writing import BatchWriter
 from penstock.client.transport.connection import CannotReach, NotAuthenticated
+from penstock.client.values import TopicDescription
 from penstock.errors import (
     KafkaError,
     TransactionalIdAuthorizationFailed,
@@ -48,6 +50,10 @@ OPEN_TIMEOUT_MS = 60_000
 OPEN_PAUSE_MS_MIN = 20
 OPEN_PAUSE_MS_MAX = 1_000
 ABORT_RETRY_MS = 5_000
+# How long a task waits for a topic that the broker may be creating.
+CREATE_TIMEOUT_MS = 5_000
+CREATE_PAUSE_MS_MIN = 10
+CREATE_PAUSE_MS_MAX = 250
 
 _log = logging.getLogger(__name__)
 
@@ -131,13 +137,7 @@ class RowsWriter:
             self._added.update(dict.fromkeys(fresh))
 
     def _encoder(self, topic: str) -> Encoder:
-        found = patiently(
-            lambda: self._admin.describe_topics([topic])[topic], self._options.request_timeout_ms
-        )
-        if isinstance(found, UnknownTopicOrPartition):
-            raise TopicMissing(TopicPartition(topic, 0))
-        if isinstance(found, KafkaError):
-            raise found
+        found = self._described(topic)
         options = self._options
         encoder = self._encoders[topic] = Encoder(
             len(found.partitions),
@@ -149,6 +149,25 @@ class RowsWriter:
             seed=secrets.randbelow(len(found.partitions)),
         )
         return encoder
+
+    def _described(self, topic: str) -> TopicDescription:
+        """Return the topic. A missing one is the broker's to create, as for Kafka's producers."""
+        deadline = time.monotonic() + CREATE_TIMEOUT_MS / 1000
+        pause_ms = CREATE_PAUSE_MS_MIN
+        while True:
+            found = patiently(
+                lambda: ask_topics(self._admin.nodes, [topic], create=True)[topic],
+                self._options.request_timeout_ms,
+            )
+            if isinstance(found, TopicDescription):
+                return found
+            if not found.retriable:
+                raise found
+            if time.monotonic() > deadline:
+                missing = isinstance(found, UnknownTopicOrPartition)
+                raise TopicMissing(TopicPartition(topic, 0)) if missing else found
+            time.sleep(pause_ms / 1000)
+            pause_ms = min(CREATE_PAUSE_MS_MAX, pause_ms * 2)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.raw.course import OffsetRange
 from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
-from penstock.spark.options.places import Offsets
+from penstock.spark.options.places import LATEST, Edge, Offsets, has_place
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.lookup import Lookup
 from penstock.spark.source.losses import Losses, base_of, unknown_to, within_log
@@ -29,6 +29,7 @@ from penstock.spark.source.positions import Position
 from penstock.spark.source.task import Share, read_share
 
 Json = dict[str, dict[str, int | str]]
+LAG = "@lag"  # beside the topics in a query's progress; no topic can have this name
 
 
 class Planner:
@@ -40,15 +41,32 @@ class Planner:
         self._losses = Losses(options.fail_on_data_loss)
         self._goal: Position | None = None  # of a query that reads what is there now, and ends
         self._began_at = time.monotonic()
-        self.newest: Position | None = None
+        self._first: Position | None = None
+        self._first_is_unstored = False
+        self._newest: Position | None = None
+        self._end: Position | None = None
 
     def close(self) -> None:
         self._lookup.close()
 
     def first(self) -> Position:
+        """Return where the query begins, the same for as long as this process lives.
+
+        Spark asks twice for one batch: to find its end, and to plan it. Between the two, records
+        may come in.
+        """
+        if self._first is None:
+            self._first = self._find_first()
+            late = has_place(self._options.start, LATEST) or self._options.late_start_is_latest
+            self._first_is_unstored = late
+        return self._first
+
+    def _find_first(self) -> Position:
         lookup = self._lookup
         topics = lookup.topics()
         partitions = lookup.require(topics)
+        if self._goal is not None and self._options.start == Edge(LATEST):
+            return self._goal
         offsets = lookup.resolve(self._options.start, partitions, partitions, starting=True)
         if isinstance(self._options.start, Offsets):
             ends = lookup.log_end(partitions)
@@ -61,7 +79,16 @@ class Planner:
 
     def end_of_batch(self, start: Position, unlimited: bool) -> Position:
         now = self._goal or self._now()
-        self.newest = now
+        self._newest = now
+        self._end = self._end_between(start, now, unlimited)
+        return self._end
+
+    def _end_between(self, start: Position, now: Position, unlimited: bool) -> Position:
+        if self._first_is_unstored and self._is_first(start):
+            # The first batch is empty and stores the beginning in the checkpoint. A batch with
+            # records would begin elsewhere when a restarted query repeats it.
+            self._first_is_unstored = False
+            return start
         base = self._base(start, now)
         end: Mapping[TopicPartition, int] = now.offsets
         limits = self._options.limits
@@ -75,8 +102,17 @@ class Planner:
             self._began_at = time.monotonic()
         return Position(dict(end), now.ids)
 
+    def latest(self) -> Json | None:
+        """Return the newest offsets for the query's progress, and the lag of each topic."""
+        if self._newest is None or self._end is None:
+            return None
+        lag = dict.fromkeys((each.topic for each in self._newest.offsets), 0)
+        for each, offset in self._newest.offsets.items():
+            lag[each.topic] += max(0, offset - self._end.offsets.get(each, 0))
+        return {**self._newest.to_json(), LAG: {**lag}}
+
     def shares(self, start: Position, end: Position) -> list[Share]:
-        base = self._base(start, end)
+        base = self._base(self._not_after(start, end), end)
         ranges = [OffsetRange(each, base[each], offset) for each, offset in end.offsets.items()]
         options = self._options
         dealt = deal(ranges, cores_here(), options.tasks_min, options.task_records_max)
@@ -85,6 +121,21 @@ class Planner:
     def _base(self, start: Position, end: Position) -> dict[TopicPartition, int]:
         earliest = self._lookup.earliest(unknown_to(start, end))
         return base_of(start, end, earliest, self._losses, self._lookup.asks_for)
+
+    def _is_first(self, start: Position) -> bool:
+        return self._first is not None and start.to_json() == self._first.to_json()
+
+    def _not_after(self, start: Position, end: Position) -> Position:
+        """Return where a batch begins. A restarted query that repeats its first batch was told
+        the beginning again: the end that its checkpoint has may lie before."""
+        if not self._is_first(start):
+            return start
+        known = {
+            each: min(offset, end.offsets[each])
+            for each, offset in start.offsets.items()
+            if each in end.offsets
+        }
+        return Position(known, start.ids)
 
     def _now(self) -> Position:
         lookup = self._lookup
@@ -132,8 +183,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plans.end_of_batch(Position.from_json(start), unlimited).to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        newest = self._plans.newest
-        return None if newest is None else newest.to_json()
+        return self._plans.latest()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         return self._plans.shares(Position.from_json(start), Position.from_json(end))
