@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from penstock.streams import Streams, TopologyError, TracingError, event_time, f, lit, when
+from penstock.streams import (
+    Streams,
+    StreamsError,
+    TopologyError,
+    TracingError,
+    event_time,
+    f,
+    lit,
+    when,
+)
+from penstock.streams.building import joined_value
 from penstock.streams.expressions import input_of, trace, trace_condition
 
 FIELDS = ("amount", "name", "address")
@@ -163,3 +173,46 @@ def test_a_condition_may_be_a_constant() -> None:
 def test_text_in_place_of_a_lambda_says_where_sql_goes() -> None:
     with pytest.raises(TracingError, match=r"takes a lambda.*'amount > 1'.*transform"):
         Streams("shop").stream("orders").filter("amount > 1")  # type: ignore[arg-type]
+
+
+# -- where it stands
+
+
+def line_of(function: Any) -> str:
+    return f"test_streams_expressions.py:{function.__code__.co_firstlineno}: "
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda o: o.amount > 0 and o.name == "x",
+        lambda o: o.colour,
+        lambda: 1,
+        lambda o: {},
+    ],
+    ids=["no truth", "no field", "no parameter", "no value"],
+)
+def test_what_is_wrong_with_a_lambda_is_told_with_its_file_and_line(function: Any) -> None:
+    with pytest.raises(StreamsError) as told:
+        trace(function, None, FIELDS)
+    assert line_of(function) in str(told.value)
+
+
+def test_of_a_function_with_several_lines_the_one_that_is_wrong_is_named() -> None:
+    def doubled(order: Any) -> Any:
+        amount = order.amount * 2
+        return float(amount)
+
+    with pytest.raises(TracingError, match=rf":{doubled.__code__.co_firstlineno + 2}: float"):
+        trace(doubled, None, FIELDS)
+
+
+def test_a_condition_and_a_joiner_are_told_with_their_line_too() -> None:
+    condition: Any = lambda o: o.amount + 1  # noqa: E731
+    with pytest.raises(TracingError, match="neither true nor false") as told:
+        trace_condition(condition, None, FIELDS)
+    assert line_of(condition) in str(told.value)
+    joiner: Any = lambda left, right: left.nothing  # noqa: ARG005, E731
+    with pytest.raises(TopologyError) as wrong:
+        joined_value(FIELDS, FIELDS, None, joiner)
+    assert line_of(joiner) in str(wrong.value)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.spark.query_start import ATTEMPTS_MAX
 from penstock.streams import QueryFailed, Streams, registry
 from penstock.streams.java_output import (
     CHATTER,
@@ -21,7 +22,7 @@ from penstock.streams.java_output import (
     shut_on_interrupt,
 )
 from penstock.streams.reset import is_internal
-from penstock.streams.runner import START_ATTEMPTS_MAX, Running, in_words_of
+from penstock.streams.runner import Running, in_words_of
 from penstock.streams.settings import Settings, state_directory
 
 NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True).filter(lambda name: name.strip("."))
@@ -209,10 +210,10 @@ def test_a_query_that_a_busy_machine_has_failed_is_started_again(tmp_path: Path)
 
 
 def test_a_machine_that_stays_busy_is_told_in_the_end(tmp_path: Path) -> None:
-    running, log = run_with(tmp_path, [BUSY] * START_ATTEMPTS_MAX + [None])
+    running, log = run_with(tmp_path, [BUSY] * ATTEMPTS_MAX + [None])
     with running, pytest.raises(QueryFailed, match=r"query a stopped.*failed to connect back"):
         running.wait(lambda _: None)
-    assert log.count("a starts") == START_ATTEMPTS_MAX
+    assert log.count("a starts") == ATTEMPTS_MAX
 
 
 def test_another_failure_is_not_tried_again(tmp_path: Path) -> None:

@@ -1,28 +1,45 @@
 """`penstock spark`: what a machine needs before pipelines run on it."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 
 from penstock.cli.output import CommandFailed, ExitCode, note
+from penstock.spark_extra import SparkMissing, require_spark
 
 if TYPE_CHECKING:
     from penstock.bulk.warmup import Report
 
 app = typer.Typer(help="Pipelines on Spark.", no_args_is_help=True)
 
-INSTALL = "pip install 'penstock[spark]'"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def needs_spark(command: Callable[P, R]) -> Callable[P, R]:
+    """Return a command that ends with the line to install Spark, where Spark is missing."""
+
+    @wraps(command)
+    def run(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            require_spark("this command")
+        except SparkMissing as missing:
+            raise CommandFailed(str(missing)) from None
+        return command(*arguments, **named)
+
+    return run
 
 
 @app.command()
+@needs_spark
 def warmup() -> None:
     """Compile the code that reads and writes records, and look for a Java."""
-    try:
-        from penstock.bulk.implementation import WrongChoice
-        from penstock.bulk.warmup import warm_up
-        from penstock.spark.java import NoJava, find_java
-    except ImportError as missing:
-        raise CommandFailed(f"{missing.name} is not installed: {INSTALL}") from None
+    from penstock.bulk.implementation import WrongChoice
+    from penstock.bulk.warmup import warm_up
+    from penstock.spark.java import NoJava, find_java
+
     try:
         note(_told(warm_up()))
     except WrongChoice as wrong:

@@ -21,6 +21,7 @@ from penstock.cli.output import (
     report,
 )
 from penstock.cli.shared_options import on_cluster, with_format
+from penstock.cli.spark import needs_spark
 from penstock.client.namespace import NO_NAMESPACE
 
 if TYPE_CHECKING:
@@ -47,14 +48,9 @@ StateDir = Annotated[
 
 def _load(target: str) -> "Streams":
     from penstock.cli.user_code import USER_FAILURES, import_failed
+    from penstock.streams.errors import StreamsError
+    from penstock.streams.loading import load
 
-    try:
-        from penstock.streams.errors import StreamsError
-        from penstock.streams.loading import load
-    except ImportError as problem:
-        raise CommandFailed(
-            f"{problem}; pip install 'penstock[spark]' brings what streams need"
-        ) from problem
     try:
         return load(target)
     except StreamsError as problem:
@@ -64,6 +60,7 @@ def _load(target: str) -> "Streams":
 
 
 @app.command()
+@needs_spark
 def run(
     target: Target,
     *,
@@ -119,6 +116,7 @@ def run(
 
 @app.command()
 @with_format
+@needs_spark
 def describe(context: typer.Context, target: Target) -> None:
     """Draw an application's topology: its queries, their steps, what they read and write."""
     from dataclasses import asdict
@@ -153,6 +151,7 @@ def describe(context: typer.Context, target: Target) -> None:
 
 @app.command("list")
 @with_format
+@needs_spark
 def list_applications(context: typer.Context, *, state_dir: StateDir = None) -> None:
     """List the applications that have run with this state directory."""
     from penstock.streams.registry import is_running, last_batch, list_known
@@ -181,6 +180,7 @@ def list_applications(context: typer.Context, *, state_dir: StateDir = None) -> 
 
 @app.command()
 @on_cluster
+@needs_spark
 def reset(
     context: typer.Context,
     target: Annotated[

@@ -20,6 +20,7 @@ from penstock.cli.output import (
     print_rows,
 )
 from penstock.cli.shared_options import on_cluster
+from penstock.cli.spark import needs_spark
 from penstock.cli.times import duration_text, wall_ms
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ RECOVERED = ("sink", "finished", "aborted_transactions", "lost_rows")
 
 
 @on_cluster
+@needs_spark
 def recover(
     context: typer.Context,
     sinks: Annotated[
@@ -43,14 +45,10 @@ def recover(
     execute: ExecuteOption = False,
 ) -> None:
     """Finish or abort what the writes of killed Spark jobs have left."""
-    try:
-        from penstock.spark.options.reading import BadOption
-        from penstock.spark.options.sink import read_sink_options
-        from penstock.spark.sink.driver import known_sinks
-    except ImportError as missing:
-        raise CommandFailed(
-            f"{missing.name} is not installed: pip install 'penstock[spark]'"
-        ) from None
+    from penstock.spark.options.reading import BadOption
+    from penstock.spark.options.sink import read_sink_options
+    from penstock.spark.sink.driver import known_sinks
+
     access = access_of(context)
     asked = {**access.settings, "bootstrap.servers": access.bootstrap}
     try:

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 
 from penstock.spark.options.reading import BadOption, OptionBag
 from penstock.spark.options.source import read_columns, read_source_options
+from penstock.spark.output_modes import WRITE_BATCH
 
 NAME = "penstock"
 
@@ -109,7 +110,7 @@ class PenstockSource(DataSource):
         from penstock.spark.sink.writer import PenstockStreamWriter
 
         if overwrite:
-            raise BadOption("a topic is only appended to: the output mode must be append")
+            raise BadOption(WRITE_BATCH)
         options = read_sink_options(self.options)
         _check(schema, options.topic)
         return PenstockStreamWriter(options)

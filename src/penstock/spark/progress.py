@@ -27,6 +27,7 @@ from penstock.client.admin.blocking import Admin
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.spark.options.source import SourceOptions, read_source_options
+from penstock.spark.output_modes import UPDATE_REFUSED, WRITE_BATCH
 from penstock.spark.source.positions import Position
 
 COMMIT_TIMEOUT_MS = 10_000
@@ -112,6 +113,8 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         run = str(event.runId)
+        if UPDATE_REFUSED in (event.exception or ""):
+            logger.error("query %s: %s", event.id, WRITE_BATCH)
         admin = self._admins.pop(run, None)
         if admin is not None:
             admin.close()

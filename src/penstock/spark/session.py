@@ -1,9 +1,15 @@
-"""`session()`: a Spark session in which `format("penstock")` just works."""
+"""`session()`: a Spark session in which `format("penstock")` just works.
+
+The module can be called as its function, so that both `from penstock.spark import session` and
+`import penstock.spark.session` give what they promise.
+"""
 
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -102,3 +108,13 @@ def _check_python(spark: SparkSession) -> None:
             f"the workers run Python {found[0]}.{found[1]} and this is {here[0]}.{here[1]}: "
             "install the same minor version there, or send environment=..."
         )
+
+
+class CallableModule(ModuleType):
+    """A module that stands for its function."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> SparkSession:
+        return session(*arguments, **named)
+
+
+sys.modules[__name__].__class__ = CallableModule

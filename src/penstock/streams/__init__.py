@@ -3,6 +3,10 @@
 from penstock.streams import Streams, count, json_schema, sum_, tumbling
 """
 
+from penstock.spark_extra import require_spark
+
+require_spark("penstock.streams")
+
 from penstock.streams.aggregates import (
     approx_count_distinct,
     avg,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penstock.streams.code_places import with_place
 from penstock.streams.errors import TopologyError
 from penstock.streams.expressions import (
     KEY,
@@ -131,7 +132,7 @@ def joined_value(
     """The joiner's result, or the fields of both sides; the field of `on` comes once."""
     mine, other = input_of(VALUE, left), input_of(RIGHT, right)
     if joiner is not None:
-        return as_value(joiner(mine, other))
+        return with_place(joiner, lambda: as_value(joiner(mine, other)))
     if left is None or right is None:
         raise TopologyError(
             "one of the values has no fields: say joiner=lambda left, right: {...} to name them"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from penstock.streams.code_places import with_place
 from penstock.streams.errors import TopologyError, TracingError
 
 NO_TRUTH = (
@@ -340,7 +341,10 @@ def as_value(result: Any) -> Expression:
 
 def trace_condition(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
     """Of a filter or a branch: what can be told now to be no condition is refused now."""
-    found = trace(function, key, value)
+    return with_place(function, lambda: _condition(_trace(function, key, value)))
+
+
+def _condition(found: Expression) -> Expression:
     kind, name = kind_of(found), name_of(found)
     constant = kind is Kind.LITERAL and not isinstance(arguments_of(found)[0], bool | None)
     if kind is Kind.STRUCT or constant or (kind is Kind.OPERATOR and name in ARITHMETIC):
@@ -353,6 +357,10 @@ def trace_condition(function: Callable[..., Any], key: Fields, value: Fields) ->
 
 def trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
     """Call it once: with the value, or with key and value if it takes two."""
+    return with_place(function, lambda: _trace(function, key, value))
+
+
+def _trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
     if not callable(function):
         raise TracingError(
             f"this takes a lambda, such as lambda o: o.amount > 1, and not {function!r}; SQL as "

@@ -4,7 +4,6 @@ A query that fails stops the others, and its error is raised. A restart goes on 
 checkpoints: every input is counted once, and results are written once.
 """
 
-import logging
 import shlex
 import sys
 import time
@@ -18,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.foreach import write_batch
 from penstock.spark.progress import await_committed
+from penstock.spark.query_start import begin
 from penstock.spark.session import session
 from penstock.streams import registry
 from penstock.streams.cluster_inputs import FORMAT, ClusterInputs
@@ -35,18 +35,8 @@ from penstock.streams.topology import Internal
 
 WATCH_SECONDS = 1.0
 WAIT_SECONDS_MIN = 0.01
-# Spark gives a Python source 10 seconds to start its process, and takes no other number. Queries
-# start one after the other, and one that a busy machine has failed so is started again.
-START_ATTEMPTS_MAX = 5
-START_SECONDS_MAX = 60.0
-START_POLL_SECONDS = 0.05
-TOO_BUSY = "failed to connect back"
-# What Spark says of a query while its sources are not there yet.
-INITIALIZING = ("Initializing", "Getting offsets")
 # What the sink says when a checkpoint is not the one that belongs to what was written.
 NEEDS_RESET = ("knows nothing of it", "the checkpoint went back in time", "new.checkpoint=allow")
-
-logger = logging.getLogger("penstock.streams")
 
 Show = Callable[[list[Progress]], None]
 Begin = Callable[[Query], StreamingQuery]
@@ -132,19 +122,11 @@ class Running:
             self._start(query)
 
     def _start(self, query: Query) -> None:
-        for attempt in range(1, START_ATTEMPTS_MAX + 1):
+        def start_once() -> StreamingQuery:
             started = self._queries[query.name] = self._begin(query)
-            _await_start(started)
-            problem = started.exception()
-            if problem is None or TOO_BUSY not in str(problem) or attempt == START_ATTEMPTS_MAX:
-                return
-            logger.warning(
-                "%s: this machine was too busy to start a process in the time that Spark gives "
-                "it; starting it again (%d of %d)",
-                query.name,
-                attempt + 1,
-                START_ATTEMPTS_MAX,
-            )
+            return started
+
+        begin(start_once, name=query.name)
 
     def _await(self, query: StreamingQuery, seconds: float) -> None:
         try:
@@ -159,18 +141,6 @@ class Running:
             if problem is not None:
                 reason = in_words_of(self._settings, reason_of(problem))
                 raise QueryFailed(f"the query {name} stopped: {reason}") from problem
-
-
-def _await_start(query: StreamingQuery) -> None:
-    """Until it has got as far as asking its sources, or has ended."""
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while query.isActive and time.monotonic() < deadline:
-        if query.lastProgress or not query.status["message"].startswith(INITIALIZING):
-            return
-        try:
-            query.awaitTermination(START_POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds
-        except Exception:  # what stopped it is asked for, with its name, by whoever waits
-            return
 
 
 def in_words_of(settings: Settings, reason: str) -> str:
@@ -207,7 +177,7 @@ def start(
     groups = registry.groups_of(settings, plan)
     permissions = registry.Permissions(settings.directory)
 
-    def begin(query: Query) -> StreamingQuery:
+    def begin_query(query: Query) -> StreamingQuery:
         inputs = ClusterInputs(chosen, settings, groups[query.name])
         compiler = Compiler(query, inputs, settings.bad_records, settings.application_id)
         df = compiler.output(settings.dead_letters)
@@ -230,7 +200,7 @@ def start(
 
     begun: set[str] = set()
     levels = _levels(plan.queries) if once else [list(plan.queries)]
-    return Running(settings, levels, begin, chosen)
+    return Running(settings, levels, begin_query, chosen)
 
 
 def _sink(

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from penstock.client.cluster.nodes import Nodes
 from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.hang_up import end_quietly
 from penstock.spark.source.positions import Position
 from penstock.spark.source.stream import Json, Planner
 from penstock.spark.source.task import open_nodes, read_share_from
@@ -54,6 +55,7 @@ class PenstockSimpleReader(SimpleDataSourceStreamReader, SupportsTriggerAvailabl
     @property
     def _plans(self) -> Planner:
         if self._planner is None:
+            end_quietly()
             self._planner = Planner(self._options)
         return self._planner
 

@@ -22,6 +22,7 @@ from penstock.model import TopicPartition
 from penstock.spark.here import cores_here
 from penstock.spark.options.places import LATEST, Edge, Offsets, has_place
 from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.hang_up import end_quietly
 from penstock.spark.source.lookup import Lookup
 from penstock.spark.source.losses import Losses, base_of, unknown_to, within_log
 from penstock.spark.source.planning import deal, holds_back, limited
@@ -160,6 +161,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _plans(self) -> Planner:
         if self._planner is None:
+            end_quietly()
             self._planner = Planner(self._options)
         return self._planner
 

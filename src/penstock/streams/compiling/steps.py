@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from penstock.streams.arrow import arrow_function
+from penstock.streams.code_places import place_of
 from penstock.streams.columns import column_of
 from penstock.streams.compiling.frames import (
     BAD,
@@ -142,6 +143,11 @@ class UserFunction:
     read_key: Callable[[Any], Any]
     read_value: Callable[[Any], Any]
 
+    def cause(self, problem: Exception) -> str:
+        """Return the error in a line, with the place in the function that raised it."""
+        place = place_of(self.function, problem)
+        return f"{type(problem).__name__}: {problem}" + (f" ({place})" if place else "")
+
     def pairs(self, key: Any, value: Any) -> list[dict[str, Any]]:
         """The results as Arrow takes them. What the function does not change is handed on as it
         came."""
@@ -177,16 +183,16 @@ def _caller(called: UserFunction, result: DataType, catch: bool) -> Call:
                 found.append({OUT: out, CAUSE: None})
             except Exception as problem:  # whatever the user's function raises
                 if not catch:
-                    raise RecordFailed(_failure(shipped.what.verb, each, problem)) from problem
-                found.append({OUT: [], CAUSE: f"{type(problem).__name__}: {problem}"})
+                    raise RecordFailed(_failure(shipped.what, each, problem)) from problem
+                found.append({OUT: [], CAUSE: shipped.what.cause(problem)})
         return pa.array(found, arrow)
 
     return call
 
 
-def _failure(verb: str, record: dict[str, Any], problem: Exception) -> str:
+def _failure(called: UserFunction, record: dict[str, Any], problem: Exception) -> str:
     place = record.get(POSITION)
     where = ""
     if place is not None and place["topic"] is not None:
         where = " of {topic} (partition {partition} offset {offset})".format(**place)
-    return f"{verb} failed for a record{where}: {type(problem).__name__}: {problem}"
+    return f"{called.verb} failed for a record{where}: {called.cause(problem)}"

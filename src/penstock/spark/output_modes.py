@@ -1,0 +1,10 @@
+"""Output modes that a topic does not take, and what to write instead."""
+
+# Spark refuses this mode for every sink in Python, before the sink hears of it.
+UPDATE_REFUSED = "penstock does not support Update mode"
+
+WRITE_BATCH = (
+    "a topic is only appended to: output modes update and complete are written batch by batch, as "
+    "in df.writeStream.outputMode(...).foreachBatch(lambda batch, batch_id: "
+    'penstock.spark.write_batch(batch, batch_id, sink_id="...", options={...}))'
+)

@@ -1,0 +1,78 @@
+"""`start()`: starts a streaming query, and again where Spark's time for it was too short.
+
+Spark starts a Python process for every source of a query and gives it 10 seconds to answer, a
+number that no setting changes. On a busy machine they may pass; the query has done nothing by
+then, and starting it again is safe.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.options.reading import BadOption
+from penstock.spark.output_modes import UPDATE_REFUSED, WRITE_BATCH
+
+ATTEMPTS_MAX = 5
+START_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.05
+TOO_BUSY = "failed to connect back"
+# What Spark says of a query while its sources are not there yet.
+INITIALIZING = ("Initializing", "Getting offsets")
+
+logger = logging.getLogger("penstock.spark")
+
+Begin = Callable[[], StreamingQuery]
+Wait = Callable[[str], None]
+
+
+def start(writer: DataStreamWriter, *, attempts_max: int = ATTEMPTS_MAX) -> StreamingQuery:
+    """Start the query of `df.writeStream...`, in place of its own `start()`.
+
+    Return it once its sources answer. A query that Spark ended because a Python process of a
+    source took longer than 10 seconds to start is started again, with a warning.
+    """
+    query = begin(writer.start, attempts_max=attempts_max)
+    problem = query.exception()
+    if problem is not None and UPDATE_REFUSED in str(problem):
+        raise BadOption(WRITE_BATCH) from problem
+    return query
+
+
+def begin(
+    start_once: Begin,
+    *,
+    name: str = "the query",
+    attempts_max: int = ATTEMPTS_MAX,
+    waiting: Wait | None = None,
+) -> StreamingQuery:
+    """Start a query up to `attempts_max` times. `waiting` hears again and again for what."""
+    for attempt in range(1, attempts_max + 1):
+        query = start_once()
+        _await_sources(query, waiting)
+        problem = query.exception()
+        if problem is None or TOO_BUSY not in str(problem) or attempt == attempts_max:
+            break
+        logger.warning(
+            "%s: this machine was too busy to start a Python process in the 10 seconds that Spark "
+            "gives it; starting the query again (%d of %d)",
+            *(name, attempt + 1, attempts_max),
+        )
+    return query
+
+
+def _await_sources(query: StreamingQuery, waiting: Wait | None) -> None:
+    """Wait until the query has got as far as asking its sources, or has ended."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while query.isActive and time.monotonic() < deadline:
+        message = query.status["message"]
+        if query.lastProgress or not message.startswith(INITIALIZING):
+            return
+        if waiting is not None:
+            waiting(message)
+        try:
+            query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds
+        except Exception:  # what stopped it is asked for by its name afterwards
+            return
