@@ -7,7 +7,7 @@ PACKAGES = ("pyspark", "pyarrow")
 
 
 class SparkMissing(ModuleNotFoundError):
-    """A package that Spark jobs need is not installed; the text has the command that installs it."""
+    """A package that Spark jobs need is not installed; the text says how to install it."""
 
 
 def require_spark(entry: str) -> None:

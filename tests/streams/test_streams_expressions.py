@@ -188,7 +188,7 @@ def line_of(function: Any) -> str:
         lambda o: o.amount > 0 and o.name == "x",
         lambda o: o.colour,
         lambda: 1,
-        lambda o: {},
+        lambda _: {},
     ],
     ids=["no truth", "no field", "no parameter", "no value"],
 )

@@ -6,13 +6,13 @@ from penstock.spark_extra import require_spark
 
 require_spark("penstock.spark")
 
-from penstock.spark.foreach import write_batch  # noqa: E402  # its imports need Spark
-from penstock.spark.query_start import start  # noqa: E402
-from penstock.spark.session import register  # noqa: E402
+from penstock.spark.foreach import write_batch
+from penstock.spark.query_start import start
+from penstock.spark.session import register
 
 if TYPE_CHECKING:
     # At run time `session` is the module, which can be called as its function: a package has one
     # attribute of a name, and `import penstock.spark.session` must give the module.
-    from penstock.spark.session import session
+    from penstock.spark.session import session  # noqa: TC004
 
 __all__ = ["register", "session", "start", "write_batch"]

@@ -39,7 +39,11 @@ def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> Plan:
         planned_ms = now_ms()
         settled = drive(Settling(sink_id, options.on_lost), cluster)
         driver, last = settled.driver, settled.last
-        if may_repeat and last is not None and _is_of_another_query(options, sink_id, last, cluster):
+        if (
+            may_repeat
+            and last is not None
+            and _is_of_another_query(options, sink_id, last, cluster)
+        ):
             # Stored, not only carried: rows of a failed first batch make the topic look written.
             driver = drive(Storing(driver, nothing_decided(sink_id, driver.producer)), cluster)
             last = None
