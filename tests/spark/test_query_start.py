@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import penstock.spark.session
-from penstock.spark.options.reading import BadOption
+from penstock.spark.hang_up import QuietHook, end_quietly, take_updates_quietly
 from penstock.spark.query_start import begin, start
-from penstock.spark.source.hang_up import QuietHook, end_quietly
 
 BUSY = "Python worker failed to connect back."
 
@@ -60,11 +59,6 @@ def test_another_failure_is_not_tried_again() -> None:
     assert len(writer.left) == 1
 
 
-def test_update_mode_is_refused_with_what_to_use_instead() -> None:
-    with pytest.raises(BadOption, match=r"penstock\.spark\.write_batch"):
-        start(writer_of("requirement failed: penstock does not support Update mode."))
-
-
 def test_a_start_tells_what_it_waits_for() -> None:
     told: list[str] = []
     begin(writer_of(None).start, waiting=told.append)
@@ -93,3 +87,15 @@ def test_a_process_that_spark_has_hung_up_on_ends_without_a_traceback(
     for error in (hang_up, other):
         sys.excepthook(type(error), error, None)
     assert isinstance(sys.excepthook, QuietHook) and printed == [other]
+
+
+def test_an_update_that_java_broke_off_is_not_printed() -> None:
+    printed: list[str] = []
+    server: Any = SimpleNamespace(handle_error=lambda request, _: printed.append(request))
+    take_updates_quietly(server)
+    for request, error in (("broken off", EOFError()), ("wrong", ValueError())):
+        try:
+            raise error
+        except Exception:
+            server.handle_error(request, None)
+    assert printed == ["wrong"]

@@ -44,12 +44,15 @@ _listeners: "weakref.WeakKeyDictionary[SparkSession, ProgressListener]" = (
 )
 
 
-def commit_progress(spark: SparkSession) -> None:
-    """From now on, for every query of the session whose source has a group."""
-    if spark not in _listeners:
-        listener = _listeners[spark] = ProgressListener(spark)
-        spark.streams.addListener(listener)
-        atexit.register(listener.await_ended)
+def commit_progress(spark: SparkSession) -> bool:
+    """Commit from now on, for every query of the session whose source has a group. Return whether
+    the session is a new one."""
+    if spark in _listeners:
+        return False
+    listener = _listeners[spark] = ProgressListener(spark)
+    spark.streams.addListener(listener)
+    atexit.register(listener.await_ended)
+    return True
 
 
 def await_committed(spark: SparkSession, runs: Iterable[str]) -> None:

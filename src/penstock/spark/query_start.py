@@ -12,9 +12,6 @@ from collections.abc import Callable
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.spark.options.reading import BadOption
-from penstock.spark.output_modes import UPDATE_REFUSED, WRITE_BATCH
-
 ATTEMPTS_MAX = 5
 START_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
@@ -34,11 +31,7 @@ def start(writer: DataStreamWriter, *, attempts_max: int = ATTEMPTS_MAX) -> Stre
     Return it once its sources answer. A query that Spark ended because a Python process of a
     source took longer than 10 seconds to start is started again, with a warning.
     """
-    query = begin(writer.start, attempts_max=attempts_max)
-    problem = query.exception()
-    if problem is not None and UPDATE_REFUSED in str(problem):
-        raise BadOption(WRITE_BATCH) from problem
-    return query
+    return begin(writer.start, attempts_max=attempts_max)
 
 
 def begin(

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.datasource import PenstockSource
+from penstock.spark.hang_up import take_updates_quietly
 from penstock.spark.here import cores_here
 from penstock.spark.java import find_java
 from penstock.spark.progress import commit_progress
@@ -56,7 +57,8 @@ def register(spark: SparkSession) -> None:
     """Make `format("penstock")` known to a session that somebody else has made."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(PenstockSource)
-    commit_progress(spark)
+    if commit_progress(spark):
+        take_updates_quietly(spark.sparkContext._accumulatorServer)
 
 
 def _set_environment(master: str, environment: str | None) -> None:

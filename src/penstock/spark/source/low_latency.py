@@ -13,8 +13,8 @@ from pyspark.sql.datasource import SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from penstock.client.cluster.nodes import Nodes
+from penstock.spark.hang_up import end_quietly
 from penstock.spark.options.source import SourceOptions
-from penstock.spark.source.hang_up import end_quietly
 from penstock.spark.source.positions import Position
 from penstock.spark.source.stream import Json, Planner
 from penstock.spark.source.task import open_nodes, read_share_from

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.client.raw.course import OffsetRange
 from penstock.model import TopicPartition
+from penstock.spark.hang_up import end_quietly
 from penstock.spark.here import cores_here
 from penstock.spark.options.places import LATEST, Edge, Offsets, has_place
 from penstock.spark.options.source import SourceOptions
-from penstock.spark.source.hang_up import end_quietly
 from penstock.spark.source.lookup import Lookup
 from penstock.spark.source.losses import Losses, base_of, unknown_to, within_log
 from penstock.spark.source.planning import deal, holds_back, limited

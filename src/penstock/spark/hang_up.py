@@ -1,12 +1,15 @@
-"""The end of a source's process: Spark hangs up, which is no error to be printed.
+"""Java hangs up when a query stops, which is no error to be printed.
 
-A query that stops closes the socket to the process that plans for it. PySpark's loop there meets
-the end of the stream, tries to report it to Spark, fails, and ends with three tracebacks.
+The process that plans for a source meets the end of its stream, tries to report it to Java, fails,
+and ends with three tracebacks. The driver's server for accumulators, in the middle of an update of
+a task that was stopped, prints one.
 """
 
 import sys
 from collections.abc import Callable
+from socketserver import BaseServer
 from types import TracebackType
+from typing import Any
 
 Hook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 
@@ -15,6 +18,17 @@ def end_quietly() -> None:
     """Let this process end without a traceback when Spark hangs up; other errors are printed."""
     if not isinstance(sys.excepthook, QuietHook):
         sys.excepthook = QuietHook(sys.excepthook)
+
+
+def take_updates_quietly(server: BaseServer) -> None:
+    """Let the driver's server for accumulators print no traceback of a peer that hung up."""
+    handle_error = server.handle_error
+
+    def handle_other_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError):
+            handle_error(request, address)
+
+    server.handle_error = handle_other_error  # type: ignore[method-assign]
 
 
 class QuietHook:
