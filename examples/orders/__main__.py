@@ -20,9 +20,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from examples.orders.checking import check
 from examples.orders.feed import Feed, create_topics
 from examples.orders.node import running_node
-from examples.orders.pipeline import Place, start_archive, start_revenue
-from examples.orders.view import view_for
+from examples.orders.pipeline import ARCHIVE, REVENUE, Place, start_archive, start_revenue
+from examples.orders.view import WaitLine, view_for
 from examples.orders.watch import Watch
+from penstock.spark.query_start import TOO_BUSY, begin
 from penstock.spark.session import session
 
 SECONDS = 25
@@ -31,8 +32,6 @@ LOOK_EVERY_SECONDS = 0.5
 # From the first order to the first batch, and from the last order to the last result.
 BEGIN_SECONDS_MAX = 180
 DRAIN_SECONDS_MAX = 180
-START_ATTEMPTS_MAX = 3
-INITIALIZING = "Initializing sources"  # what Spark calls it
 
 DONE, WRONG, INTERRUPTED = 0, 1, 130
 
@@ -129,8 +128,8 @@ def _run(given: argparse.Namespace, folder: Path, interrupt: _Interrupt) -> int:
         with _spark(interrupt) as spark:
             queries: list[StreamingQuery] = []
             try:
-                for start in (start_revenue, start_archive):
-                    queries.append(_started(partial(start, spark, place), interrupt))
+                for name, start in ((REVENUE, start_revenue), (ARCHIVE, start_archive)):
+                    queries.append(_started(name, partial(start, spark, place), interrupt))
                 _watch(place, feed, queries, interrupt)
             except Interrupted:
                 # What is broken off now would be told as failures.
@@ -154,15 +153,23 @@ def _spark(interrupt: _Interrupt) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _started(start: Callable[[], StreamingQuery], interrupt: _Interrupt) -> StreamingQuery:
-    """Spark gives a source 10 seconds to start its process: too few on a machine that is busy."""
-    for _ in range(START_ATTEMPTS_MAX):
-        query = start()
-        while query.isActive and query.status["message"] == INITIALIZING:
-            interrupt.check(LOOK_EVERY_SECONDS / 5)
-        if query.isActive or "failed to connect back" not in str(query.exception()):
-            return query
-    raise PipelineFailed("Spark could not start Python in time: the machine is too busy")
+def _started(
+    name: str, start: Callable[[], StreamingQuery], interrupt: _Interrupt
+) -> StreamingQuery:
+    """Start a query, and say what it waits for; again where the machine was too busy for it."""
+    wait = WaitLine(sys.stdout, f"the query {name} starts")
+
+    def waiting(message: str) -> None:
+        wait.show(message)
+        interrupt.check()
+
+    try:
+        query = begin(start, name=f"the query {name}", waiting=waiting)
+    finally:
+        wait.end()
+    if TOO_BUSY in str(query.exception()):
+        raise PipelineFailed("Spark could not start Python in time: the machine is too busy")
+    return query
 
 
 def _watch(
@@ -172,11 +179,12 @@ def _watch(
     watch, view = Watch(place, queries), view_for(sys.stdout)
     drain = _Drain(queries)
     feed.start()
-    stage = _Stage("the queries start", BEGIN_SECONDS_MAX)
+    stage = _Stage("the first batch is waited for", BEGIN_SECONDS_MAX)
     began = time.monotonic()
     try:
         while True:
-            seen = watch.look(stage.name, time.monotonic() - began, len(feed.arrived))
+            phase = stage.name if feed.goes_on else f"{stage.name}: {_doing(queries[0])}"
+            seen = watch.look(phase, time.monotonic() - began, len(feed.arrived))
             view.show(seen)
             _require_alive(feed, drain, queries)
             if drain.ended and seen.caught_up:
@@ -192,6 +200,12 @@ def _watch(
     finally:
         view.end()
         watch.close()
+
+
+def _doing(query: StreamingQuery) -> str:
+    """Return what Spark says that the query does."""
+    message: str = query.status["message"]
+    return message[:1].lower() + message[1:]
 
 
 class _Stage:

@@ -1,6 +1,7 @@
 """The view of a running pipeline: redrawn in place on a terminal, lines of text elsewhere."""
 
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, TextIO
@@ -24,6 +25,32 @@ class View(Protocol):
 
 def view_for(stream: TextIO) -> View:
     return LiveView(stream) if stream.isatty() else LineView(stream)
+
+
+class WaitLine:
+    """One line about what is waited for, and how long: in place on a terminal, now and then
+    elsewhere."""
+
+    def __init__(self, stream: TextIO, what: str) -> None:
+        self._stream, self._what = stream, what
+        self._began = time.monotonic()
+        self._told_at = -LINE_EVERY_SECONDS
+
+    def show(self, message: str) -> None:
+        seconds = time.monotonic() - self._began
+        line = f"{self._what}, {seconds:.0f} s: Spark is at {message.lower()!r}"
+        if self._stream.isatty():
+            self._stream.write(f"\r{CLEAR_LINE}{line}")
+        elif seconds - self._told_at >= LINE_EVERY_SECONDS:
+            self._told_at = seconds
+            print(line, file=self._stream)
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Leave a terminal's line as it was."""
+        if self._stream.isatty():
+            self._stream.write(f"\r{CLEAR_LINE}")
+            self._stream.flush()
 
 
 class LiveView:

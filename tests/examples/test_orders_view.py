@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from examples.orders.shop import Cell, Total
-from examples.orders.view import LineView, LiveView, block, view_for
+from examples.orders.view import LineView, LiveView, WaitLine, block, view_for
 from examples.orders.watch import Snapshot
 
 SEEN = Snapshot(
@@ -74,3 +74,23 @@ def test_a_window_that_comes_in_parts_is_told_when_it_has_changed() -> None:
     more = (Cell("2026-01-01T09:00:00Z", "FR"), Total(1, 7_00))
     view.show(replace(SEEN, results=[*SEEN.results, more]))
     assert stream.getvalue().count("09:00:00") == 2
+
+
+def test_what_is_waited_for_is_one_line_of_a_terminal_and_goes() -> None:
+    terminal = Terminal()
+    wait = WaitLine(terminal, "the query revenue starts")
+    wait.show("Initializing sources")
+    wait.end()
+    assert (
+        "the query revenue starts, 0 s: Spark is at 'initializing sources'" in terminal.getvalue()
+    )
+    assert "\n" not in terminal.getvalue() and terminal.getvalue().endswith("\r\x1b[2K")
+
+
+def test_what_is_waited_for_is_told_elsewhere_now_and_then() -> None:
+    stream = io.StringIO()
+    wait = WaitLine(stream, "the query revenue starts")
+    for _ in range(3):
+        wait.show("Initializing sources")
+    wait.end()
+    assert stream.getvalue().count("\n") == 1

@@ -14,6 +14,7 @@ from random import randrange
 from sysconfig import get_path
 
 import pytest
+from guide_boxes import boxes_of
 from kafka_running import ran
 
 from penstock.cli.kafka.__main__ import NAMES
@@ -203,19 +204,17 @@ def test_a_server_in_the_background_imports_nothing_from_the_current_directory(
 
 def test_kafkas_quick_start_works_line_by_line(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    lines = [server.mine(line) for line in re.findall(r"```sh\n(.*)\n```", GUIDE.read_text())]
+    boxes = [each for each in boxes_of(GUIDE) if each.is_run]
+    lines = [server.mine(each.code.rstrip("\n")) for each in boxes]
     make_id, make_place, start, create, describe, produce, consume, stop, clear = lines
     assert "Formatting dynamic metadata voter directory" in said(f"{make_id}\n{make_place}")
     with started(start) as running:
         read_until(running, "Kafka Server started")
         assert said(create) == "Created topic quickstart-events.\n"
-        assert said(describe).startswith("Topic: quickstart-events\tTopicId: ")
+        assert boxes[4].shows(re.sub(rf": {server.node_id}\b", ": 1", said(describe)))
         said(produce, "This is my first event\nThis is my second event\n")
         with started(consume) as reading:
-            assert read_until(reading, "second") == [
-                "This is my first event",
-                "This is my second event",
-            ]
+            assert boxes[6].shows("\n".join(read_until(reading, "second")))
             reading.send_signal(signal.SIGINT)
             reading.wait(SECONDS_MAX)
         said(stop)
@@ -226,12 +225,12 @@ def test_kafkas_quick_start_works_line_by_line(tmp_path: Path) -> None:
 
 def test_the_lines_of_the_guide_to_migrating_work(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    (both, ask) = re.findall(r"```sh\n(.*?)\n```", MIGRATING.read_text(), re.DOTALL)
-    make_place, start = server.mine(both).splitlines()
+    (both, ask) = (server.mine(each.code) for each in boxes_of(MIGRATING) if each.is_run)
+    make_place, start = both.splitlines()
     said(make_place)
     with started(start) as running:
         read_until(running, "Kafka Server started")
-        assert "Produce(0): 0 to 13 [usable: 13]" in said(server.mine(ask))
+        assert "Produce(0): 0 to 13 [usable: 13]" in said(ask)
 
 
 def test_the_guide_to_migrating_names_every_command() -> None:

@@ -9,32 +9,18 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+from guide_boxes import Box, boxes_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "testing.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN_SECONDS_MAX = 240
-CONFTEST = "# conftest.py\n"
 
 
-class Block(NamedTuple):
-    """Code, and the number of the line above it."""
-
-    code: str
-    line: int
-
-    @property
-    def module(self) -> str:
-        return f"test_line_{self.line}"
+def module_of(box: Box) -> str:
+    return f"test_line_{box.line}"
 
 
-def blocks() -> list[Block]:
-    text = GUIDE.read_text()
-    return [
-        Block(found[1], text.count("\n", 0, found.start()) + 1) for found in BLOCK.finditer(text)
-    ]
-
-
-EXAMPLES = [each for each in blocks() if not each.code.startswith(CONFTEST)]
+BOXES = [each for each in boxes_of(GUIDE) if each.is_run]
+EXAMPLES = [each for each in BOXES if each.file_name is None]
 
 
 class Ran(NamedTuple):
@@ -48,11 +34,9 @@ class Ran(NamedTuple):
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """One run of pytest over all of them, as a reader would put them into files."""
     directory = tmp_path_factory.mktemp("guide")
-    for each in blocks():
-        if each.code.startswith(CONFTEST):
-            (directory / "conftest.py").write_text(each.code)
-        else:
-            (directory / f"{each.module}.py").write_text("\n" * each.line + each.code)
+    for each in BOXES:
+        numbered = "\n" * (each.line - 1) + each.code
+        (directory / (each.file_name or f"{module_of(each)}.py")).write_text(numbered)
     surroundings = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     surroundings.pop("PENSTOCK_TEST_BOOTSTRAP", None)
     ended = subprocess.run(
@@ -74,8 +58,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: f"line {each.line}")
-def test_an_example_of_the_guide_passes(ran: Ran, example: Block) -> None:
-    assert ran.results.get(example.module) == [], ran.output
+def test_an_example_of_the_guide_passes(ran: Ran, example: Box) -> None:
+    assert ran.results.get(module_of(example)) == [], ran.output
 
 
 def test_the_guide_has_an_example_for_each_client() -> None:

@@ -1,0 +1,73 @@
+"""Every box of every guide is run as printed, by one reader on one node, guide after guide."""
+
+import itertools
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+from guide_boxes import GUIDES, RUN, SHOWN, Box, boxes_of
+from guide_reader import reading
+from node_names import state_of
+
+from penstock.testing import Cluster
+
+# Those with a node of their own: tests/kafka_commands and tests/testing run their boxes.
+OWN_NODE = ("quickstart.md", "migrating.md", "testing.md")
+SHARED_NODE = [each for each in GUIDES if each.name not in OWN_NODE]
+ORDER_SEED = 17
+
+
+@pytest.mark.timeout(900)  # four of the guides are on Spark
+def test_a_reader_who_does_all_guides_on_one_node_in_any_order_succeeds(tmp_path: Path) -> None:
+    """Guides that use no topic and no group of another one can be read in any order."""
+    order = Random(ORDER_SEED).sample(SHARED_NODE, len(SHARED_NODE))
+    problems: list[str] = []
+    used: dict[str, set[str]] = {}
+    with Cluster({"metrics.listener": ""}) as cluster:
+        for guide in order:
+            before = state_of(cluster.bootstrap)
+            problems += follow(guide, tmp_path / guide.stem, cluster.bootstrap)
+            used[guide.name] = state_of(cluster.bootstrap).used_since(before)
+    assert not problems, "\n".join(problems)
+    for one, other in itertools.combinations(sorted(used), 2):
+        assert used[one].isdisjoint(used[other]), (one, other, used[one] & used[other])
+
+
+def follow(guide: Path, directory: Path, bootstrap: str) -> list[str]:
+    """Return what went wrong: the first box that did not do what the guide says."""
+    directory.mkdir()
+    box: Box | None = None
+    try:
+        with reading(directory, bootstrap) as reader:
+            for box in boxes_of(guide):
+                reader.follow(box)
+    except Exception as problem:
+        return [f"{box.place if box else guide.name}: {problem!r}\n{problem}"]
+    return []
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_every_box_has_a_language_that_says_whether_it_is_run(guide: Path) -> None:
+    boxes = boxes_of(guide)
+    assert guide.read_text().count("\n```") >= 2 * len(boxes)
+    assert [each.place for each in boxes if each.language not in (*RUN, *SHOWN)] == []
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_every_link_of_a_guide_leads_somewhere(guide: Path) -> None:
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", guide.read_text()):
+        if "://" not in link:
+            assert (guide.parent / link).exists(), link
+
+
+def test_a_box_knows_its_line_its_file_and_its_output(tmp_path: Path) -> None:
+    guide = tmp_path / "guide.md"
+    guide.write_text(
+        "one\n\n```python\n# a.py\nx = 1\n```\n\n```text\nnot ...\n```\n\n"
+        "shown\n\n```text\ny\n```\n"
+    )
+    first, second = boxes_of(guide)
+    assert (first.line, first.file_name, first.printed) == (4, "a.py", "not ...\n")
+    assert first.shows("not this\n") and not first.shows("this\n")
+    assert (second.language, second.is_run) == ("text", False)
