@@ -2,6 +2,8 @@
 
 import itertools
 import re
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -71,3 +73,19 @@ def test_a_box_knows_its_line_its_file_and_its_output(tmp_path: Path) -> None:
     assert (first.line, first.file_name, first.printed) == (4, "a.py", "not ...\n")
     assert first.shows("not this\n") and not first.shows("this\n")
     assert (second.language, second.is_run) == ("text", False)
+
+
+def test_the_first_snippet_of_the_readme_can_be_pasted_into_an_interactive_python() -> None:
+    """A blank line ends a block there."""
+    readme = next(each for each in GUIDES if each.name == "README.md")
+    box = next(each for each in boxes_of(readme) if each.language == "python")
+    with Cluster() as cluster:
+        done = subprocess.run(
+            [sys.executable, "-i", "-q"],
+            input=box.code.replace("127.0.0.1:9092", cluster.bootstrap),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert box.printed is not None and done.stdout == box.printed, done.stderr

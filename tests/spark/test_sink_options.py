@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
+from penstock.spark.datasource import PenstockSource
 from penstock.spark.options.reading import BadOption
 from penstock.spark.options.sink import read_sink_options
 from penstock.spark.sink.decisions import BatchName
@@ -96,3 +98,9 @@ def test_an_address_of_a_checkpoint_stays_as_it_is(address: str) -> None:
 
 def test_an_option_that_the_sink_does_not_know_is_passed_over() -> None:
     assert options(topik="x").topic is None
+
+
+def test_output_mode_complete_is_told_what_to_use_instead() -> None:
+    sink = PenstockSource({"kafka.bootstrap.servers": "127.0.0.1:9092", "topic": "t"})
+    with pytest.raises(BadOption, match=r"penstock\.spark\.write_batch"):
+        sink.streamWriter(StructType(), overwrite=True)
