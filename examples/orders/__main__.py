@@ -163,6 +163,7 @@ def _started(
         wait.show(message)
         interrupt.check()
 
+    wait.show("planning the query")
     try:
         query = begin(start, name=f"the query {name}", waiting=waiting)
     finally:

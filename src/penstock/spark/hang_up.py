@@ -28,7 +28,7 @@ def take_updates_quietly(server: BaseServer) -> None:
         if not isinstance(sys.exc_info()[1], EOFError):
             handle_error(request, address)
 
-    server.handle_error = handle_other_error  # type: ignore[method-assign]
+    server.handle_error = handle_other_error  # type: ignore[method-assign, assignment]
 
 
 class QuietHook:
