@@ -1,7 +1,7 @@
 """A reader who follows guides: saves their files, types their lines, looks at what is printed.
 
-Everything is taken as printed. Only addresses change: the node, and the port of a worker, are
-where this test has them.
+Everything is taken as printed. Only addresses change: the node, the schema registry and the port of
+a worker are where this test has them.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from guide_boxes import ROOT, Box
 
 LINE_SECONDS_MAX = 120
 NODE = ("127.0.0.1:9092", "localhost:9092")
+REGISTRY = "127.0.0.1:8081"
 WORKER_PORT = "8080"
 # What stays in the foreground: the reader opens another terminal, and ends it after the guide.
 LASTING = ("penstock worker",)
@@ -28,9 +29,13 @@ LASTING = ("penstock worker",)
 class Reader:
     """One guide, in a directory of its own."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, registry: str) -> None:
         self._directory = directory
-        self._addresses = {**dict.fromkeys(NODE, bootstrap), WORKER_PORT: str(_free_port())}
+        self._addresses = {
+            **dict.fromkeys(NODE, bootstrap),
+            REGISTRY: registry,
+            WORKER_PORT: str(_free_port()),
+        }
         self._names: dict[str, Any] = {"__name__": "guide"}
         self._terminals: list[subprocess.Popen[str]] = []
         (directory / ".venv").symlink_to(sys.prefix)
@@ -103,10 +108,10 @@ class Reader:
 
 
 @contextmanager
-def reading(directory: Path, bootstrap: str) -> Iterator[Reader]:
+def reading(directory: Path, bootstrap: str, registry: str) -> Iterator[Reader]:
     """A reader whose Python imports from the directory, and leaves nothing imported behind."""
     before, known = Path.cwd(), set(sys.modules)
-    reader = Reader(directory, bootstrap)
+    reader = Reader(directory, bootstrap, registry)
     os.chdir(directory)
     sys.path.insert(0, str(directory))
     try:

@@ -4,10 +4,12 @@ import itertools
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
+from fake_registry import FakeRegistry
 from guide_boxes import GUIDES, RUN, SHOWN, Box, boxes_of
 from guide_reader import reading
 from node_names import state_of
@@ -26,22 +28,23 @@ def test_a_reader_who_does_all_guides_on_one_node_in_any_order_succeeds(tmp_path
     order = Random(ORDER_SEED).sample(SHARED_NODE, len(SHARED_NODE))
     problems: list[str] = []
     used: dict[str, set[str]] = {}
-    with Cluster({"metrics.listener": ""}) as cluster:
+    with Cluster({"metrics.listener": ""}) as cluster, closing(FakeRegistry()) as registry:
+        addresses = cluster.bootstrap, registry.url.removeprefix("http://")
         for guide in order:
             before = state_of(cluster.bootstrap)
-            problems += follow(guide, tmp_path / guide.stem, cluster.bootstrap)
+            problems += follow(guide, tmp_path / guide.stem, *addresses)
             used[guide.name] = state_of(cluster.bootstrap).used_since(before)
     assert not problems, "\n".join(problems)
     for one, other in itertools.combinations(sorted(used), 2):
         assert used[one].isdisjoint(used[other]), (one, other, used[one] & used[other])
 
 
-def follow(guide: Path, directory: Path, bootstrap: str) -> list[str]:
+def follow(guide: Path, directory: Path, bootstrap: str, registry: str) -> list[str]:
     """Return what went wrong: the first box that did not do what the guide says."""
     directory.mkdir()
     box: Box | None = None
     try:
-        with reading(directory, bootstrap) as reader:
+        with reading(directory, bootstrap, registry) as reader:
             for box in boxes_of(guide):
                 reader.follow(box)
     except Exception as problem:
