@@ -385,6 +385,7 @@ def test_a_fenced_driver_stores_nothing(options: SinkOptions) -> None:
         cluster = ClientCluster(admin, options)
         name = f"{sink(options)}.driver"
         older = Driver(cluster.take_over(name))
+        cluster.last_decision(sink(options))  # as planning does: the first look creates the topic
         cluster.take_over(name)
         decision = nothing_decided(sink(options), older.producer)
         assert isinstance(cluster.append_decision(name, older, decision), Gone)
