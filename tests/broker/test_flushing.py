@@ -8,6 +8,7 @@ from penstock.broker.partition import Partition
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k44_incremental_alter_configs as k44
+from penstock.world import TooManyFiles
 
 NOW_MS = 1_750_000_000_000
 TOPIC_TYPE, SET = 2, 0
@@ -193,3 +194,23 @@ def test_under_fsync_there_is_nothing_to_flush() -> None:
     bench.settle()
     assert synced(bench) == partition.leader.high_watermark == 1
     assert len(bench.broker.flushing) == 0
+
+
+def test_a_round_that_lacks_descriptors_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, partition, connection, peer = with_topic({"log.durability": "fsync"})
+    disk = bench.broker.hosting.directories[0].disk
+    assert isinstance(disk, SimDisk)
+    attempts: list[str] = []
+
+    def before_sync(path: str) -> None:
+        if path.endswith(".log"):
+            attempts.append(path)
+            if len(attempts) == 1:
+                raise TooManyFiles("injected")
+
+    monkeypatch.setattr(disk, "before_sync", before_sync)
+    send(bench, connection)
+    bench.settle(1_000)
+    assert len(replies(peer, [PRODUCE])) == 1
+    assert len(attempts) == 2, "nothing is called synced that was not"
+    assert partition.log.synced_offset == 1

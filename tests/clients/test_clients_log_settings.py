@@ -225,11 +225,13 @@ def test_a_segment_is_reserved_at_once_and_shrinks_when_it_is_closed() -> None:
 def test_a_partition_is_flushed_when_its_time_comes() -> None:
     with aged() as cluster:
         client, topic = Confluent(cluster), cluster.create_topic("t", config={"flush.ms": 60_000})
-        client.produce(topic, [Sent(b"x")])
+        client.produce(topic, [Sent(b"x")])  # with the file that says whose the records are
         partition = cluster.broker.find(topic, 0)
-        assert partition.log.synced_offset == 0
-        cluster.advance(seconds=61)
         wait_for(lambda: partition.log.synced_offset == 1)
+        client.produce(topic, [Sent(b"x")])
+        assert partition.log.synced_offset == 1
+        cluster.advance(seconds=61)
+        wait_for(lambda: partition.log.synced_offset == 2)
 
 
 def test_with_flush_messages_an_acknowledged_record_is_on_the_disk() -> None:

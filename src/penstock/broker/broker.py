@@ -245,6 +245,7 @@ class Broker:
                 waiting = waiting or bool(partition.awaiting)
         if waiting:
             self._schedule_expiry(mono_ms)
+            self.touch()  # a round that lacked descriptors begins again
 
     # -- metadata
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.directory")
 
+ROUND_REST_MS = 100  # after a round that lacked descriptors
 # Compares the files of these partitions with their logs, and calls when damaged logs are offline.
 Check: TypeAlias = Callable[[Sequence["Partition"], Callable[[], None]], None]
 
@@ -80,6 +81,7 @@ class Directory:
         self.strays_known = False  # False has them looked for again
         self.on_lost: Callable[[FileLost], None] = _nobody  # when a file of a partition is lost
         self.check: Check = _no_check
+        self._rest_until_ms = -inf
         self.flushing: Flushing  # set when the broker takes the directory over
 
     # -- group commit
@@ -105,11 +107,14 @@ class Directory:
     def turn_ended(self) -> None:
         if not self._written or self._in_round or self.failed:
             return
+        if self.now_ms() < self._rest_until_ms:
+            return
         self._in_round = True
         self._round_began_ms = self.now_ms()
         written, self._written = self._written, []
         ends: list[tuple[Partition, int]] = []
         files: list[File] = []
+        unsynced_of: dict[Partition, list[File]] = {}
         for partition in written:
             partition.wrote = False
             if partition.gone:
@@ -125,7 +130,22 @@ class Directory:
             else:
                 ends.append((partition, end_offset))
                 files.extend(unsynced)
-        self.disk.sync_files(files, lambda failure: self._end_round(ends, failure))
+                unsynced_of[partition] = unsynced
+
+        def ended(failure: DiskFailed | None) -> None:
+            if isinstance(failure, TooManyFiles):
+                self._begin_again(unsynced_of)
+            self._end_round(ends, failure)
+
+        self.disk.sync_files(files, ended)
+
+    def _begin_again(self, unsynced_of: dict["Partition", list[File]]) -> None:
+        """A round lacked descriptors: what it was to sync belongs into the next one."""
+        self._rest_until_ms = self.now_ms() + ROUND_REST_MS
+        for partition, files in unsynced_of.items():
+            if partition.directory is self and not partition.gone:
+                partition.log.not_synced(files)
+                self.wrote(partition)
 
     def sync_recovered_now(self) -> None:
         """What recovery found was perhaps never synced, yet readers may have seen it: no round

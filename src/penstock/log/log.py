@@ -542,9 +542,11 @@ class Log:
         """The files that a sync round has to sync, and the offset to report when it is done.
         After DiskFailed it can be asked for again."""
         files = list(self._unsynced)
-        if self.metadata_unsynced:  # opened for this alone: a descriptor per partition counts
+        if self.metadata_unsynced:
             try:
-                files.append(self.disk.open(f"{self.directory}/{METADATA_FILE}"))
+                named = self.disk.open(f"{self.directory}/{METADATA_FILE}")
+                named.park()  # the round takes a descriptor when it comes to the file
+                files.append(named)
             except FileNotFoundError:
                 where = f"{self.disk.root}/{self.directory}/{METADATA_FILE}"
                 lost = FileLost(f"{where} is gone: somebody else has removed it")
@@ -554,6 +556,12 @@ class Log:
         self._unsynced.clear()
         self._round_ceiling = NEVER
         return files, self.end_offset
+
+    def not_synced(self, files: Sequence[File]) -> None:
+        """Take back the files of a round begun by `begin_sync` that could not sync them."""
+        for file in files:
+            if not file.path.endswith(METADATA_FILE):  # opened again for the next round
+                self._unsynced[file] = None
 
     def synced_to(self, offset: int) -> None:
         """A round begun by `begin_sync` has ended well. One round runs at a time."""

@@ -76,6 +76,7 @@ class Descriptors:
         if files_max is None:
             files_max = max(OPEN_FILES_MIN, min(OPEN_FILES_MAX, limit() // OPEN_FILES_SHARE))
         self._files_max = files_max
+        self.pinned_max = max(1, files_max // 2)  # by a round of syncs, at a time
         # The lowest free descriptor is always used: a higher one tells that as many are open.
         self.held_fd_max = int(connection_fd_max() * HELD_SHARE)
         self._files: deque[weakref.ref[Parkable]] = deque()

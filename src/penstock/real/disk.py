@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from penstock.real.descriptors import Descriptors
 from penstock.real.file import FLAGS, RealFile, complaint, complaints
-from penstock.world import DiskFailed, Done, File, FileLost
+from penstock.world import DiskFailed, Done, File, FileLost, TooManyFiles
 
 SHARING_THREADS = 4
 # Of new files, and of new directories
@@ -76,6 +76,14 @@ class Runner(Protocol):
         arguments: tuple[Any, ...],
         done: Callable[[Any, BaseException | None], None],
     ) -> None: ...
+
+
+def worst_of(*failures: DiskFailed | None) -> DiskFailed | None:
+    """Return the failure that says most about the disk: a lost file or a lack of descriptors says
+    nothing of it."""
+    known = [each for each in failures if each is not None]
+    known.sort(key=lambda each: (isinstance(each, FileLost), isinstance(each, TooManyFiles)))
+    return known[0] if known else None
 
 
 class RealDisk:
@@ -154,15 +162,21 @@ class RealDisk:
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
         mine = [file for file in files if isinstance(file, RealFile)]
-        for file in mine:
+        # Files that are pinned keep their descriptors: those that are appended to meanwhile must
+        # find some.
+        some, rest = mine[: self.descriptors.pinned_max], mine[self.descriptors.pinned_max :]
+        for file in some:
             file.pin()
 
         def synced(failure: DiskFailed | None) -> None:
-            for file in mine:
+            for file in some:
                 file.unpin()
-            done(failure)
+            if not rest:
+                done(failure)
+            else:
+                self.sync_files(rest, lambda other: done(worst_of(failure, other)))
 
-        self.offload_all([file.sync_now for file in mine], synced)
+        self.offload_all([file.sync_now for file in some], synced)
 
     def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
         shares = [works[first::SHARING_THREADS] for first in range(SHARING_THREADS)]
@@ -176,8 +190,7 @@ class RealDisk:
             if failure is not None:
                 failures.append(failure)
             if left == 0:
-                failures.sort(key=lambda each: isinstance(each, FileLost))
-                done(failures[0] if failures else None)
+                done(worst_of(*failures))
 
         for share in shares:
             self.offload(lambda share=share: _each(share), one_done)  # type: ignore[misc]

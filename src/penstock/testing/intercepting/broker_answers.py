@@ -60,6 +60,7 @@ def _fetch(
         return FetchResponse(error_code=error.code)
     try:
         fetch_set, _ = broker.sessions.find(message, version, broker.world.clock.mono_ms())
+        fetch_set.update(message)
     except KafkaError as own:
         return FetchResponse(error_code=own.code)
     if fetch_set.fetching is not None:

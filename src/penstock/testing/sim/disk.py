@@ -475,7 +475,9 @@ class SimDisk:
 
     def remove_now(self, path: str) -> None:
         if path not in self._directories:  # a file holds no others
-            self._names.pop(path, None)
+            node = self._names.pop(path, None)
+            if node is not None:
+                node.lost = True
             self._durable_names.pop(path, None)
             return
         for name in [each for each in self._names if _within(each, path)]:
