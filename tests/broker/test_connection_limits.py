@@ -19,6 +19,7 @@ from simulated_node import (
 
 from penstock.broker.connection import UNANSWERED_MAX, UNSENT_BYTES_MAX, Connection
 from penstock.broker.handlers.k01_fetch import READ_BYTES_MAX
+from penstock.broker.sliced_work import SlicedWork
 from penstock.world import FileRange
 
 PARTITIONS = 32
@@ -167,3 +168,28 @@ def test_no_request_is_lost_or_answered_out_of_order(bench: Bench, seed: int) ->
     ids = correlation_ids(peer)
     assert len(ids) == count
     assert ids == sorted(ids)
+
+
+def test_requests_that_come_together_wait_once_a_turn_has_done_enough(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SlicedWork, "spent", property(lambda _work: True))
+    crowd, crowd_peer = bench.connect()
+    bench.turn(lambda: crowd.received(memoryview(b"".join(versions(bench, 50)))))
+    assert not crowd_peer.sent
+    bench.settle(200)
+    assert correlation_ids(crowd_peer) == sorted(correlation_ids(crowd_peer))
+    assert len(correlation_ids(crowd_peer)) == 50
+
+
+def test_produce_does_not_wait_for_other_requests(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SlicedWork, "spent", property(lambda _work: True))
+    writer, peer = bench.connect()
+    bench.receive(writer, bench.frame(PRODUCE, produce("t", b"v")))
+    assert peer.sent
+
+
+def versions(bench: Bench, count: int) -> list[bytes]:
+    return [bench.frame(API_VERSIONS, api_versions()) for _ in range(count)]

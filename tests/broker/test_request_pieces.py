@@ -10,6 +10,9 @@ from penstock.broker.request_pieces import CUTS, Cut, JoinedAnswer, Level, cut_f
 from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages import k09_offset_fetch as k09
 from penstock.wire.messages import k15_describe_groups as k15
+from penstock.wire.messages import k21_delete_records as k21
+from penstock.wire.messages import k27_write_txn_markers as k27
+from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 
 TOPICS = CUTS[2][0]._replace(items=3)
@@ -134,3 +137,49 @@ def test_a_whole_refusal_of_a_piece_is_seen() -> None:
     assert not joined.failed
     joined.add(k09.OffsetFetchResponse(error_code=16))
     assert joined.failed
+
+
+def test_elements_that_differ_in_anything_are_not_folded() -> None:
+    message = k21.DeleteRecordsRequest(
+        topics=[
+            k21.DeleteRecordsTopic(
+                name="t",
+                partitions=[
+                    k21.DeleteRecordsPartition(partition_index=0, offset=n) for n in (1, 5)
+                ],
+            )
+        ]
+    )
+    (piece,) = cut(message, CUTS[21][0])
+    assert [each.offset for each in piece.topics[0].partitions] == [1, 5]
+
+
+def test_markers_of_one_producer_with_other_results_stay_apart() -> None:
+    markers = [
+        k27.WritableTxnMarker(
+            producer_id=7,
+            transaction_result=result,
+            topics=[k27.WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+        )
+        for result in (True, False)
+    ]
+    (piece,) = cut(k27.WriteTxnMarkersRequest(markers=markers), CUTS[27][0])
+    assert [each.transaction_result for each in piece.markers] == [True, False]
+
+
+def test_a_group_asked_for_some_and_for_all_offsets_is_asked_for_both() -> None:
+    wanted = k09.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+    groups = [
+        k09.OffsetFetchRequestGroup(group_id="g", topics=[wanted]),
+        k09.OffsetFetchRequestGroup(group_id="g", topics=None),
+    ]
+    (piece,) = cut(k09.OffsetFetchRequest(groups=groups), GROUPS)
+    assert [each.topics is None for each in piece.groups] == [False, True]
+
+
+def test_settings_of_one_resource_by_other_names_are_all_described() -> None:
+    resources = [
+        k32.DescribeConfigsResource(resource_name="t", configuration_keys=[key]) for key in "ab"
+    ]
+    found = cut(k32.DescribeConfigsRequest(resources=resources), CUTS[32][0])
+    assert [piece.resources[0].configuration_keys for piece in found] == [["a"], ["b"]]

@@ -168,10 +168,31 @@ def test_a_session_that_grows_beyond_the_room_there_is_ends(
     monkeypatch.setattr(sessions_module, "SESSION_PARTITIONS_MAX", 100)
     sessions = make_sessions()
     grown, other = (sessions.find(request(0, 0, 1), 12, 0.0)[0] for _ in range(2))
-    grown.update(request(grown.session_id, 1, 101))
     with pytest.raises(FetchSessionIdNotFound):
-        sessions.find(request(grown.session_id, 1), 12, 1.0)
+        sessions.find(request(grown.session_id, 1, 101), 12, 1.0)
     assert sessions.find(request(other.session_id, 1), 12, 1.0)[0] is other
+
+
+def test_sessions_count_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "SESSION_PARTITIONS_MAX", 100)
+    sessions = make_sessions()
+    made = [sessions.find(request(0, 0, 60), 12, 0.0)[0].session_id for _ in range(3)]
+    assert [bool(each) for each in made] == [True, False, False]
+
+
+def test_a_session_that_ends_while_a_fetch_adds_to_it_leaves_no_watcher() -> None:
+    bench = Bench()
+    bench.create_topic("t", 500)
+    session_id = open_session(bench, 1)
+    slow, slow_peer = bench.connect()
+    message = fetch("t", range(500), session=(session_id, 1))
+    slow.received(memoryview(bench.frame(FETCH, message)))  # its first slice, in a turn
+    other, _ = bench.connect()
+    bench.receive(other, bench.frame(FETCH, fetch("t", [], session=(session_id, -1))))
+    bench.settle()
+    assert not any(bench.broker.find("t", index).watchers for index in range(500))
+    (answer,) = replies(slow_peer, [FETCH])
+    assert answer.error_code == FetchSessionIdNotFound.code
 
 
 def test_a_set_that_is_closed_refers_to_nothing_any_more() -> None:

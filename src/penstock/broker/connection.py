@@ -6,7 +6,8 @@ path, and an object per request costs more than the request.
 
 A peer that sends ahead without reading is halted: the rest of what it sent is kept, at most one
 chunk, and handled when it has read enough. Produce is not counted for that, since its answers are
-smaller than its requests.
+smaller than its requests. Other requests wait for a later turn once this one has done enough
+(sliced_work.py); those of one connection stay in their order.
 """
 
 from collections import deque
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.dispatch import dispatch
 from penstock.broker.handlers.k00_produce import produce
 from penstock.broker.request import failed
+from penstock.broker.sliced_work import Work
 from penstock.world import Part, Peer
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class Connection:
         "_kept",
         "_owed_bytes",
         "_paused",
+        "_takes_turn",
         "active_at_ms",
         "client_id",
         "client_software",
@@ -86,6 +89,7 @@ class Connection:
         self._holds = 0
         self._kept = memoryview(b"")  # what came behind the request that halted
         self._going_on = False
+        self._takes_turn = False  # one request, although the turn has done enough
         self._head = b""  # fewer than four bytes of a frame's size
         self._buffer: bytearray | None = None
         self._frame_bytes = 0
@@ -114,6 +118,10 @@ class Connection:
                 if key == PRODUCE:
                     produce(self, data, position + 4, stop, version, correlation_id)
                 else:
+                    if listener.broker.sliced_work.spent and not self._takes_turn:
+                        self._wait_for_turn(data[position:])
+                        return
+                    self._takes_turn = False
                     dispatch(self, data[position + 4 : stop], key, version)
                     if self._is_full():
                         self._halted = True
@@ -141,6 +149,20 @@ class Connection:
         # The bytes of a turn are good until it ends; what was kept before is ours.
         self._kept = rest if type(rest.obj) is bytes else memoryview(bytes(rest))
         self._pause()
+
+    def _wait_for_turn(self, rest: memoryview) -> None:
+        """Handle the rest of what has come when the node has time for it."""
+        self._halted = True
+        self._halt(rest)
+        if not self._going_on:
+            self._going_on = True
+            self.listener.broker.sliced_work.enqueue(self._take_turn())
+
+    def _take_turn(self) -> Work:
+        self._takes_turn = True
+        self._go_on()
+        self._takes_turn = False
+        yield None
 
     def hold(self) -> None:
         """Handle no further request of this connection before the matching `release`."""

@@ -100,16 +100,18 @@ class Request:
         counts = self.connection.listener.broker.counts
         try:
             frame = yield from slices
-        except Unwritable as problem:
-            self._unwritable(problem)
-        else:
             codes = errors_in(response)
             while some := list(islice(codes, ERRORS_PER_SLICE)):
                 for code in some:
                     counts.failed(self.api_key, code)
                 yield None
             self._finish(frame)
-        self.connection.release()
+        except Unwritable as problem:
+            self._unwritable(problem)
+        except Exception as error:
+            failed(self.connection, self.api_key, self.api_version, error)
+        finally:
+            self.connection.release()
 
     def _unwritable(self, problem: Unwritable) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)

@@ -1,8 +1,8 @@
 """Requests over long lists, cut into pieces that their handlers answer one after the other.
 
 A handler sees a short request and makes a short answer; the answers are joined into one. Equal
-elements are folded into one where the API asks a question. Where equal elements are an error they
-stay together in one piece, so that the handler finds them.
+elements are folded into one where the API asks a question and its answers name them. Elsewhere
+they stay together in one piece, in their order: a handler may have to find them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +53,13 @@ def _topics(
 
 _NAME_OR_ID = ("name", "topic_id")
 _RESOURCE = ("resource_type", "resource_name")
+_MARKER = (
+    "producer_id",
+    "producer_epoch",
+    "transaction_result",
+    "coordinator_epoch",
+    "transaction_version",
+)
 _WITH_IDS = (
     Level("topics", "topics", _NAME_OR_ID, _NAME_OR_ID),
     Level("partitions", "partitions", ("partition_index",)),
@@ -65,7 +72,7 @@ CUTS: dict[int, tuple[Cut, ...]] = {
     9: (
         Cut(
             (
-                Level("groups", "groups", ("group_id",), ("group_id",)),
+                Level("groups", "groups", ("group_id", "member_id", "member_epoch"), ("group_id",)),
                 Level("topics", "topics", _NAME_OR_ID, _NAME_OR_ID),
                 Level("partition_indexes", "partitions"),
             )
@@ -79,8 +86,8 @@ CUTS: dict[int, tuple[Cut, ...]] = {
         Cut((Level("topics", "responses", _NAME_OR_ID),), folds=False),
         Cut((Level("topic_names", "responses"),), folds=False),
     ),
-    21: (Cut(_topics()),),
-    23: (Cut(_topics(asked_key="topic", index="partition")),),
+    21: (Cut(_topics(), folds=False),),
+    23: (Cut(_topics(asked_key="topic", index="partition"), folds=False),),
     24: (
         Cut(
             (Level("transactions", "results_by_transaction", ("transactional_id", "producer_id")),),
@@ -91,7 +98,7 @@ CUTS: dict[int, tuple[Cut, ...]] = {
     27: (
         Cut(
             (
-                Level("markers", "markers", ("producer_id", "producer_epoch"), ("producer_id",)),
+                Level("markers", "markers", _MARKER, ("producer_id",)),
                 Level("topics", "topics", ("name",), ("name",)),
                 Level("partition_indexes", "partitions"),
             ),
@@ -101,7 +108,7 @@ CUTS: dict[int, tuple[Cut, ...]] = {
     28: (Cut(_topics(), folds=False),),
     30: (Cut((Level("creations", "results"),), folds=False),),
     31: (Cut((Level("filters", "filter_results"),), folds=False),),
-    32: (Cut((Level("resources", "results", _RESOURCE),), items=1),),
+    32: (Cut((Level("resources", "results", (*_RESOURCE, "configuration_keys")),), items=1),),
     33: (Cut((Level("resources", "responses", _RESOURCE),), folds=False, items=10),),
     34: (
         Cut(
@@ -228,7 +235,10 @@ def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
             together.clear()
             break
         for item in items:
-            known = together.setdefault(_key(item, level.key), [])
+            key = _key(item, level.key)
+            if not innermost and getattr(item, cut.levels[depth + 1].asked) is None:
+                key = (key, None)  # it asks for all there is: not to be mixed with a list
+            known = together.setdefault(key, [])
             if not (known and innermost and cut.folds):
                 known.append(item)
             place += 1
@@ -251,7 +261,8 @@ def _key(item: Any, names: tuple[str, ...]) -> Any:
             return item if isinstance(item, str | int) else id(item)
         case (name,):
             return getattr(item, name)
-    return tuple(getattr(item, name) for name in names)
+    values = (getattr(item, name) for name in names)
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 class _Piece:

@@ -28,7 +28,7 @@ EPOCH_MAX = 0x7FFFFFFF
 TOPIC_IDS = 13
 PARTITIONS_PER_SLICE = 100
 # Of all sessions of a node, some 400 bytes each. A client beyond fetches without a session.
-SESSION_PARTITIONS_MAX = 250_000
+SESSION_PARTITIONS_MAX = 100_000
 
 TopicKey = str | bytes  # the name, or from v13 the id
 
@@ -60,6 +60,8 @@ class Watched:
         self._set.poked(self)
 
     def watch(self, partition: "Partition | None") -> None:
+        if self._set.closed:
+            return
         if partition is not self.partition:
             self.unwatch()
             self.partition = partition
@@ -75,6 +77,7 @@ class FetchSet:
     """The partitions of one session, or of one fetch without a session."""
 
     __slots__ = (
+        "closed",
         "counted",
         "dirty",
         "epoch",
@@ -92,6 +95,7 @@ class FetchSet:
         self.watched: dict[tuple[TopicKey, int], Watched] = {}
         self.dirty: dict[Watched, None] = {}
         self.used_at_ms = 0.0
+        self.closed = False
         self.counted = 0  # of its partitions, among those of all sessions
         self.fetching: Fetching | None = None  # the fetch that waits on this set, if one does
 
@@ -129,6 +133,8 @@ class FetchSet:
                 yield None
 
     def _add(self, key: TopicKey, partitions: Sequence[FetchPartition]) -> None:
+        if self.closed:
+            return
         for wanted in partitions:
             place = (key, wanted.partition)
             watched = self.watched.get(place)
@@ -148,6 +154,7 @@ class FetchSet:
     def close(self) -> None:
         """Let go of all partitions. A set refers to its partitions and they to their set: without
         this, memory would stay until a full collection."""
+        self.closed = True
         self.fetching = None
         self.dirty.clear()
         for watched in self.watched.values():
@@ -161,6 +168,10 @@ class FetchSet:
                 self.watched.popitem()[1].unwatch()
             yield None
         self.close()
+
+
+def _partitions(request: FetchRequest) -> int:
+    return sum(len(topic.partitions) for topic in request.topics)
 
 
 def parts_of(items: list[T]) -> Iterator[list[T]]:
@@ -202,15 +213,19 @@ class Sessions:
             fetch_set = FetchSet(self._new_id(now_ms) if wanted else 0, uses_ids)
             if fetch_set.session_id:
                 fetch_set.used_at_ms = now_ms
+                fetch_set.counted = _partitions(request)
+                self._partitions += fetch_set.counted
                 self._sessions[fetch_set.session_id] = fetch_set
             return fetch_set, False
         session = self._sessions.get(session_id)
-        if session is None or not self._keeps(session):
+        if session is None:
             raise FetchSessionIdNotFound
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch
         if session.uses_ids != uses_ids:
             raise FetchSessionTopicIdError
+        if not self._keeps(session, request):
+            raise FetchSessionIdNotFound
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         session.used_at_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)
@@ -218,12 +233,14 @@ class Sessions:
 
     def _has_room(self, request: FetchRequest) -> bool:
         """Return whether the partitions of one more session fit, going by what it begins with."""
-        partitions = sum(len(topic.partitions) for topic in request.topics)
-        return self._partitions + partitions <= SESSION_PARTITIONS_MAX
+        return self._partitions + _partitions(request) <= SESSION_PARTITIONS_MAX
 
-    def _keeps(self, session: FetchSet) -> bool:
-        """Count a session's partitions; end one that has grown beyond the room there is."""
-        grown = len(session.watched) - session.counted
+    def _keeps(self, session: FetchSet, request: FetchRequest) -> bool:
+        """Count a session's partitions, and those that a request may add; end a session that
+        would grow beyond the room there is."""
+        before = len(session.watched)
+        added = max(0, _partitions(request) - before)  # at least; mostly it names known ones
+        grown = before + added - session.counted
         session.counted += grown
         self._partitions += grown
         if grown <= 0 or self._partitions <= SESSION_PARTITIONS_MAX:
@@ -255,6 +272,7 @@ class Sessions:
     def close(self, fetch_set: FetchSet) -> None:
         """Let go of what a set watches."""
         if len(fetch_set.watched) > PARTITIONS_PER_SLICE:
+            fetch_set.closed = True
             fetch_set.fetching = None
             fetch_set.dirty.clear()
             self._begin(fetch_set.close_in_slices())

@@ -52,6 +52,15 @@ class SlicedWork:
         self._until_ms = 0.0
         self._slices = 0  # run in this turn
 
+    @property
+    def spent(self) -> bool:
+        """Whether this turn has done as much work as it should: what comes now may wait."""
+        return self._spent()
+
+    def enqueue(self, work: Work) -> None:
+        """Run on later turns."""
+        self._enqueue(_Running(work))
+
     def begin(self, work: Work) -> None:
         """Run the first slice now, more of them if this turn has time; the rest on later turns."""
         alone = not (self._young or self._old or self._spent())

@@ -247,6 +247,7 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRec
 
 
 def _check_once(times: int, names: list[str]) -> None:
+    _check_size(len(names))  # before the work for them
     if times > 1:
         raise InvalidRequest("Each resource must appear at most once.")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)

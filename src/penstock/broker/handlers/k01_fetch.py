@@ -7,11 +7,12 @@ are they out of range. v13: topic ids.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import Request, failed
 from penstock.broker.sessions import PARTITIONS_PER_SLICE, FetchSet, Watched, parts_of
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     FencedLeaderEpoch,
+    FetchSessionIdNotFound,
     FetchSessionTopicIdError,
     KafkaError,
     KafkaStorageError,
@@ -61,17 +62,20 @@ def handle(broker: "Broker", request: Request, message: FetchRequest) -> Slices[
     try:
         fetch_set, incremental = broker.sessions.find(message, request.api_version, now_ms)
     except KafkaError as error:
-        session_id = message.session_id if isinstance(error, FetchSessionTopicIdError) else 0
-        parts = fetch_answer(
-            request.api_version, request.correlation_id, error.code, session_id, []
-        )
-        request.reply_frame(parts)
+        _refuse(request, error, message.session_id)
         return None
     fetching = Fetching(broker, request, message, fetch_set, incremental)
     if fetch_set.is_long(message):
         return fetching.begin_in_slices(now_ms)
     fetching.begin(now_ms)
     return None
+
+
+def _refuse(request: Request, error: KafkaError, session_id: int = 0) -> None:
+    """Answer that a session cannot be used."""
+    kept = session_id if isinstance(error, FetchSessionTopicIdError) else 0
+    parts = fetch_answer(request.api_version, request.correlation_id, error.code, kept, [])
+    request.reply_frame(parts)
 
 
 class Fetching:
@@ -137,6 +141,10 @@ class Fetching:
         except GeneratorExit:  # the peer has gone
             self._abandon()
             raise
+        if self._set.closed:  # by another fetch of the client, between two slices
+            self._over = True
+            _refuse(self._request, FetchSessionIdNotFound())
+            return
         self._answer_or_wait(now_ms)
         if not self._over:
             self.poked()  # a partition may have moved between two slices
@@ -188,7 +196,11 @@ class Fetching:
 
     def _reconsider_in_slices(self) -> Slices[None]:
         self._poked_meanwhile = False
-        yield from self._look_in_slices()
+        try:
+            yield from self._look_in_slices()
+        except Exception as error:
+            failed(self._request.connection, FETCH, self._request.api_version, error)
+            return
         self._looking = False
         if self._over:
             return
@@ -348,15 +360,19 @@ class Fetching:
         )
 
     def _answer_in_slices(self, told: list[Watched], topics: Topics) -> Slices[None]:
-        for some in parts_of(told):
-            self._tell(some, topics)
-            yield None
         request = self._request
-        parts = yield from fetch_answer_in_slices(
-            request.api_version, request.correlation_id, 0, self._set.session_id, topics
-        )
-        request.reply_frame(parts)
-        request.connection.release()
+        try:
+            for some in parts_of(told):
+                self._tell(some, topics)
+                yield None
+            parts = yield from fetch_answer_in_slices(
+                request.api_version, request.correlation_id, 0, self._set.session_id, topics
+            )
+            request.reply_frame(parts)
+        except Exception as error:
+            failed(request.connection, FETCH, request.api_version, error)
+        finally:
+            request.connection.release()
 
     def _tell(self, told: list[Watched], topics: Topics) -> None:
         """Add what there is of these partitions to the topics of the answer."""

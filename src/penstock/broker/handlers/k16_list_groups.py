@@ -9,16 +9,20 @@ from penstock.broker.coordinator_refusals import told_code
 from penstock.broker.gathering import ask_in_turn
 from penstock.broker.request import Request
 from penstock.broker.sliced_work import Slices
-from penstock.errors import KafkaError, NotCoordinator
+from penstock.errors import InvalidRequest, KafkaError, NotCoordinator
 from penstock.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+FILTERS_MAX = 1_000  # of either kind, which each coordinator goes through; there are a dozen states
+
 
 def handle(
     broker: "Broker", request: Request, message: ListGroupsRequest
 ) -> Slices[ListGroupsResponse]:
+    if max(len(message.states_filter), len(message.types_filter)) > FILTERS_MAX:
+        return ListGroupsResponse(error_code=InvalidRequest.code)
     call = broker.coordinators.call(request, message)
     whole = ListGroupsResponse()
     for answer in (yield from ask_in_turn(broker.coordinators.all_groups(), call)):

@@ -40,24 +40,27 @@ Codes = dict[TopicPartition, int]
 
 def handle(
     broker: "Broker", request: Request, message: AddPartitionsToTxnRequest
-) -> Slices[AddPartitionsToTxnResponse | None]:
+) -> Slices[AddPartitionsToTxnResponse]:
     version = request.api_version
     wanted = message.transactions if version >= BATCHED_FROM else [_of_client(message)]
-    results = [AddPartitionsToTxnResult(transactional_id=each.transactional_id) for each in wanted]
-    left = len(results)
-    if not left:
-        return AddPartitionsToTxnResponse()
+    codes_of: dict[int, Codes] = {}
+    waiting: list[Callable[[], None]] = []
 
-    def fill(result: AddPartitionsToTxnResult, codes: Codes) -> None:
-        nonlocal left
-        result.topic_results = _by_topic(codes)
-        left -= 1
-        if left == 0:
-            request.reply(_response(results, version))
+    def hear(place: int, codes: Codes) -> None:
+        codes_of[place] = codes
+        if waiting and len(codes_of) == len(wanted):
+            waiting.pop()()
 
-    for transaction, result in zip(wanted, results, strict=True):
-        yield from _ask(broker, transaction, version, partial(fill, result))
-    return None
+    for place, transaction in enumerate(wanted):
+        yield from _ask(broker, transaction, version, partial(hear, place))
+    if len(codes_of) < len(wanted):
+        yield waiting.append
+    results = []
+    for place, transaction in enumerate(wanted):
+        result = AddPartitionsToTxnResult(transactional_id=transaction.transactional_id)
+        result.topic_results = yield from _by_topic(codes_of[place])
+        results.append(result)
+    return _response(results, version)
 
 
 def _of_client(message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
@@ -85,7 +88,10 @@ def _ask(
     places = tuple(found)
     refused = yield from _refusals(broker, places, from_client=version < BATCHED_FROM)
     if refused:
-        done({place: refused.get(place, OperationNotAttempted.code) for place in places})
+        codes = dict.fromkeys(places, OperationNotAttempted.code)
+        yield None
+        codes.update(refused)
+        done(codes)
         return
 
     def answered(result: Any) -> None:
@@ -117,9 +123,11 @@ def _refusals(
     return codes
 
 
-def _by_topic(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+def _by_topic(codes: Codes) -> Slices[list[AddPartitionsToTxnTopicResult]]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for place, code in codes.items():
+    for number, (place, code) in enumerate(codes.items()):
+        if number % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+            yield None
         topic = topics.setdefault(place.topic, AddPartitionsToTxnTopicResult(name=place.topic))
         topic.results_by_partition.append(
             AddPartitionsToTxnPartitionResult(

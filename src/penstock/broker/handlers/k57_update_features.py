@@ -6,7 +6,7 @@ v2: one error for the whole request instead of one per feature.
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import Request
-from penstock.errors import KafkaError
+from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k57_update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 KRAFT_VERSION = "kraft.version"
+UPDATES_MAX = 1_000
 
 
 def handle(broker: "Broker", request: Request, message: UpdateFeaturesRequest) -> None:
+    if len(message.feature_updates) > UPDATES_MAX:
+        raise InvalidRequest(f"A request may update at most {UPDATES_MAX} features.")
     # The quorum's own version is not the controller's to change; tools name it with the others.
     level = broker.metadata.describe().kraft_version
     settled = [
