@@ -10,6 +10,7 @@ from node_process import produce_all
 from penstock.real.disk import RealDisk
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
+from penstock.world import FileLost
 
 
 @pytest.fixture
@@ -115,3 +116,19 @@ def test_many_files_that_are_renamed_share_one_sync(
     disk.rename_all_now([(name, f"{name}.deleted") for name in names])
     assert synced == [("fsync", str(tmp_path / "t-0"))]
     assert disk.list("t-0") == sorted(f"{number}.log.deleted" for number in range(20))
+
+
+@pytest.mark.parametrize("parked", [False, True])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_lost_its_name_cannot_be_synced(
+    disk: RealDisk, tmp_path: Path, parked: bool, replaced: bool
+) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"x"])
+    if parked:
+        file.park()
+    (tmp_path / "a.log").rename(tmp_path / "b.log")
+    if replaced:
+        (tmp_path / "a.log").write_bytes(b"x")
+    with pytest.raises(FileLost):
+        file.sync_now()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.log.checkpoints import RECOVERY_POINTS, read_offsets
 from penstock.log.config import LogConfig
@@ -12,7 +13,7 @@ from penstock.log.retention import advance_start, delete_old_segments
 from penstock.model import METADATA_PARTITION, METADATA_TOPIC_ID
 from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.log_protocol import BATCH_BYTES_MAX
-from penstock.world import Clock, Cold, Disk, DiskFailed, Done, File
+from penstock.world import Clock, Cold, Disk, DiskFailed, Done, File, FileLost
 
 SEGMENT_BYTES = 1 << 30
 # Room that the log takes in advance: a node on a disk without a byte left still starts, and its
@@ -122,10 +123,11 @@ class StoredLog:
         waiting = len(files)
         first_failure: DiskFailed | None = None
 
-        def synced(failure: DiskFailed | None) -> None:
+        def synced(file: File, failure: DiskFailed | None) -> None:
             nonlocal waiting, first_failure
             waiting -= 1
-            first_failure = first_failure or failure
+            if not (isinstance(failure, FileLost) and self._has_deleted(file)):
+                first_failure = first_failure or failure
             if waiting > 0:
                 return
             if first_failure is None:
@@ -133,9 +135,15 @@ class StoredLog:
             done(first_failure)
 
         for file in files:
-            file.sync(synced)
+            file.sync(partial(synced, file))
         if not files:
             done(None)
+
+    def _has_deleted(self, file: File) -> bool:
+        """Return whether a file was renamed by the log itself, as a snapshot replaces it."""
+        parsed = parse_segment_file(file.path.rpartition("/")[2])
+        first, *_ = (*self._log.closed, self._log.active)
+        return parsed is not None and parsed[0] < first.base_offset
 
     def delete_before(self, offset: int) -> None:
         log, now_ms = self._log, self._clock.wall_ms()

@@ -332,23 +332,28 @@ class RealFile:
             if not self._name_synced:
                 self._disk.sync_name(self._where)
                 self._name_synced = True
-            facts = os.fstat(fd)
-        if facts.st_nlink == 0:
-            raise FileLost(f"{self._where} is gone: it was removed from outside")
+        facts = self._look()
         # The loop may have cut the file meanwhile: then `size` is smaller now.
         if facts.st_size < min(size, self.size):
             raise self._shorter(facts.st_size, size)
 
     def verify(self, size: int) -> None:
+        facts = self._look()
+        if facts.st_size < size:
+            raise self._shorter(facts.st_size, size)
+
+    def _look(self) -> os.stat_result:
+        """Return the facts of the file. Raise FileLost if its name stands for no file or for
+        another one."""
         try:
             with complaints(f"cannot look at {self._where}"):
                 facts = os.stat(self._where)
         except FileLost:
-            raise FileLost(f"{self._where} is gone: it was removed from outside") from None
+            what = "it was removed or renamed from outside"
+            raise FileLost(f"{self._where} is gone: {what}") from None
         if (facts.st_dev, facts.st_ino) != self._identity:
             raise FileLost(f"{self._where} is another file: it was replaced from outside")
-        if facts.st_size < size:
-            raise self._shorter(facts.st_size, size)
+        return facts
 
     def _shorter(self, found: int, size: int) -> FileLost:
         return FileLost(

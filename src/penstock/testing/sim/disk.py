@@ -125,8 +125,8 @@ class SimFile:
         self._disk.before_sync(self.path)
         self._node.survive(size)
         self._disk.directory_survives(self.path)
-        if self._node.lost:
-            raise FileLost(f"{self.path} was removed or cut from outside")
+        if self._node.lost or not self._disk.names(self.path, self._node):
+            raise FileLost(f"{self.path} was removed, renamed or cut from outside")
 
     def verify(self, size: int) -> None:
         if not self._disk.names(self.path, self._node):
