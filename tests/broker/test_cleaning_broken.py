@@ -9,8 +9,8 @@ from http_asking import SimScraper
 from metrics_asking import Page
 from simulated_node import PRODUCE, produce_batch, replies
 
-from penstock.broker.loading import ACCEPT_LOSS
 from penstock.errors import InvalidRecord
+from penstock.log.directory import ACCEPT_LOSS
 from penstock.testing.sim import apart as sim_apart
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.batch import LENGTH, LENGTH_OVERHEAD, batch_headers, seal_batch

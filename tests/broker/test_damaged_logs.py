@@ -9,12 +9,14 @@ import pytest
 from moving_life import read_values
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
-from penstock.broker.loading import ACCEPT_LOSS
 from penstock.errors import KafkaStorageError
-from penstock.log.directory import LOG
+from penstock.log.directory import ACCEPT_LOSS, LOG
 from penstock.testing.sim.world import WorldDisk
+from penstock.wire.frame import request_frame
+from penstock.wire.messages import k20_delete_topics as k20
 
 FSYNC, PAGE_CACHE = {"log.durability": "fsync"}, {"log.durability": "page-cache"}
+DELETE_TOPICS = 20
 SMALL = {"internal.segment.bytes": "600"}
 CHECKPOINT_MS, EVERYTHING_MS = 6_000, 61_000
 STORAGE_ERROR = KafkaStorageError.code
@@ -33,7 +35,11 @@ def replace(disk: WorldDisk, path: str) -> None:
     disk.put(path, disk.take(path))
 
 
-DAMAGES = [cut, cut_to_nothing, WorldDisk.take]
+def rename(disk: WorldDisk, path: str) -> None:
+    disk.rename_now(path, f"{path}.kept")
+
+
+DAMAGES = [cut, cut_to_nothing, WorldDisk.take, rename]
 named = pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
 
 
@@ -84,9 +90,13 @@ class Life:
     def start_again(self, disks: dict[str, WorldDisk]) -> None:
         self.bench = Bench(self.settings, disks=disks)
 
-    def die(self) -> None:
+    def die(self, *, emptied: bool = False) -> None:
+        """`emptied` removes all files of t-0 before the next start."""
         self.bench.world.kill()
-        self.start_again(self.bench.world.disks_after_kill())
+        disks = self.bench.world.disks_after_kill()
+        for name in disks["data"].list("t-0") if emptied else ():
+            disks["data"].take(f"t-0/{name}")
+        self.start_again(disks)
 
     @property
     def is_offline(self) -> bool:
@@ -235,6 +245,69 @@ def test_what_is_left_is_used_when_that_is_asked_for() -> None:
     life.disk.put(f"t-0/{ACCEPT_LOSS}", b"")
     life.start_again(life.bench.stop())
     assert not life.is_offline
+    assert life.write() == 0
+
+
+class TestEmptied:
+    """A directory that lost everything, even its names."""
+
+    @pytest.fixture(params=[FSYNC, PAGE_CACHE], ids=["fsync", "page-cache"])
+    def life(self, request: pytest.FixtureRequest) -> Life:
+        """After a kill, a removal of all files of t-0 and a start."""
+        life = Life(request.param)
+        life.fill()
+        life.bench.settle(CHECKPOINT_MS)
+        if request.param is PAGE_CACHE:  # records without a sync have no recovery point
+            life.start_again(life.bench.stop())
+        life.die(emptied=True)
+        return life
+
+    def accept(self, life: Life) -> None:
+        life.disk.put(f"t-0/{ACCEPT_LOSS}", b"")
+        life.die()
+
+    def test_it_stays_offline(self, life: Life, caplog: pytest.LogCaptureFixture) -> None:
+        assert life.is_offline
+        assert life.write() == STORAGE_ERROR
+        caplog.clear()
+        life.die()
+        assert life.is_offline
+        assert f"make an empty file data/t-0/{ACCEPT_LOSS}" in caplog.text
+
+    def test_its_records_are_given_up_on_request(
+        self, life: Life, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        self.accept(life)
+        assert life.write() == 0
+        assert life.bench.broker.find("t", 0).log.end_offset == 1
+        assert caplog.text.count("t-0 goes on with what is left of its records") == 1
+
+    @pytest.mark.parametrize("end", ["kill", "power"])
+    def test_they_stay_given_up(self, life: Life, end: str) -> None:
+        self.accept(life)
+        assert life.write() == 0
+        assert ACCEPT_LOSS not in life.disk.list("t-0")
+        life.bench.world.kill()
+        world = life.bench.world
+        life.start_again(
+            world.disks_after_kill() if end == "kill" else world.disks_after_power_loss()
+        )
+        assert not life.is_offline
+
+    def test_a_topic_made_again_under_its_name_is_not_held_up(self, life: Life) -> None:
+        connection, _ = life.bench.connect()
+        request = k20.DeleteTopicsRequest(topic_names=["t"], timeout_ms=5_000)
+        life.bench.receive(connection, request_frame(DELETE_TOPICS, 5, 1, "", request))
+        life.bench.settle(2_000)
+        life.bench.create_topic("t")
+        life.die(emptied=True)
+        assert life.write() == 0
+
+
+def test_an_emptied_directory_of_a_log_without_records_is_a_new_log() -> None:
+    life = Life(FSYNC)
+    life.bench.settle(CHECKPOINT_MS)
+    life.die(emptied=True)
     assert life.write() == 0
 
 

@@ -423,8 +423,22 @@ def test_a_log_without_records_has_nothing_to_keep() -> None:
 def test_an_empty_directory_becomes_an_empty_log() -> None:
     disk = SimDisk()
     disk.make_directory(DIRECTORY)
-    log = reopen(disk, clean=False, start_offset=7)
-    assert (log.start_offset, log.end_offset) == (7, 7)
+    log = reopen(disk, clean=False)
+    assert (log.start_offset, log.end_offset) == (0, 0)
+
+
+@pytest.mark.parametrize("offsets", [{"start_offset": 7}, {"recovery_point": 7}], ids=str)
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_empty_directory_with_records_in_its_checkpoints_is_refused(
+    offsets: dict[str, int], clean: bool
+) -> None:
+    disk = SimDisk()
+    disk.make_directory(DIRECTORY)
+    with pytest.raises(LogCorrupted, match="holds no segment any more, and offsets below 7"):
+        reopen(disk, clean=clean, **offsets)  # type: ignore[arg-type]
+    log = reopen(disk, clean=clean, salvage=True, **offsets)  # type: ignore[arg-type]
+    assert log.start_offset == log.end_offset == offsets.get("start_offset", 0)
+    assert log.recovery_point <= log.end_offset
 
 
 def test_the_recovery_point_waits_for_the_indexes_of_closed_segments() -> None:

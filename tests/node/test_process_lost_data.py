@@ -205,12 +205,16 @@ def test_a_removed_partition_is_known_from_the_checkpoints_of_another_server(pla
             expect_offline(cluster, [lost])
 
 
-def test_an_empty_directory_of_its_name_gives_a_lost_partition_up(place: Place) -> None:
+@pytest.mark.parametrize("where", ["first", "second"])
+def test_a_lost_partition_is_given_up_on_request_alone(place: Place, where: str) -> None:
     lost = place.holding[place.first][0]
     shutil.rmtree(place.first / f"t-{lost}")
-    with place.running() as cluster:
-        expect_offline(cluster, [lost])
-    (place.first / f"t-{lost}").mkdir()
+    again: Path = getattr(place, where) / f"t-{lost}"
+    again.mkdir()
+    for _ in range(2):
+        with place.running() as cluster:
+            expect_offline(cluster, [lost])
+    (again / "penstock-accept-loss").touch()
     with place.running() as cluster:
         assert ends(cluster.bootstrap, lost) == (0, 0)
         assert produce_one(cluster.bootstrap, lost) == 0

@@ -25,7 +25,7 @@ from penstock.broker.hosting import Refused
 from penstock.broker.losses import refuse_lost
 from penstock.broker.making import Wanted
 from penstock.broker.partition import Partition
-from penstock.broker.placements import Sizes, State, format_sizes, parse_sizes
+from penstock.broker.placements import Placed, Sizes, State, format_sizes, parse_sizes
 from penstock.controller.image import Topic
 from penstock.log.checkpoints import (
     HIGH_WATERMARKS,
@@ -35,6 +35,7 @@ from penstock.log.checkpoints import (
     read_whole,
 )
 from penstock.log.directory import (
+    ACCEPT_LOSS,
     LOG,
     Kind,
     PartitionDirectory,
@@ -55,7 +56,6 @@ log = logging.getLogger("penstock.loading")
 
 CLEAN_MARKER = ".kafka_cleanshutdown"
 SIZES = "penstock-segment-sizes"
-ACCEPT_LOSS = "penstock-accept-loss"
 _SIZES_VERSION = "0"
 NO_BROKER_EPOCH = -1
 
@@ -173,6 +173,7 @@ def load_partitions(broker: "Broker") -> Iterator[None]:
                 # From here on a kill is a kill: the marker must not outlive what it speaks of.
                 directory.disk.remove_now(CLEAN_MARKER)
                 hosting.checkpoints.forget_gone_now(directory, checkpoints[directory].named)
+                _remove_acceptances(directory)
     if not any(each.failed for each in hosting.directories):
         hosting.placements.all_seen(sought=hosting.sought)
     hosting.make_missing()
@@ -287,7 +288,13 @@ def _load(
     if was_offline:
         sizes = hosting.placements.sizes.get((topic.topic_id, index))
     accepted = disk.exists(f"{entry.name}/{ACCEPT_LOSS}")
+    lost = None if accepted else _lost_records(directory, entry, before)
     try:
+        if lost:
+            raise LogCorrupted(
+                f"{disk.root}/{entry.name} holds no segment, and the partition had records. Restore"
+                f" its {LOG} files from a copy"
+            )
         opened = open_log(
             disk,
             entry.name,
@@ -307,11 +314,11 @@ def _load(
     except (LogCorrupted, FileLost, DiskFull, TooManyFiles) as error:
         what = _why_refused(directory, entry, error)
         log.error("%s", what)
-        refused = found.refused(what, directory, entry.partition)._replace(sizes=sizes)
-        hosting.refuse(topic, index, refused)
+        refused = found.refused(what, directory, entry.partition)
+        hosting.refuse(topic, index, refused._replace(sizes=sizes, used_in=lost))
         return 0
     if accepted:
-        disk.remove_now(f"{entry.name}/{ACCEPT_LOSS}")
+        _say_accepted(entry.partition, opened, found.recovery_points.get(entry.partition, 0))
     if opened.recovery.full is not None:
         directory.filled_up(opened.recovery.full)
     _say(entry.partition, opened)
@@ -320,6 +327,45 @@ def _load(
         hosting.make_partition(topic, index, directory, opened, high_watermark=high_watermark)
     )
     return 1
+
+
+def _lost_records(
+    directory: Directory, entry: PartitionDirectory, before: Placed | None
+) -> bytes | None:
+    """Return the directory that the placements give for the records, if this one holds no segment.
+    The checkpoints of this directory do not name records that were in another one."""
+    if before is None or before.state is State.MADE:
+        return None
+    is_elsewhere = before.directory_id not in (directory.directory_id, ZERO_ID)
+    if not is_elsewhere and before.state is not State.DURABLE:
+        return None  # perhaps without a record: the checkpoints beside the directory tell
+    if any(name.endswith(LOG) for name in directory.disk.list(entry.name)):
+        return None
+    return before.directory_id
+
+
+def _say_accepted(partition: TopicPartition, opened: Log, durable_to: int) -> None:
+    log.warning(
+        "%s goes on with what is left of its records, as %s/%s/%s asks for: it starts at offset %d"
+        " and ends at %d, and offsets below %d were durable. The file is removed",
+        partition,
+        opened.disk.root,
+        opened.directory,
+        ACCEPT_LOSS,
+        opened.start_offset,
+        opened.end_offset,
+        durable_to,
+    )
+
+
+def _remove_acceptances(directory: Directory) -> None:
+    """Remove the requests to give up records, when the logs and the checkpoints without those
+    records are durable. A kill before that finds the request again."""
+    accepted = [each for each in directory.partitions if each.log.recovery.salvaged]
+    if accepted:
+        directory.disk.sync_everything_now()
+    for each in accepted:
+        directory.disk.remove_now(f"{each.log.directory}/{ACCEPT_LOSS}")
 
 
 def _retire(

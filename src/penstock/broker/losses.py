@@ -12,6 +12,7 @@ from penstock.broker.directory import Directory
 from penstock.broker.hosting import Refused
 from penstock.broker.placements import Place, Placed, State
 from penstock.controller.image import Partition as PartitionImage
+from penstock.log.directory import ACCEPT_LOSS
 from penstock.model import ZERO_ID, TopicPartition, id_to_text
 
 if TYPE_CHECKING:
@@ -91,12 +92,14 @@ def _say(reason: str, names: list[str]) -> None:
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     log.error(
         "%d partitions stay offline (%s%s): %s. To give up the records of one, delete its topic, or"
-        " make an empty directory of its name (%s) in one of log.dirs and start again",
+        " make a directory of its name (%s) in one of log.dirs, with an empty file %s in it, and"
+        " start again",
         len(names),
         ", ".join(names[:NAMED_MAX]),
         more,
         reason,
         names[0],
+        ACCEPT_LOSS,
     )
 
 

@@ -18,6 +18,7 @@ DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 EPOCHS_FILE = "leader-epoch-checkpoint"
 WINDOW_FILE = "penstock-producer-batches"  # ours alone; Kafka passes over it
 DAMAGE_FILE = "penstock-damaged-batches"  # as well
+ACCEPT_LOSS = "penstock-accept-loss"  # made by an operator, to go on with what is left
 MOVED_FROM_FILE = "penstock-moved-from"  # as well: see moving_marks.py
 MOVING_TO_FILE = "penstock-moving-to"  # as well
 METADATA_FILE = "partition.metadata"

@@ -63,6 +63,7 @@ class Recovery:
     ended_at: int = 0
     set_aside: str = ""
     full: DiskFull | None = None  # what was found could not all be written down
+    salvaged: bool = False  # lost records were given up on request
 
 
 class LogExists(DiskFailed):

@@ -99,15 +99,17 @@ def open_log(
     the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
     With `sync_follows` the caller syncs the disk as a whole before anything is appended. With
     `may_wait`, which needs that, it is opened also if there is no room for what recovery has found;
-    else, and where nothing could be read without it, that raises DiskFull. A log that ends before
-    its recovery point raises LogCorrupted unless `whole` says that it may.
+    else, and where nothing could be read without it, that raises DiskFull. With `whole`, a log that
+    ends before its recovery point raises LogCorrupted, and so does a directory without segments if
+    the checkpoints tell of records.
     """
     assert sync_follows or not may_wait, "what is there and not written anew may not be durable"
-    recovery = Recovery()
+    recovery = Recovery(salvaged=salvage)
     names, sizes = _without_leftovers(disk, directory, sizes, recovery)
     if not salvage:
         _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
-        _check_segments(disk, directory, names)
+        durable_to = max(recovery_point, start_offset) if whole else 0
+        _check_segments(disk, directory, names, durable_to)
     names = _settle(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
@@ -128,7 +130,7 @@ def open_log(
         may_wait,
     )
     active, producers, end_offset = _load(opening, clean, start_offset)
-    if whole and names and not salvage and max(end_offset, start_offset) < recovery_point:
+    if whole and not salvage and max(end_offset, start_offset) < recovery_point:
         raise LogCorrupted(
             f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below "
             f"{recovery_point} were durable. Restore its newest segment from a copy"
@@ -228,13 +230,14 @@ def _check_files(
                 )
 
 
-def _check_segments(disk: Disk, directory: str, names: Collection[str]) -> None:
-    """Refuse a directory that lost all its segments. One that is being made holds a segment before
-    it holds anything else; an empty directory gives the records up."""
-    if names and not any(name.endswith(LOG) for name in names):
+def _check_segments(disk: Disk, directory: str, names: Collection[str], durable_to: int) -> None:
+    """Refuse a directory that lost all its segments. A new log gets its first segment before any
+    other file, so an empty directory whose checkpoints tell of no records is a new log."""
+    if (names or durable_to > 0) and not any(name.endswith(LOG) for name in names):
+        durable = f", and offsets below {durable_to} were durable" if durable_to > 0 else ""
         raise LogCorrupted(
-            f"{disk.root}/{directory} holds no segment any more. Restore its {LOG} files from a "
-            "copy"
+            f"{disk.root}/{directory} holds no segment any more{durable}. Restore its {LOG} files "
+            "from a copy"
         )
 
 

@@ -22,6 +22,7 @@ from penstock.broker.cleaning.statistics import CleaningStatistics
 from penstock.broker.progress import Progress
 from penstock.errors import KafkaError
 from penstock.log.compaction.order import BrokenBatch, CompactionStopped, Order, Report
+from penstock.log.directory import ACCEPT_LOSS
 from penstock.world import DiskFailed, DiskFull, FileLost, ProcessDied, Timer, TooManyFiles
 
 if TYPE_CHECKING:
@@ -434,8 +435,6 @@ class Cleaning:
 
 def _way_out(partition: "Partition") -> str:
     """Of a broken batch. Kafka leaves such a log alone as well."""
-    from penstock.broker.loading import ACCEPT_LOSS  # it is there for a start, and imports much
-
     where = f"{partition.directory.disk.root}/{partition.log.directory}/{ACCEPT_LOSS}"
     return (
         "Stop the node and restore that file from a copy; or, to give up what follows the batch in"
