@@ -1,10 +1,12 @@
 """What a snapshot has made superfluous of the metadata log leaves the disk as a whole."""
 
 from penstock.log.config import LogConfig
+from penstock.log.directory import DELETED, LOG, segment_file
 from penstock.raft.stored_log import StoredLog
 from penstock.testing.sim.disk import SimDisk
 from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.wire.batch import Record, build_batch
+from penstock.world import DiskFailed
 
 DIRECTORY = "__cluster_metadata-0"
 
@@ -22,3 +24,17 @@ def test_nothing_of_a_segment_that_a_snapshot_covers_is_left() -> None:
     segments = [name for name in disk.list(DIRECTORY) if name[0] == "0"]
     assert segments == [f"{20:020d}.log", f"{20:020d}.snapshot"]
     assert stored.start_offset == 20
+
+
+def test_a_flush_overtaken_by_the_removal_of_old_segments_succeeds() -> None:
+    disk = SimDisk()
+    disk.make_directory(DIRECTORY)
+    stored = StoredLog(disk, DIRECTORY, LogConfig(), SimWorld(Simulation(1)).clock, 0)
+    stored.append(build_batch([Record(0, 0, None, b"x")], base_offset=0, leader_epoch=1))
+    stored.delete_before(1)
+    first = segment_file(DIRECTORY, 0, LOG)
+    disk.rename_now(first, first + DELETED)
+    said: list[DiskFailed | None] = []
+    stored.flush(said.append)
+    disk.run_callbacks()
+    assert said == [None]

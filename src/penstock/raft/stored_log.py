@@ -140,10 +140,9 @@ class StoredLog:
             done(None)
 
     def _has_deleted(self, file: File) -> bool:
-        """Return whether a file was renamed by the log itself, as a snapshot replaces it."""
-        parsed = parse_segment_file(file.path.rpartition("/")[2])
-        first, *_ = (*self._log.closed, self._log.active)
-        return parsed is not None and parsed[0] < first.base_offset
+        """Return whether a file is that of a segment that left the log, which renames it."""
+        held = {self._log.active.file.path, *(each.path(LOG) for each in self._log.closed)}
+        return file.path.endswith(LOG) and file.path not in held
 
     def delete_before(self, offset: int) -> None:
         log, now_ms = self._log, self._clock.wall_ms()
