@@ -230,11 +230,21 @@ class Model:
         """Somebody's old request arrives again; nobody hears the answer."""
         client, request = self.late.pop(self.chance.randrange(len(self.late)))
         self.note(f"late: {request}")
+        before = self.members().get(request.member_id)
         self.story.ask(request, 1, client.name)
+        if request.member_id != client.member_id:
+            return
         # To the coordinator this is a member that begins anew, and who else it is it cannot
         # know. The client itself is fenced as soon as that has made a difference.
-        if request.member_epoch == 0 and request.member_id == client.member_id:
+        if request.member_epoch == 0:
             client.impersonated = client.epoch != 0
+        # An old report names no partition of a later answer: to the coordinator the member has
+        # given those back. The member's epoch moves on, so the client's next heartbeat is fenced.
+        after = self.members().get(request.member_id)
+        reported = request.topic_partitions
+        if before and after and after.epoch > before.epoch and reported is not None:
+            held = {(each.topic_id, one) for each in reported for one in each.partitions}
+            client.impersonated |= not client.owned <= held
 
     def change_topics(self) -> None:
         name = self.chance.choice(TOPICS)
@@ -328,6 +338,8 @@ class Model:
     def is_at_rest(self) -> bool:
         group = self.story.machine.group(GROUP)
         if not isinstance(group, ConsumerGroup) or group.state_name != "Stable":
+            return False
+        if group.unresolved_regexes():
             return False
         if not all(client.running and client.epoch > 0 for client in self.clients):
             return False

@@ -286,6 +286,12 @@ class Consumer:
             **changes,
         )
 
+    def join_resolved(self) -> "Consumer":
+        """Join, and speak again once the expression is resolved."""
+        self.join()
+        self.story.pass_ms(0)
+        return self.beat()
+
     def beat(self, **changes: Any) -> "Consumer":
         """A heartbeat that says nothing but that the member lives."""
         return self.say(**changes)

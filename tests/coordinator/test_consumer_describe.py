@@ -80,7 +80,7 @@ def test_topics_that_are_gone_are_left_out(story: Story) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_description_can_be_written_in_every_version(story: Story, version: int) -> None:
-    Consumer(story, "a", regex="t").join()
+    Consumer(story, "a", regex="t").join_resolved()
     write(ConsumerGroupDescribeResponse(groups=[story.described()]), version)
 
 
@@ -92,7 +92,7 @@ def test_a_consumer_group_is_listed_with_its_kind_and_state(story: Story) -> Non
 
 
 def test_a_group_in_use_is_not_deleted_and_an_empty_one_is(story: Story) -> None:
-    member = Consumer(story, "a", regex="t").join()
+    member = Consumer(story, "a", regex="t").join_resolved()
     request = DeleteGroupsRequest(groups_names=[GROUP])
     assert story.ask(request, 2).results[0].error_code == 68
     member.leave()

@@ -178,7 +178,7 @@ def test_an_assignor_that_is_not_there_is_answered_with_those_that_are(story: St
 
 
 def test_a_pattern_that_stands_for_no_topic_yet_raises_no_epoch(story: Story) -> None:
-    member = Consumer(story, "a", regex="foo.*").join()
+    member = Consumer(story, "a", regex="foo.*").join_resolved()
     assert (member.epoch, member.has) == (1, [])
     story.make_topic("foo", 1)
     member.beat()

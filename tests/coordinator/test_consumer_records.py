@@ -190,7 +190,7 @@ def test_tombstones_of_what_is_not_there_mean_nothing(story: Story) -> None:
 
 def test_the_tombstones_of_a_group_remove_it(story: Story) -> None:
     first = Consumer(story, "a", "t").join()
-    Consumer(story, "b", regex="t").join()
+    Consumer(story, "b", regex="t").join_resolved()
     first.beat()
     for record in story.group.tombstones():
         story.machine.replay(record)
@@ -199,14 +199,17 @@ def test_the_tombstones_of_a_group_remove_it(story: Story) -> None:
 
 def test_every_key_of_a_group_has_a_tombstone(story: Story) -> None:
     first = Consumer(story, "a", "t").join()
-    Consumer(story, "b", regex="t").join()
+    Consumer(story, "b", regex="t").join_resolved()
     first.beat()
     live = {repr(record.key) for record in story.take_records() if record.value is not None}
     assert live == {repr(record.key) for record in story.group.tombstones()}
 
 
 def test_every_story_reads_back_as_it_was(story: Story) -> None:
-    first, second = Consumer(story, "a", "t").join(), Consumer(story, "b", regex="t.*").join()
+    first, second = (
+        Consumer(story, "a", "t").join(),
+        Consumer(story, "b", regex="t.*").join_resolved(),
+    )
     first.beat()
     second.report()
     story.make_topic("tt", 2)

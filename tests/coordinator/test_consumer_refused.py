@@ -138,7 +138,7 @@ def test_a_static_member_whose_return_is_refused_keeps_its_place(story: Story) -
 
 
 def test_expressions_whose_new_topics_are_refused_are_looked_at_again(story: Story) -> None:
-    a = Consumer(story, "a", regex="t.*").join()
+    a = Consumer(story, "a", regex="t.*").join_resolved()
     settle(story, a)
     story.refusal = MessageTooLarge()
     story.make_topic("tt", 1)
@@ -148,7 +148,7 @@ def test_expressions_whose_new_topics_are_refused_are_looked_at_again(story: Sto
 
 
 def test_a_refresh_of_expressions_that_is_refused_is_due_still(story: Story) -> None:
-    a = Consumer(story, "a", regex="t.*").join()
+    a = Consumer(story, "a", regex="t.*").join_resolved()
     settle(story, a)
     story.cluster.make("tt", 1)
     story.restart()
@@ -160,7 +160,7 @@ def test_a_refresh_of_expressions_that_is_refused_is_due_still(story: Story) -> 
 
 
 def test_offsets_of_a_deleted_topic_go_even_if_the_groups_cannot_follow(story: Story) -> None:
-    a = Consumer(story, "a", regex="t.*").join()
+    a = Consumer(story, "a", regex="t.*").join_resolved()
     settle(story, a)
     story.refusal = MessageTooLarge()
     story.delete_topic("t")

@@ -27,7 +27,7 @@ def test_a_topic_is_in_use_while_a_member_is_subscribed_to_it(story: Story) -> N
 
 
 def test_so_are_the_topics_that_match_an_expression(story: Story) -> None:
-    member = Consumer(story, "a", regex="t.*").join()
+    member = Consumer(story, "a", regex="t.*").join_resolved()
     assert story.group.is_subscribed_to("t")
     assert not story.group.is_subscribed_to("tt")
     story.make_topic("tt", 1)

@@ -69,6 +69,8 @@ class Advance:
             turn.write(member_record(group.group_id, word.member))
         refresh = self._regexes.is_due(group, turn.now_ms)
         regexes = self._update_regexes(group, word, turn, refresh=refresh)
+        if word.member.regex and word.member.regex not in regexes:
+            turn.await_resolution(group.group_id)
         after = _Later(group, word, regexes)
         epoch = self._maybe_bump(group, word, after, turn)
         goal_epoch, assignment = self._maybe_retarget(group, word, after, epoch, turn)
@@ -96,8 +98,7 @@ class Advance:
         if word.regex_changed:
             new, old = word.member.regex, word.before.regex
             if new and new not in regexes:
-                regexes[new] = self._regexes.resolve(new, turn.now_ms)
-                turn.write(_regex_record(group, new, regexes[new]))
+                self._regexes.check(new)
             away = {word.member.member_id, word.replaced_id}
             if old in regexes and not _others_use(group, old, away):
                 del regexes[old]
@@ -111,7 +112,7 @@ class Advance:
 
     def _maybe_bump(self, group: ConsumerGroup, word: Word, after: "_Later", turn: Turn) -> int:
         """The epoch of the group from now on."""
-        bump = word.names_changed or _brings_topics(group, word, after.regexes)
+        bump = word.names_changed or _changes_topics(group, word)
         bump = bump or _others_resolved(group.regexes, after.regexes)
         bump = bump or _leaves_a_place(group, word)
         if not bump and not group.stale:
@@ -173,6 +174,20 @@ class Advance:
         elif not group.stale:
             group.stale = any(group.is_subscribed_to(name) for name in names)
 
+    def resolve_regexes(self, group: ConsumerGroup, turn: Turn) -> None:
+        """Write the topics of unresolved expressions, and another epoch if any topic matches."""
+        unresolved = dict.fromkeys(group.unresolved_regexes(), ResolvedRegex(frozenset(), 0))
+        if not unresolved:
+            return
+        found = self._regexes.refreshed(unresolved, turn.now_ms)
+        for regex, resolved in found.items():
+            turn.write(_regex_record(group, regex, resolved))
+        regexes = {**group.regexes, **found}
+        metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
+        # The hash differs, too, if the expression before this one had topics.
+        if metadata_hash != group.metadata_hash or any(each.topics for each in found.values()):
+            turn.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
+
     def hash_of(self, members: Iterable[Member]) -> int:
         """Of members that know no expressions."""
         return self._hashes.of(all_topics(members, {}))
@@ -219,16 +234,10 @@ def _others_use(group: ConsumerGroup, regex: str, away: set[str] | set[str | Non
     )
 
 
-def _brings_topics(group: ConsumerGroup, word: Word, regexes: Mapping[str, ResolvedRegex]) -> bool:
-    """Return whether another expression of the member is a reason for another epoch. One that is
-    new to the group and stands for the same topics is none: as yet nothing is to be assigned."""
-    if not word.regex_changed:
-        return False
-    new, old = word.member.regex, word.before.regex
-    if not new or new in group.regexes:
-        return True
-    before = group.regexes[old].topics if old in group.regexes else frozenset()
-    return regexes[new].topics != before
+def _changes_topics(group: ConsumerGroup, word: Word) -> bool:
+    """Return whether another expression of the member is a reason for another epoch. An
+    unresolved expression is none: its resolution raises the epoch."""
+    return word.regex_changed and (not word.member.regex or word.member.regex in group.regexes)
 
 
 def _leaves_a_place(group: ConsumerGroup, word: Word) -> bool:

@@ -62,4 +62,15 @@ class SyncOver:
         return f"consumer sync {self.group_id!r} {self.member_id!r}"
 
 
-Alarm: TypeAlias = MemberSilent | RevocationOver | RejoinOver | SyncOver
+@dataclass(frozen=True, slots=True, eq=False)
+class RegexUnresolved:
+    """A member of the group has an expression whose topics no record holds yet."""
+
+    group_id: str
+
+    @property
+    def name(self) -> str:
+        return f"consumer regexes {self.group_id!r}"
+
+
+Alarm: TypeAlias = MemberSilent | RevocationOver | RejoinOver | SyncOver | RegexUnresolved

@@ -158,6 +158,11 @@ class ConsumerGroup:
             return None
         return self.members[self.static_ids[instance_id]]
 
+    def unresolved_regexes(self) -> list[str]:
+        """Return the expressions of members whose topics no record holds yet."""
+        regexes = dict.fromkeys(member.regex for member in self.members.values())
+        return [regex for regex in regexes if regex and regex not in self.regexes]
+
     def target_of(self, member_id: str) -> Assignment:
         return self.target.get(member_id, _NOTHING)
 

@@ -1,8 +1,8 @@
 """Subscriptions by regular expression: which topics each of them stands for.
 
-An expression is searched for in all names once, when its first member brings it. Later only the
-names of topics that come or go are looked at. Every so often, and when this node has begun to
-coordinate the group, all of it is done again.
+The heartbeat that brings an expression only checks it. A timer event right after that heartbeat
+searches all names and writes the topics. Later only the names of topics that come or go are looked
+at. Every so often, and when this node has begun to coordinate the group, all of it is done again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,13 @@ class Regexes:
         self._refresh_interval_ms = refresh_interval_ms
         self._patterns: dict[str, NamePattern] = {}
 
+    def check(self, regex: str) -> None:
+        """Raise InvalidRegularExpression if the expression cannot be resolved."""
+        self._search(regex)  # only a search shows that an expression costs too much
+
     def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
         """All topics that match now; InvalidRegularExpression if it is none."""
-        found = frozenset(self._pattern(regex).search(self._cluster.topic_names()))
-        return ResolvedRegex(found, now_ms)
+        return ResolvedRegex(self._search(regex), now_ms)
 
     def is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Whether all expressions of the group are to be looked at again."""
@@ -69,6 +72,9 @@ class Regexes:
             except InvalidRegularExpression:
                 new = []
         return known.difference(gone).union(new)
+
+    def _search(self, regex: str) -> frozenset[str]:
+        return frozenset(self._pattern(regex).search(self._cluster.topic_names()))
 
     def _pattern(self, regex: str) -> NamePattern:
         pattern = self._patterns.get(regex)

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.coordinator.groups.consumer.alarms import (
     Alarm,
     MemberSilent,
+    RegexUnresolved,
     RejoinOver,
     RevocationOver,
     SyncOver,
@@ -106,6 +107,12 @@ class Turn:
 
     def synced(self, group_id: str, member_id: str) -> None:
         self._cancel(SyncOver(group_id, member_id))
+
+    def await_resolution(self, group_id: str, after_ms: int = 0) -> None:
+        """Ask for the event that resolves the expressions of a group, unless one is due."""
+        alarm = RegexUnresolved(group_id)
+        if alarm.name not in self._alarms:
+            self._set(alarm, after_ms)
 
     def unwatch(self, group_id: str, member_id: str) -> None:
         """It is no member any more."""

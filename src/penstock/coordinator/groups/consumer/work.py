@@ -10,10 +10,8 @@ from penstock.coordinator.groups.consumer.advance import Advance
 from penstock.coordinator.groups.consumer.alarms import (
     REFUSED_RETRY_MS,
     Alarm,
-    MemberSilent,
-    RejoinOver,
+    RegexUnresolved,
     RevocationOver,
-    SyncOver,
 )
 from penstock.coordinator.groups.consumer.classic_members import (
     ClassicMembers,
@@ -181,7 +179,7 @@ class ConsumerWork:
         """None if this is no timer of a consumer group."""
         if isinstance(event, RecordsRefused):
             return self._take_back(event)
-        if not isinstance(event, MemberSilent | RevocationOver | RejoinOver | SyncOver):
+        if not isinstance(event, Alarm):
             return None
         if self._alarms.get(event.name) is not event:
             return Outcome()
@@ -189,10 +187,13 @@ class ConsumerWork:
         group = self._state.groups.get(event.group_id)
         if not isinstance(group, ConsumerGroup):
             return Outcome()
+        turn = Turn(now_ms, self._alarms, event)
+        if isinstance(event, RegexUnresolved):
+            self._advance.resolve_regexes(group, turn)
+            return turn.outcome()
         member = group.members.get(event.member_id)
         if member is None or (isinstance(event, RevocationOver) and member.epoch != event.epoch):
             return Outcome()
-        turn = Turn(now_ms, self._alarms, event)
         self._remove(group, [member], turn)
         return turn.outcome()
 
@@ -225,16 +226,19 @@ class ConsumerWork:
     def replay(self, record: Record) -> None:
         replay(self._state.groups, record)
 
-    def loaded(self, group: ConsumerGroup, now_ms: int, session_ms_min: int = 0) -> Outcome:
+    def loaded(self, group: ConsumerGroup, now_ms: int, wait_ms_min: int = 0) -> Outcome:
         """Every member gets a whole session to be heard of again, and all the time there is to
-        give partitions back. What became of topics in the meantime is found out as it speaks."""
+        give partitions back. What became of topics in the meantime is found out as it speaks.
+        Unresolved expressions are resolved after `wait_ms_min`."""
         turn = self._turn(now_ms)
         group.stale = group.regexes_stale = True
         for member in group.members.values():
             timeout_ms = self._timeouts.session_timeout_ms_of(group.group_id, member)
-            turn.watch(group.group_id, member.member_id, max(timeout_ms, session_ms_min))
+            turn.watch(group.group_id, member.member_id, max(timeout_ms, wait_ms_min))
             if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
                 turn.watch_revocation(group.group_id, member)
+        if group.unresolved_regexes():
+            turn.await_resolution(group.group_id, wait_ms_min)
         return turn.outcome()
 
     def restore(self, group: ConsumerGroup, now_ms: int) -> Outcome:
