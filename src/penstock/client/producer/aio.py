@@ -348,6 +348,7 @@ class Producer(Generic[SentKey, SentValue]):
         timeout_s = max(0.0, until - time.monotonic())
         await self._transactions.give_up(timeout_s)
         if not await core.settle(timeout_s):
+            await asyncio.to_thread(core.finds_no_listener)
             core.backlog.give_up(
                 core.fatal or ClientClosed("the producer was closed before there was room")
             )

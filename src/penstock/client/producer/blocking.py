@@ -347,6 +347,7 @@ class Producer(Generic[SentKey, SentValue]):
         timeout_s = max(0.0, until - time.monotonic())
         self._transactions.give_up(timeout_s)
         if not core.settle(timeout_s):
+            core.finds_no_listener()
             core.handle.purge()
             core.settle(PURGE_SECONDS_MAX)
         core.thread.end()

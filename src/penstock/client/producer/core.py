@@ -167,7 +167,13 @@ class Core:
         Serves reports meanwhile and blocks for the network. In doubt the records stay: a cluster
         that has answered once may come back.
         """
-        if not self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy):
+        never_answered = self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy)
+        return never_answered and self.finds_no_listener()
+
+    def finds_no_listener(self) -> bool:
+        """Return whether no broker is known to have answered and every bootstrap address refuses
+        connections. Records given up from now on fail for that reason."""
+        if self.handle.has_answered or self.fatal is not None:
             return False
         from penstock.client.cluster.nodes import parse_bootstrap
         from penstock.client.transport.diagnosis import nothing_listens

@@ -178,10 +178,14 @@ class Handle:
             self._has_answered = json.loads(statistic)["rx"] > 0
 
     @property
+    def has_answered(self) -> bool:
+        """Whether a broker has answered for certain."""
+        return self._has_answered or self.echo.knows_nodes
+
+    @property
     def has_never_answered(self) -> bool:
         """Whether librdkafka's last statistic knows of no answer of any broker."""
-        has_answered = self._has_answered or self.echo.knows_nodes
-        return self._statistic_s > -math.inf and not has_answered
+        return self._statistic_s > -math.inf and not self.has_answered
 
     @property
     def unreached(self) -> str:
@@ -196,7 +200,7 @@ class Handle:
         begun_s = time.monotonic()
         until = begun_s + min(seconds, STATISTICS_SECONDS_MAX)
         while self._statistic_s < begun_s:
-            if self._has_answered or unless() or time.monotonic() >= until:
+            if self.has_answered or unless() or time.monotonic() >= until:
                 return False
             self.wait(POLL_SLICE_S, flushing=True, unless=unless)
         return self.has_never_answered
