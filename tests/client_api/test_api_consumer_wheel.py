@@ -284,7 +284,12 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_what_an_interrupted_reader_fetched_is_fetched_again() -> None:
+def lose_interrupt() -> None:
+    raise SystemError("<method 'consume'> returned NULL without setting an exception")
+
+
+@pytest.mark.parametrize("interrupt", [interrupt, lose_interrupt])
+def test_what_an_interrupted_reader_fetched_is_fetched_again(interrupt: Callable[[], None]) -> None:
     engine, source = sourced()
     engine._arrived([Message(A, 3), Message(B, 8), Message(B, 9)])
     assert read(engine, 2) == [(A, 3), (B, 8)]

@@ -3,17 +3,21 @@
 import asyncio
 import contextlib
 import logging
+import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from producing import values_of
 
 from penstock import Consumer, Producer, TopicPartition
 from penstock import sync as blocking
 from penstock.client.echo import unreachable
-from penstock.client.failures import AllBrokersDown, TimedOut
+from penstock.client.failures import AllBrokersDown, MessageTimedOut, TimedOut
 from penstock.client.producer import RecordsUndelivered
+from penstock.client.transport.diagnosis import nothing_listens
 from penstock.testing import Cluster
 
 NOWHERE = "127.0.0.1:1"
@@ -110,20 +114,101 @@ def test_a_blocking_producer_names_the_address(caplog: pytest.LogCaptureFixture)
     assert TOLD in caplog.text
 
 
-def test_an_exception_ends_a_producer_soon_if_the_node_is_gone() -> None:
+def test_every_address_is_tried_before_nothing_is_said_to_listen() -> None:
+    dead = [("127.0.0.1", port) for port in (1, 2, 3)]
+    assert nothing_listens(dead).startswith("nothing listens at 127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert nothing_listens([*dead, listener.getsockname()]) == ""
+
+
+def test_an_address_that_is_slow_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", wait)
+    assert nothing_listens([("127.0.0.1", 1)]) == ""
+
+
+def test_a_record_that_could_never_be_sent_names_the_address() -> None:
+    settings: dict[str, Any] = {"delivery.timeout.ms": 1_500, "request.timeout.ms": 1_000}
+    with blocking.Producer(settings, bootstrap=NOWHERE) as producer:
+        delivery = producer.send("orders", b"x")
+        with pytest.raises(MessageTimedOut) as failed:
+            delivery.result()
+    assert TOLD in str(failed.value)
+    assert "may have been written" not in str(failed.value)
+
+
+class Relay:
+    """Takes connections for a broker until `stop`; those taken stay."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._broker = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                taken, _ = self._listener.accept()
+                broker = socket.create_connection(self._broker)
+                for pair in ((taken, broker), (broker, taken)):
+                    threading.Thread(target=self._copy, args=pair, daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+
+    def stop(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.mark.parametrize("ends_by_error", [False, True])
+def test_a_closed_producer_delivers_although_its_bootstrap_address_is_gone(
+    *, ends_by_error: bool
+) -> None:
     with Cluster() as cluster:
         cluster.create_topic("orders")
-        left_at = 0.0
+        relay = Relay(cluster.bootstrap)
         with (
-            contextlib.suppress(KeyboardInterrupt),
-            blocking.Producer(bootstrap=cluster.bootstrap) as producer,
+            contextlib.suppress(ZeroDivisionError),
+            blocking.Producer({"linger.ms": 50}, bootstrap=relay.address) as producer,
         ):
             producer.send("orders", b"x").result()
-            cluster.stop()
+            relay.stop()
             producer.post("orders", b"y")
-            left_at = time.monotonic()
-            raise KeyboardInterrupt
-        assert time.monotonic() - left_at < END_SECONDS_MAX
+            if ends_by_error:
+                raise ZeroDivisionError
+        assert values_of(cluster, "orders") == [b"x", b"y"]
+
+
+def test_an_asyncio_producer_delivers_although_its_bootstrap_address_is_gone() -> None:
+    async def work(relay: Relay) -> None:
+        async with Producer({"linger.ms": 50}, bootstrap=relay.address) as producer:
+            await producer.send("orders", b"x")
+            relay.stop()
+            await producer.post("orders", b"y")
+
+    with Cluster() as cluster:
+        cluster.create_topic("orders")
+        asyncio.run(work(Relay(cluster.bootstrap)))
+        assert values_of(cluster, "orders") == [b"x", b"y"]
+
+
+def test_a_close_keeps_records_while_a_node_that_has_answered_is_gone() -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("orders")
+        producer = blocking.Producer(bootstrap=cluster.bootstrap)
+        producer.partitions_of("orders")
+        cluster.stop()
+        producer.post("orders", b"x")
+        with pytest.raises(RecordsUndelivered) as failed:
+            producer.close(1.5)
+    assert not isinstance(failed.value.failures[0].error, AllBrokersDown)
 
 
 @pytest.mark.parametrize(

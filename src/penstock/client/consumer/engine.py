@@ -40,6 +40,7 @@ from penstock.client.failures import (
     is_retriable,
 )
 from penstock.client.forks import leave_alone, register
+from penstock.client.interrupts import raise_if_interrupted
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as RdkafkaConsumer
@@ -271,9 +272,10 @@ class Engine:
                 return False
             rebalancing.by_reader = True
             return self._bring(self._fetch_instead(spent, room))
-        except BaseException:
+        except BaseException as error:
             # A signal's, in the main thread: what librdkafka gave may be lost on the way here.
             desk.order(self.partitions.rewind)
+            raise_if_interrupted(error)
             raise
         finally:
             rebalancing.by_reader = False

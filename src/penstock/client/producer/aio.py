@@ -12,6 +12,7 @@ waits, and those behind it with it; what is wrong with it is then told where it 
 
 import asyncio
 import logging
+import time
 import warnings
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -119,7 +120,6 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._core.leaving = error is not None
         try:
             await self.close()
         except Exception as second:
@@ -342,10 +342,13 @@ class Producer(Generic[SentKey, SentValue]):
     async def _close(self, timeout_s: float) -> None:
         core = self._core
         core.stop()
-        if core.is_busy and await asyncio.to_thread(core.is_unreachable):
-            timeout_s = 0.0
+        until = time.monotonic() + timeout_s
+        if core.is_busy and await asyncio.to_thread(core.is_unreachable, timeout_s):
+            until = 0.0
+        timeout_s = max(0.0, until - time.monotonic())
         await self._transactions.give_up(timeout_s)
         if not await core.settle(timeout_s):
+            await asyncio.to_thread(core.finds_no_listener)
             core.backlog.give_up(
                 core.fatal or ClientClosed("the producer was closed before there was room")
             )

@@ -112,7 +112,6 @@ class Producer(Generic[SentKey, SentValue]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._core.leaving = error is not None
         try:
             self.close()
         except Exception as second:
@@ -342,10 +341,13 @@ class Producer(Generic[SentKey, SentValue]):
         core.stop()
         if not core.started:
             return
-        if core.is_busy and core.is_unreachable():
-            timeout_s = 0.0
+        until = time.monotonic() + timeout_s
+        if core.is_busy and core.is_unreachable(timeout_s):
+            until = 0.0
+        timeout_s = max(0.0, until - time.monotonic())
         self._transactions.give_up(timeout_s)
         if not core.settle(timeout_s):
+            core.finds_no_listener()
             core.handle.purge()
             core.settle(PURGE_SECONDS_MAX)
         core.thread.end()

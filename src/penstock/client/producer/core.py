@@ -115,8 +115,6 @@ class Core:
         self.transactional = settings.transactional_id is not None
         self.in_transaction = False
         self.closing = False
-        # An exception or a cancellation has ended the block of this producer.
-        self.leaving = False
         self.is_forked = False
         self.fluent = False
         self._handle: Handle | None = None
@@ -134,6 +132,7 @@ class Core:
                 self.fail_for_good,
                 self.ledger.let_in,
             )
+            self.ledger.unreached = self._why_unreached
             register(self)
             self.review()
         return self._handle
@@ -159,10 +158,22 @@ class Core:
         self.closing = True
         self.review()
 
-    def is_unreachable(self) -> bool:
-        """Return whether a close waits in vain: nothing listens, and the cluster has never
-        answered, or an exception has ended the block. Blocks for the network."""
-        if self.handle.echo.knows_nodes and not self.leaving:
+    def _why_unreached(self) -> str:
+        return self.handle.unreached
+
+    def is_unreachable(self, timeout_s: float) -> bool:
+        """Return whether a close waits in vain: no broker has ever answered, and nothing listens.
+
+        Serves reports meanwhile and blocks for the network. In doubt the records stay: a cluster
+        that has answered once may come back.
+        """
+        never_answered = self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy)
+        return never_answered and self.finds_no_listener()
+
+    def finds_no_listener(self) -> bool:
+        """Return whether no broker is known to have answered and every bootstrap address refuses
+        connections. Records given up from now on fail for that reason."""
+        if self.handle.has_answered or self.fatal is not None:
             return False
         from penstock.client.cluster.nodes import parse_bootstrap
         from penstock.client.transport.diagnosis import nothing_listens

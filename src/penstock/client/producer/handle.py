@@ -8,7 +8,9 @@ Only one thread polls at a time, and never from inside a callback: librdkafka's 
 record of the calling thread and would lose it. After `destroy` nothing reaches librdkafka.
 """
 
+import json
 import logging
+import math
 import threading
 import time
 import warnings
@@ -26,6 +28,7 @@ from penstock.client.failures import (
     is_refusal,
 )
 from penstock.client.forks import leave_alone
+from penstock.client.interrupts import raise_if_interrupted
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner
 from penstock.client.settings import ProducerSettings
@@ -44,6 +47,9 @@ PURGE_SECONDS_MAX = 5.0
 # How long the cluster is asked once a connection was refused, and how soon again.
 ASK_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 0.5
+# librdkafka's statistics tell for certain whether a broker has ever answered.
+STATISTICS_MS = 1_000
+STATISTICS_SECONDS_MAX = 2.0
 CONNECTION_CODES = (AllBrokersDown.code, HostNotResolved.code, TransportFailure.code)
 
 
@@ -95,8 +101,12 @@ class Handle:
         self._over = threading.Event()
         self.destroyed = False
         self.in_transaction = False  # as far as librdkafka knows
+        self._has_answered = False
+        self._statistic_s = -math.inf
         wanted: dict[str, Any] = dict(settings.rdkafka)
         wanted.setdefault("error_cb", self.troubles)
+        if not {"stats_cb", "statistics.interval.ms"} & wanted.keys():  # else the application's
+            wanted |= {"stats_cb": self._count_answers, "statistics.interval.ms": STATISTICS_MS}
         if isinstance(partitioner, LibraryPartitioner):
             wanted["partitioner"] = partitioner.name
         if settings.transactional_id is not None:
@@ -154,8 +164,46 @@ class Handle:
         except self._failed as error:
             # Fatal errors are raised here, once, instead of going to error_cb.
             self._on_fatal(from_rdkafka(error))
-        except Exception:
+        except Exception as error:
+            raise_if_interrupted(error)
             log.exception("a function that librdkafka was given (error_cb, stats_cb, ...) failed")
+
+    # -- whether a broker has ever answered
+
+    def _count_answers(self, statistic: str) -> None:
+        """Note librdkafka's statistic, in a poll. It grows with the topics, so read no more of them
+        than needed."""
+        self._statistic_s = time.monotonic()
+        if not self._has_answered:
+            self._has_answered = json.loads(statistic)["rx"] > 0
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether a broker has answered for certain."""
+        return self._has_answered or self.echo.knows_nodes
+
+    @property
+    def has_never_answered(self) -> bool:
+        """Whether librdkafka's last statistic knows of no answer of any broker."""
+        return self._statistic_s > -math.inf and not self.has_answered
+
+    @property
+    def unreached(self) -> str:
+        """The sentence about an address where nothing listens; empty once a broker has answered."""
+        return self.echo.unreachable if self.has_never_answered else ""
+
+    def await_no_answer(self, seconds: float, *, unless: Callable[[], bool]) -> bool:
+        """Return whether no broker has answered up to now; False if that is not certain.
+
+        Serve reports until the next statistic, so records may be delivered meanwhile.
+        """
+        begun_s = time.monotonic()
+        until = begun_s + min(seconds, STATISTICS_SECONDS_MAX)
+        while self._statistic_s < begun_s:
+            if self.has_answered or unless() or time.monotonic() >= until:
+                return False
+            self.wait(POLL_SLICE_S, flushing=True, unless=unless)
+        return self.has_never_answered
 
     # -- connections that are refused
 

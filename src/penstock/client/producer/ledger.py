@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from penstock.client.failures import ClientError, PurgedInQueue, from_rdkafka, refusal_about
+from penstock.client.failures import (
+    ClientError,
+    MessageTimedOut,
+    PurgedInQueue,
+    from_rdkafka,
+    refusal_about,
+)
 from penstock.client.interceptors import ProducerInterceptor, acknowledge
 from penstock.client.namespace import Namespace
 from penstock.client.producer.undelivered import FailedRecord, RecordsUndelivered
@@ -71,6 +77,7 @@ class Ledger:
         "quiet",
         "refusal",
         "unasked",
+        "unreached",
         "waiting",
         "watched",
         "woken",
@@ -104,6 +111,8 @@ class Ledger:
         self.fatal: Exception | None = None
         # Why the cluster lets nobody in; None while it does, or nobody knows.
         self.refusal: RdkafkaError | ClientError | None = None
+        # The sentence about a cluster that has never answered; empty once a broker has.
+        self.unreached: Callable[[], str] = str
         # Deliveries that failed and were not awaited: the newest ones.
         self.unasked: dict[int, UnaskedFailure] = {}
 
@@ -201,6 +210,10 @@ class Ledger:
                 return self.fatal
             if self.refusal is not None:
                 return refusal_about(self.refusal, about)
+        if error.code() == MessageTimedOut.code and not error.fatal():
+            why, _, step = self.unreached().partition(". ")
+            if why:
+                return MessageTimedOut(f"{about} could never be sent: {why}", next_step=step)
         return from_rdkafka(error, about=about)
 
     # -- failures that wait for somebody to ask

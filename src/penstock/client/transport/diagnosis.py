@@ -19,7 +19,6 @@ from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataRespons
 
 PROBE_TIMEOUT_MS = 3_000
 LISTEN_TIMEOUT_S = 1.0
-ADDRESSES_MAX = 3
 _WITH_TLS = (Protocol.SSL, Protocol.SASL_SSL)
 _WITH_SASL = (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
@@ -81,11 +80,13 @@ def mismatch(protocol: Protocol, spoken: Spoken) -> Mismatch | None:
 
 
 def nothing_listens(addresses: Sequence[tuple[str, int]]) -> str:
-    """Return a sentence if none of the addresses takes a connection; '' if one does."""
+    """Return a sentence if every address refuses connections; '' if one takes them, or is slow."""
     problems: list[str] = []
-    for host, port in addresses[:ADDRESSES_MAX]:
+    for host, port in addresses:
         try:
             socket.create_connection((host, port), LISTEN_TIMEOUT_S).close()
+        except TimeoutError:
+            return ""
         except OSError as problem:
             problems.append(f"{host}:{port} ({problem.strerror or problem})")
         else:
