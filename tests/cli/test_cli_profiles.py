@@ -81,7 +81,8 @@ def test_secrets_that_others_may_read_are_told(file: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     ["ssl.keystore.password", "sasl.jaas.config", "sasl.password", "ssl.key.pem",
-     "sasl.oauthbearer.client.secret", "basic.auth.user.info", "ssl.keystore.key"],
+     "sasl.oauthbearer.client.secret", "basic.auth.user.info", "ssl.keystore.key",
+     "sasl.oauthbearer.assertion.private.key.passphrase"],
 )  # fmt: skip
 def test_keys_with_secrets_are_known(key: str) -> None:
     assert is_secret(key)
