@@ -118,6 +118,7 @@ PARTITIONS_WHILE_JOINING = "TopicPartitions must be empty when (re-)joining."
     ("fields", "what"),
     [
         ({"group_id": ""}, "GroupId can't be empty."),
+        ({"group_id": " "}, "GroupId can't be empty."),
         ({"instance_id": ""}, "InstanceId can't be empty."),
         ({"rack_id": ""}, "RackId can't be empty."),
         (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.group import GroupConfig
+from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
 from penstock.config.keys_client_metrics import (
     INTERVAL_MS,
@@ -242,9 +243,10 @@ def _check_cleaner(config: BrokerConfig) -> None:
     size, threads = map(config.integer, _CLEANER_SHARED)
     if size // threads < CLEANER_BYTES_PER_THREAD_MIN:
         raise WrongSetting(
-            f"log.cleaner.dedupe.buffer.size ({size}) is less than {CLEANER_BYTES_PER_THREAD_MIN} "
-            f"bytes for each of log.cleaner.threads ({threads}); raise the first, or lower the "
-            "second",
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
+            f"thread. log.cleaner.dedupe.buffer.size ({size}) is less than "
+            f"{CLEANER_BYTES_PER_THREAD_MIN} bytes for each of log.cleaner.threads ({threads}); "
+            "raise the first, or lower the second",
             *_CLEANER_SHARED,
         )
 
@@ -295,6 +297,9 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
 )
 
 
+_LIMITS_OF_CONNECTIONS = "max.connections", "max.connection.creation.rate"
+
+
 def validate_broker_config(name: str, value: str) -> None:
     """One broker key and its value; InvalidConfig says key, value, reason and range."""
     key = find_broker_key(name)
@@ -303,6 +308,9 @@ def validate_broker_config(name: str, value: str) -> None:
     parsed = parse(key, value)
     if name == "log.retention.ms" and parsed == 0:
         raise refused(key, value, "Value must be at least 1, or -1 (for ever)")
+    if key.name in _LIMITS_OF_CONNECTIONS and parsed == 0:
+        # A file may say 0, as in Kafka. From a running node it would take away the way back.
+        raise InvalidConfig(f"Invalid {key.name} {value}; the value must be at least 1")
 
 
 def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:
@@ -394,8 +402,13 @@ def validate_client_metrics(texts: Mapping[str, str]) -> None:
         elif name == MATCH:
             assert isinstance(value, tuple), "the criteria are a list"
             for criterion in value:
-                parts = criterion.split("=")
-                if len(parts) != 2 or parts[0].strip() not in MATCH_NAMES:
+                name, _, pattern = map(str.strip, criterion.partition("="))
+                if (
+                    name not in MATCH_NAMES
+                    or not pattern
+                    or "=" in pattern
+                    or not is_pattern(pattern)
+                ):
                     raise InvalidConfig(f"Illegal client matching pattern: {criterion}")
 
 
