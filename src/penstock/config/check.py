@@ -19,7 +19,7 @@ from penstock.config.keys_client_metrics import (
 )
 from penstock.config.keys_group import LIMITS, SESSIONS, Limits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
-from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served
+from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served, parse_listeners
 from penstock.config.table import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
@@ -52,10 +52,10 @@ def broker_problems(config: BrokerConfig) -> list[str]:
         except UnreadableSetting:
             continue
         except WrongSetting as problem:
-            told = _place(config, problem) + problem.message
+            place = _place(config, problem)
+            told = (place + line for line in problem.message.splitlines())
             # Several checks may stumble over the same bad text.
-            if told not in problems:
-                problems.append(told)
+            problems += (each for each in told if each not in problems)
     return problems
 
 
@@ -106,6 +106,12 @@ def _check_listeners(config: BrokerConfig) -> None:
     if not config.listeners:
         raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
     check_served(config.listeners)
+
+
+def _check_advertised_texts(config: BrokerConfig) -> None:
+    # Parsing is the check: listeners that cannot be read must not hide what is wrong here.
+    key = "advertised.listeners"
+    parse_listeners(key, config.texts(key), config.security_protocols)
 
 
 def _check_ports(config: BrokerConfig) -> None:
@@ -160,28 +166,27 @@ def _check_controller_listeners(config: BrokerConfig) -> None:
 def _check_advertised(config: BrokerConfig) -> None:
     names = {listener.name for listener in config.listeners}
     said = bool(config.texts("advertised.listeners"))
+    problems: list[str] = []
     for listener in config.advertised_listeners:
         if listener.name not in names:
-            raise WrongSetting(
-                f"advertised.listeners has {listener.name}, which is not one of listeners",
-                "advertised.listeners",
+            problems.append(
+                f"advertised.listeners has {listener.name}, which is not one of listeners"
             )
-        if listener.host in EVERY_INTERFACE and (said or config.is_broker):
+        elif listener.host in EVERY_INTERFACE and (said or config.is_broker):
             if listener.name in config.controller_listener_names and not said:
                 continue
-            raise WrongSetting(
+            problems.append(
                 f"clients cannot connect to {listener.host}; set advertised.listeners="
-                f"{listener.name}://<a name or address of this machine>:{listener.port}",
-                "advertised.listeners",
-                "listeners",
+                f"{listener.name}://<a name or address of this machine>:{listener.port}"
             )
     advertised = {listener.name for listener in config.advertised_listeners}
-    for listener in config.broker_listeners:
-        if listener.name not in advertised:
-            raise WrongSetting(
-                f"advertised.listeners leaves out {listener.name}, which is one of listeners",
-                "advertised.listeners",
-            )
+    problems += (
+        f"advertised.listeners leaves out {listener.name}, which is one of listeners"
+        for listener in config.broker_listeners
+        if listener.name not in advertised
+    )
+    if problems:
+        raise WrongSetting("\n".join(problems), "advertised.listeners", "listeners")
 
 
 def _check_inter_broker_listener(config: BrokerConfig) -> None:
@@ -282,6 +287,7 @@ def _check_tiering(config: BrokerConfig) -> None:
 _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_node_id,
     _check_listeners,
+    _check_advertised_texts,
     _check_ports,
     _check_roles,
     _check_advertised,
@@ -402,13 +408,9 @@ def validate_client_metrics(texts: Mapping[str, str]) -> None:
         elif name == MATCH:
             assert isinstance(value, tuple), "the criteria are a list"
             for criterion in value:
-                name, _, pattern = map(str.strip, criterion.partition("="))
-                if (
-                    name not in MATCH_NAMES
-                    or not pattern
-                    or "=" in pattern
-                    or not is_pattern(pattern)
-                ):
+                field, _, pattern = map(str.strip, criterion.partition("="))
+                known = field in MATCH_NAMES and "=" not in pattern
+                if not known or not pattern or not is_pattern(pattern):
                     raise InvalidConfig(f"Illegal client matching pattern: {criterion}")
 
 
