@@ -36,10 +36,10 @@ from penstock.log_levels import LogLevel
 from penstock.release import VERSION
 
 if TYPE_CHECKING:
-    from penstock.cli.start_obstacles import Obstacles
     from penstock.config import BrokerConfig, Listener, Loaded
     from penstock.config.listeners import Address
     from penstock.config.load import ConfigRefused, WithoutEffect
+    from penstock.start_obstacles import Obstacles
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
@@ -184,7 +184,7 @@ def _check(path: Path | None, sets: Sequence[str]) -> None:
 
 
 def _obstacles(loaded: "Loaded") -> "Obstacles":
-    from penstock.cli.start_obstacles import find_obstacles
+    from penstock.start_obstacles import find_obstacles
 
     return find_obstacles(loaded.config)
 

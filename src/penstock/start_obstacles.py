@@ -7,7 +7,6 @@ import os
 import tempfile
 from typing import NamedTuple
 
-from penstock.cli.output import reason_of
 from penstock.config import BrokerConfig
 from penstock.config.broker import Source
 from penstock.controller.storage import LOCK_FILE
@@ -67,12 +66,16 @@ def _write_problem(path: str) -> str | None:
         with tempfile.TemporaryFile(dir=path):
             return None
     except OSError as problem:
-        return f"{reason_of(problem)} ({path})"
+        return f"{_reason(problem)} ({path})"
 
 
 def _bind_problem(host: str, port: int) -> str | None:
     try:
         bound_socket(host, port).close()
     except OSError as problem:
-        return reason_of(problem)
+        return _reason(problem)
     return None
+
+
+def _reason(problem: OSError) -> str:
+    return (problem.strerror or str(problem)).lower()
