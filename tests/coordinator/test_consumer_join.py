@@ -152,6 +152,12 @@ def test_a_request_that_leaves_out_what_it_must_say_is_refused(
     assert what in member.answer.message
 
 
+def test_to_leave_a_group_that_is_not_there_is_refused_with_kafkas_sentence(story: Story) -> None:
+    member = Consumer(story, "a", "t").say(member_epoch=-1)
+    assert member.error == "GROUP_ID_NOT_FOUND"
+    assert member.answer.message.startswith("Group ")
+
+
 def test_an_assignor_that_is_not_offered_is_refused(story: Story) -> None:
     member = Consumer(story, "a", "t", assignor="mine").join()
     assert member.error == "UNSUPPORTED_ASSIGNOR"
