@@ -412,6 +412,38 @@ def test_a_default_for_all_brokers_reaches_the_topics(asker: Asker, topic: str) 
             errors.InvalidConfig,
             "Illegal client matching pattern: zork=1",
         ),
+        (
+            CLIENT_METRICS,
+            ("match", SET, "client_id=("),
+            errors.InvalidConfig,
+            "Illegal client matching pattern: client_id=(",
+        ),
+        (
+            TOPIC,
+            ("cleanup.policy", APPEND, "foo"),
+            errors.InvalidConfig,
+            "Invalid value foo for configuration cleanup.policy: String must be one of: compact, ",
+        ),
+        (
+            GROUP,
+            ("share.auto.offset.reset", SET, "foo"),
+            errors.InvalidConfig,
+            "Invalid value foo for configuration share.auto.offset.reset: Invalid value `foo` for "
+            "configuration share.auto.offset.reset. The value must be either 'earliest', 'latest'",
+        ),
+        (
+            BROKER,
+            ("log.cleaner.threads", SET, "500"),
+            errors.InvalidRequest,
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
+            "thread.",
+        ),
+        (
+            BROKER,
+            ("max.connections", SET, "0"),
+            errors.InvalidRequest,
+            "Invalid max.connections 0",
+        ),
     ],
     ids=str,
 )

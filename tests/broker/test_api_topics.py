@@ -409,6 +409,13 @@ def test_the_first_question_for_a_coordinator_does_not_wait() -> None:
         assert (topic.error_code, topic.is_internal) == (0, True)
 
 
+def test_an_unknown_kind_of_coordinator_is_refused_with_kafkas_sentence(asker: Asker) -> None:
+    asked = k10.FindCoordinatorRequest(key_type=9, coordinator_keys=["a"])
+    [found] = asker.ask(asked, 6).coordinators
+    assert found.error_code == errors.InvalidRequest.code
+    assert (found.error_message or "").startswith("This most likely occurs because of a request")
+
+
 def test_the_second_question_tells_why_there_is_no_coordinator() -> None:
     with Cluster({"offsets.topic.replication.factor": 3}) as cluster, asking(cluster) as fresh:
         asked = k10.FindCoordinatorRequest(key_type=0, coordinator_keys=["a"])

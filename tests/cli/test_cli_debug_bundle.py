@@ -15,6 +15,8 @@ from penstock.cli.redaction import redacted, redacted_settings
 from penstock.testing import Cluster
 
 SECRET = "hunter2"
+KEY_BEGIN = "-----BEGIN RSA PRIVATE KEY-----"
+KEY_END = "-----END RSA PRIVATE KEY-----"
 
 
 def files_of(archive: Path) -> dict[str, str]:
@@ -86,10 +88,31 @@ def test_a_bundle_without_a_cluster_has_the_rest_and_says_what_is_missing(tmp_pa
         ("http://ann:hunter2@registry:8081/x", "http://(hidden)@registry:8081/x"),
         ("Authorization: Basic aHVudGVyMg==", "Authorization: Basic (hidden)"),
         ("the password was wrong", "the password was wrong"),
+        ("ann, password hunter2, came", "ann, password (hidden), came"),
+        ("the password is hunter2", "the password is (hidden)"),
+        ("basic.auth.user.info=ann:hunter2 x", "basic.auth.user.info=(hidden) x"),
+        ("private.key.passphrase: hunter2", "private.key.passphrase: (hidden)"),
+        (f"a\n{KEY_BEGIN}\naHVudGVyMg==\n{KEY_END}\nb", f"a\n{KEY_BEGIN}(hidden){KEY_END}\nb"),
+        (f"a\n{KEY_BEGIN}\naHVudGVyMg==\n", f"a\n{KEY_BEGIN}(hidden)"),
+        (f"aHVudGVyMg==\nMg==\n{KEY_END}\nb", f"(hidden){KEY_END}\nb"),
     ],
 )
 def test_a_credential_is_taken_out_of_a_text(text: str, left: str) -> None:
     assert redacted(text) == left
+
+
+def test_a_bundle_keeps_two_logs_of_one_name_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    logs = [tmp_path / each / "node.log" for each in ("a", "b")]
+    for each in logs:
+        each.parent.mkdir()
+        each.write_text(each.parent.name)
+    file = tmp_path / "b.tar.gz"
+    file.touch(0o644)
+    said = [word for each in logs for word in ("--log", str(each))]
+    run("--bootstrap", "127.0.0.1:1", "debug", "bundle", str(file), *said)
+    files = files_of(file)
+    assert (files["logs/node.log"], files["logs/node-2.log"]) == ("a", "b")
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_jaas_text_is_a_secret_as_a_whole() -> None:

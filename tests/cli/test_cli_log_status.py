@@ -104,6 +104,13 @@ def test_a_node_that_does_not_listen_yet_can_be_asked_by_its_address() -> None:
     assert "--address HOST:PORT alone asks a node" in ran.err
 
 
+def test_the_address_goes_alone_beside_a_variable_with_another_cluster(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", "127.0.0.1:1")
+    assert run("log", "status", "--address", address(cluster)).code == 0
+
+
 def test_a_node_without_metrics_says_so() -> None:
     with Cluster() as cluster:
         ran = run("log", "status", "--bootstrap", cluster.bootstrap)

@@ -8,6 +8,7 @@ from cli_clients import WAIT_SECONDS_MAX, commit, transactional
 from cli_running import Ran, run
 
 from penstock.cli.keys import dynamic_sibling
+from penstock.cli.known_names import no_match
 from penstock.testing import Cluster
 
 
@@ -172,3 +173,28 @@ def test_a_profile_is_made_with_the_options_of_every_command(
     shown = run("profile", "show", "dev", "--format", "json").json
     assert (shown["bootstrap"], shown["namespace"]) == ("h:1", "dev.")
     assert run("profile", "set", "dev").code == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("ord*", "'ord*' matches none of 3 topics; it is a regular expression over whole names: "
+         "is 'ord.*' meant?"),
+        ("zzz", "e.g. 'zzz.*' for those that begin with it"),
+        ("z+", "it is a regular expression over whole names\n"),
+    ],
+)  # fmt: skip
+def test_a_list_that_a_pattern_leaves_empty_has_a_hint(pattern: str, hint: str) -> None:
+    assert hint in no_match(pattern, "3 topics") + "\n"
+
+
+def test_a_list_says_that_the_pattern_matches_nothing(cluster: Cluster) -> None:
+    ran = at(cluster, "topic", "list", "ord*")
+    assert ran.code == 0
+    assert "is 'ord.*' meant?" in ran.err
+
+
+@pytest.mark.parametrize("command", ["topic list", "produce", "profile set", "txn recover"])
+def test_a_usage_has_single_brackets(command: str) -> None:
+    usage = run(*command.split(), "--help").out.splitlines()[0]
+    assert "[[" not in usage

@@ -81,7 +81,8 @@ def test_secrets_that_others_may_read_are_told(file: Path) -> None:
 @pytest.mark.parametrize(
     "key",
     ["ssl.keystore.password", "sasl.jaas.config", "sasl.password", "ssl.key.pem",
-     "sasl.oauthbearer.client.secret", "basic.auth.user.info", "ssl.keystore.key"],
+     "sasl.oauthbearer.client.secret", "basic.auth.user.info", "ssl.keystore.key",
+     "sasl.oauthbearer.assertion.private.key.passphrase"],
 )  # fmt: skip
 def test_keys_with_secrets_are_known(key: str) -> None:
     assert is_secret(key)
@@ -121,11 +122,18 @@ def test_a_profile_is_removed_when_somebody_says_so(file: Path) -> None:
         ["../p", "acks=1"],
         ["p", "acks"],
         ["p", "security.protocl=SSL"],
+        ["p", "--bootstrap", "a:1", "bootstrap=b:1"],
     ],
 )
 def test_what_could_never_work_is_refused(file: Path, arguments: list[str]) -> None:
     assert run("profile", "set", *arguments).code == 2
     assert not file.exists()
+
+
+def test_a_host_without_a_port_is_told_which_one_it_gets(file: Path) -> None:
+    ran = run("profile", "set", "p", "--bootstrap", "nonsense")
+    assert file.exists()
+    assert "note: nonsense has no port; 9092 is used" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 import errno
 import shutil
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE, Popen
 from types import ModuleType
 from typing import NamedTuple
 
@@ -13,6 +15,8 @@ from cli_running import run
 
 from penstock.config import BrokerConfig, Listener
 from penstock.config.listeners import Address
+
+ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
 
 
 class Running(NamedTuple):
@@ -278,14 +282,14 @@ def test_a_refusal_of_the_system_says_what_to_do(
 
 
 def test_a_check_starts_nothing(node: FakeNode) -> None:
-    assert run("start", "--check").code == 0
+    assert run("start", "--check", *ANY_PORT).code == 0
     assert run("start", "--check", "--set", "num.partitions=0").code == 1
     assert node.config is None
 
 
 def test_a_check_lists_the_keys_without_effect(node: FakeNode) -> None:
     said = ("--set", "num.io.threads=3", "--set", "ssl.client.auth=required")
-    fine = run("start", "--check", *said)
+    fine = run("start", "--check", *said, *ANY_PORT)
     assert fine.out.splitlines() == [
         "Without effect:",
         "  --set num.io.threads: num.io.threads=3: nothing here needs it",
@@ -298,7 +302,7 @@ def test_a_check_lists_the_keys_without_effect(node: FakeNode) -> None:
 
 
 def test_a_check_can_be_read_by_programs(node: FakeNode) -> None:
-    fine = run("start", "--check", "--format", "json", "--set", "num.partition=3")
+    fine = run("start", "--check", "--format", "json", "--set", "num.partition=3", *ANY_PORT)
     assert fine.code == 0
     assert fine.json["fine"] is True
     assert fine.json["problems"] == []
@@ -308,6 +312,61 @@ def test_a_check_can_be_read_by_programs(node: FakeNode) -> None:
     assert bad.json["fine"] is False
     assert "num.partitions" in bad.json["problems"][0]
     assert node.config is None
+
+
+def test_a_check_looks_at_the_directory_and_leaves_nothing(tmp_path: Path) -> None:
+    wanted = tmp_path / "not" / "there"
+    assert run("start", "--check", "--data", str(wanted), *ANY_PORT).code == 0
+    assert [*tmp_path.iterdir()] == []
+    bad = run("start", "--check", "--data", "/proc/nope/data", *ANY_PORT)
+    assert bad.code == 1
+    assert "cannot write in /proc/nope/data" in bad.err
+    assert "is fine." not in bad.out
+
+
+def test_a_check_warns_of_a_further_directory_that_would_be_offline(tmp_path: Path) -> None:
+    said = ("--set", f"log.dirs={tmp_path},/proc/nope")
+    ran = run("start", "--check", "--format", "json", *said, *ANY_PORT)
+    assert (ran.code, ran.json["problems"]) == (0, [])
+    assert "cannot write in /proc/nope" in ran.json["warnings"][-1]
+
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_check_tells_the_lock_of_another_process_and_every_port(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", HOLDER, str(tmp_path / ".lock")]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        Popen(arguments, stdin=PIPE, stdout=PIPE) as holder,
+    ):
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        ports = [each.getsockname()[1] for each in (one, other)]
+        said = (
+            "--set", f"listeners=PLAINTEXT://127.0.0.1:{ports[0]}",
+            "--set", f"metrics.listener=127.0.0.1:{ports[1]}",
+        )  # fmt: skip
+        ran = run("start", "--check", "--format", "json", "--data", str(tmp_path), *said)
+        assert holder.stdin is not None
+        holder.stdin.close()
+    lock, listener, metrics = ran.json["problems"]
+    assert lock.startswith(f"another node is using {tmp_path} (it holds .lock)")
+    assert listener.startswith(f"cannot listen on PLAINTEXT://127.0.0.1:{ports[0]}: ")
+    assert metrics.startswith(f"cannot listen on 127.0.0.1:{ports[1]} for metrics: ")
+
+
+def test_a_check_says_that_super_users_lack_an_authorizer() -> None:
+    ran = run("start", "--check", "--set", "super.users=User:ann", *ANY_PORT)
+    assert ran.code == 0
+    assert "super.users has no effect without an authorizer" in ran.err
 
 
 def test_a_bad_value_does_not_hide_the_warnings(tmp_path: Path, node: FakeNode) -> None:

@@ -198,7 +198,7 @@ def test_a_share_group_may_begin_where_kafka_lets_it(value: str) -> None:
     ],
 )
 def test_a_share_group_may_begin_nowhere_else(value: str) -> None:
-    with pytest.raises(InvalidConfig, match="must be earliest, latest or by_duration:"):
+    with pytest.raises(InvalidConfig, match="The value must be either 'earliest', 'latest'"):
         validate_group_overrides({"share.auto.offset.reset": value}, DEFAULTS)
 
 

@@ -199,3 +199,15 @@ def test_a_value_that_cannot_be_read_is_blamed_once_and_nothing_that_depends_on_
     with pytest.raises(ConfigRefused) as caught:
         load([ConfigText("f", "socket.request.max.bytes=x\nqueued.max.request.bytes=9\n")])
     assert len(caught.value.problems) == 1
+
+
+def test_every_listener_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ConfigRefused) as refused:
+        load(sets=["listeners=FOO://:1,nonsense", "advertised.listeners=BAR://h:1"])
+    assert [each.split(": ", 2)[1:] for each in refused.value.problems] == [
+        ["listeners", "nothing says which protocol FOO speaks; add "
+         "listener.security.protocol.map=FOO:PLAINTEXT"],
+        ["listeners", "'nonsense' is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092"],
+        ["advertised.listeners", "nothing says which protocol BAR speaks; add "
+         "listener.security.protocol.map=BAR:PLAINTEXT"],
+    ]  # fmt: skip

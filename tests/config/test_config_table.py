@@ -76,7 +76,7 @@ def test_the_reference_command_prints_the_page() -> None:
         ("log.cleaner.min.cleanable.ratio", "nan", "Not a number of type DOUBLE"),
         ("compression.type", "brotli", "uncompressed, zstd"),
         ("compression.gzip.level", "0", "1 to 9, or -1"),
-        ("log.cleanup.policy", "delete,shred", "'shred'"),
+        ("log.cleanup.policy", "shred", "one of: compact, delete"),
         ("log.cleanup.policy", "delete,delete", "twice"),
         ("process.roles", "zookeeper", "broker, controller"),
         ("log.segment.bytes", "1000", "at least 1048576"),

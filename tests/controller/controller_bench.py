@@ -170,6 +170,24 @@ def alter(
     *changes: tuple[str, int, str | None],
     validate_only: bool = False,
 ) -> int:
+    response = alter_response(bench, resource, changes, validate_only=validate_only)
+    assert bool(response.error_message) == bool(response.error_code)
+    return int(response.error_code)
+
+
+def alter_message(
+    bench: Bench, resource: ConfigResource, *changes: tuple[str, int, str | None]
+) -> str:
+    return alter_response(bench, resource, changes).error_message or ""
+
+
+def alter_response(
+    bench: Bench,
+    resource: ConfigResource,
+    changes: Sequence[tuple[str, int, str | None]],
+    *,
+    validate_only: bool = False,
+) -> k44.AlterConfigsResourceResponse:
     wanted = k44.AlterConfigsResource(
         resource_type=resource.kind,
         resource_name=resource.name,
@@ -179,6 +197,5 @@ def alter(
         ],
     )
     request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    (response,) = bench.ask(request, 1).responses
-    assert bool(response.error_message) == bool(response.error_code)
-    return int(response.error_code)
+    responses: list[k44.AlterConfigsResourceResponse] = bench.ask(request, 1).responses
+    return responses[0]

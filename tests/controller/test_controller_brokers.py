@@ -255,23 +255,25 @@ def test_features_go_down_only_when_that_was_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "kind"),
+    ("name", "level", "kind", "reason"),
     [
-        ("no.such", 1, 1),
-        ("transaction.version", 9, 1),
-        ("transaction.version", -1, 1),
-        ("transaction.version", 2, 7),
-        (METADATA_VERSION, 31, 1),
-        (METADATA_VERSION, 29, 2),
-        (METADATA_VERSION, 20, 3),
-        ("kraft.version", 0, 2),
+        ("no.such", 1, 1, "Local controller 1 does not support this feature."),
+        ("transaction.version", 9, 1, "Local controller 1 only supports versions 0-2"),
+        ("transaction.version", -1, 1, "A feature version cannot be less than 0."),
+        ("transaction.version", 2, 7, "The controller does not support the given upgrade type."),
+        (METADATA_VERSION, 31, 1, "Local controller 1 only supports versions 7-30"),
+        (METADATA_VERSION, 29, 2, "Refusing to perform the requested downgrade"),
+        (METADATA_VERSION, 20, 3, "eligible.leader.replicas.version is in use"),
+        ("kraft.version", 0, 2, "The quorum's version is fixed"),
     ],
 )
-def test_feature_updates_that_are_refused(name: str, level: int, kind: int) -> None:
+def test_feature_updates_that_are_refused(name: str, level: int, kind: int, reason: str) -> None:
     bench = Bench((1,))
     reply = update(bench, name, level, kind)
     assert reply.error_code == errors.InvalidUpdateVersion.code
-    assert reply.error_message
+    first, second = reply.error_message.split(": Invalid ")
+    assert first == "The update failed for all features since the following feature had an error"
+    assert reason in second
 
 
 def test_a_new_cluster_has_the_features_it_was_formatted_with() -> None:

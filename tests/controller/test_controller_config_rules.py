@@ -8,6 +8,7 @@ from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, Config
 from penstock.errors import InvalidConfig, InvalidRequest
 
 ORDERS = ConfigResource(TOPIC, "orders")
+BROKER_1 = ConfigResource(BROKER, "1")
 READERS = ConfigResource(GROUP, "readers")
 
 
@@ -31,6 +32,10 @@ def test_legal_values_pass(rules: TableRules) -> None:
         (EVERY_BROKER, "no.such.key", "1"),
         (EVERY_BROKER, "log.dirs", "/elsewhere"),
         (EVERY_BROKER, "group.consumer.assignment.interval.ms", "15001"),
+        (EVERY_BROKER, "max.connections", "0"),
+        (BROKER_1, "max.connections", "0"),
+        (BROKER_1, "listener.name.plaintext.max.connections", "0"),
+        (BROKER_1, "max.connection.creation.rate", "0"),
         (READERS, "no.such.key", "1"),
         (READERS, "consumer.session.timeout.ms", "x"),
         (READERS, "consumer.session.timeout.ms", "44999"),

@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs."""
 
 import pytest
-from controller_bench import ORDERS, Bench, alter
+from controller_bench import ORDERS, Bench, alter, alter_message
 
 from penstock import errors
 from penstock.controller.configs import APPEND, DELETE, SET, SUBTRACT
@@ -15,6 +15,8 @@ from penstock.controller.image import (
 )
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k44_incremental_alter_configs as k44
+
+KEY_SET = ("log.cleaner.threads", SET, "2")
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_the_same_value_again_reaches_a_broker(bench: Bench) -> None:
         (ConfigResource(TOPIC, "nothing"), errors.UnknownTopicOrPartition.code),
         (ConfigResource(TOPIC, "a b"), errors.InvalidTopic.code),
         (ConfigResource(BROKER, "x"), errors.InvalidRequest.code),
-        (ConfigResource(BROKER, "7"), errors.BrokerIdNotRegistered.code),
+        (ConfigResource(BROKER, "7"), errors.InvalidRequest.code),
         (ConfigResource(BROKER_LOGGER, "1"), errors.InvalidRequest.code),
         (ConfigResource(99, "x"), errors.InvalidRequest.code),
         (ConfigResource(GROUP, ""), errors.InvalidRequest.code),
@@ -83,6 +85,28 @@ def test_the_same_value_again_reaches_a_broker(bench: Bench) -> None:
 )
 def test_resources_are_checked(bench: Bench, resource: ConfigResource, code: int) -> None:
     assert alter(bench, resource, ("log.cleaner.threads", SET, "2")) == code
+
+
+@pytest.mark.parametrize(
+    ("resource", "change", "sentence"),
+    [
+        (ConfigResource(BROKER, "7"), KEY_SET, "Unexpected broker id, expected 1"),
+        (ConfigResource(BROKER, "x"), KEY_SET, "Node id must be an integer, but it is: x"),
+        (ConfigResource(GROUP, ""), KEY_SET, "Default group resources are not allowed."),
+        (ConfigResource(CLIENT_METRICS, ""), KEY_SET, "Subscription name can't be empty"),
+        (ORDERS, ("retention.ms", 9, "1"), "Unknown operations type 9"),
+        (ORDERS, ("retention.ms", APPEND, "1"), "Can't APPEND to key retention.ms because its"),
+        (
+            ConfigResource(BROKER, ""),
+            ("log.cleaner.threads", SUBTRACT, "1"),
+            "Config value subtract is not allowed for config key: log.cleaner.threads",
+        ),
+    ],
+)
+def test_a_change_is_refused_with_kafkas_sentence(
+    bench: Bench, resource: ConfigResource, change: tuple[str, int, str], sentence: str
+) -> None:
+    assert alter_message(bench, resource, change).startswith(sentence)
 
 
 def test_each_resource_and_each_key_once(bench: Bench) -> None:

@@ -118,6 +118,7 @@ PARTITIONS_WHILE_JOINING = "TopicPartitions must be empty when (re-)joining."
     ("fields", "what"),
     [
         ({"group_id": ""}, "GroupId can't be empty."),
+        ({"group_id": " "}, "GroupId can't be empty."),
         ({"instance_id": ""}, "InstanceId can't be empty."),
         ({"rack_id": ""}, "RackId can't be empty."),
         (
@@ -149,6 +150,12 @@ def test_a_request_that_leaves_out_what_it_must_say_is_refused(
     member = Consumer(story, "a", "t", version=0).say(**request)
     assert member.error == "INVALID_REQUEST"
     assert what in member.answer.message
+
+
+def test_to_leave_a_group_that_is_not_there_is_refused_with_kafkas_sentence(story: Story) -> None:
+    member = Consumer(story, "a", "t").say(member_epoch=-1)
+    assert member.error == "GROUP_ID_NOT_FOUND"
+    assert member.answer.message.startswith("Group ")
 
 
 def test_an_assignor_that_is_not_offered_is_refused(story: Story) -> None:

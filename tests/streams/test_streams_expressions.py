@@ -123,8 +123,13 @@ def test_a_field_that_is_not_there_is_told_with_those_that_are() -> None:
 
 
 def test_a_function_that_spark_does_not_have_is_refused_at_once() -> None:
-    with pytest.raises(AttributeError, match="no upperr"):
+    with pytest.raises(TracingError, match="no upperr"):
         traced(lambda o: f.upperr(o.name))
+
+
+def test_an_error_of_the_function_itself_is_told_with_its_place() -> None:
+    with pytest.raises(TracingError, match=r"test_streams_expressions\.py:\d+: ZeroDivisionError"):
+        traced(lambda _: 1 / 0)
 
 
 def test_a_lambda_of_three_is_refused() -> None:

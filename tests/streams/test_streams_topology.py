@@ -18,6 +18,7 @@ from penstock.streams import (
     json_schema,
     session,
     sliding,
+    string,
     sum_,
     tumbling,
     value_state,
@@ -375,3 +376,23 @@ def test_what_belongs_to_another_application_is_refused_when_it_is_joined() -> N
     for build in builds:
         with pytest.raises(TopologyError, match="shop and other are two applications"):
             build()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (str, "string()"),
+        (int, "long()"),
+        (Order, "json_schema(Order)"),
+        (string, "string()"),
+        ("string", "string(), long() or json_schema(Order)"),
+    ],
+)
+@pytest.mark.parametrize("argument", ["key", "value"])
+def test_what_is_no_serde_names_the_one_that_is_meant(
+    argument: str, given: Any, meant: str
+) -> None:
+    app = make()
+    for refuse in (app.stream, app.table, orders(app).to):
+        with pytest.raises(TopologyError, match=re.escape(f"no serde; say {argument}={meant}")):
+            refuse("topic", **{argument: given})

@@ -115,7 +115,7 @@ def _cells(directories: list[Json]) -> list[dict[str, Json]]:
 def apis(
     context: typer.Context,
     broker: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="Default: all brokers.")
+        int | None, typer.Argument(metavar="ID", help="Default: all brokers.")
     ] = None,
 ) -> None:
     """Show which versions of each API brokers serve."""

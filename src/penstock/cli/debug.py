@@ -28,7 +28,7 @@ def bundle(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Default: penstock-debug-TIME.tar.gz, here."),
+        typer.Argument(metavar="FILE", help="Default: penstock-debug-TIME.tar.gz, here."),
     ] = None,
     *,
     logs: Annotated[

@@ -7,6 +7,7 @@ are there.
 import dataclasses
 import io
 import json
+import os
 import platform
 import sys
 import tarfile
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,7 @@ from penstock.cli.access import Access
 from penstock.cli.admin import connect
 from penstock.cli.metrics_port import metrics_address, read_page
 from penstock.cli.output import CommandFailed, Json, reason_of
-from penstock.cli.profiles import HIDDEN
+from penstock.cli.profiles import HIDDEN, OWNER_ONLY
 from penstock.cli.redaction import redacted, redacted_settings
 from penstock.cli.times import time_text, wall_ms
 from penstock.client.values import At, Resource, ResourceType
@@ -68,10 +70,13 @@ class Bundle:
 
     def write(self, path: Path, folder: str) -> None:
         files = {**self.files, "problems.txt": "".join(f"{e}\n" for e in self.problems).encode()}
-        with tarfile.open(path, "w:gz") as archive:
+        with (
+            open(path, "wb", opener=_open_for_owner) as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
             for name, data in files.items():
                 entry = tarfile.TarInfo(f"{folder}/{name}")
-                entry.size, entry.mtime, entry.mode = len(data), wall_ms() // 1000, 0o600
+                entry.size, entry.mtime, entry.mode = len(data), wall_ms() // 1000, OWNER_ONLY
                 archive.addfile(entry, io.BytesIO(data))
 
 
@@ -81,11 +86,24 @@ def collect(access: Access, logs: Iterable[Path]) -> Bundle:
     bundle.add("about", _about(access))
     for log in logs:
         with bundle.noting(f"log {log}"):
-            bundle.files[f"logs/{log.name}"] = _log_end(log)
+            bundle.files[_free_name(bundle.files, log)] = _log_end(log)
     with bundle.noting("cluster"), connect(access) as admin:
         bundle.add("cluster", admin.describe_cluster(include_fenced=True))
         _collect_cluster(bundle, admin)
     return bundle
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    """Open a file that its owner alone may read, also where the file was there before."""
+    opened = os.open(path, flags, OWNER_ONLY)
+    os.fchmod(opened, OWNER_ONLY)
+    return opened
+
+
+def _free_name(taken: Mapping[str, bytes], log: Path) -> str:
+    """Return the name of a log in the archive: logs of one name from several folders differ."""
+    names = (f"logs/{log.stem}-{number}{log.suffix}" for number in count(2))
+    return next(name for name in chain([f"logs/{log.name}"], names) if name not in taken)
 
 
 def _about(access: Access) -> dict[str, Json]:

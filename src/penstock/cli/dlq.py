@@ -79,7 +79,7 @@ CauseOption = Annotated[
 def list_topics(
     context: typer.Context,
     pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Names that fit, e.g. 'orders.*'.")
+        str, typer.Argument(metavar="PATTERN", help="Names that fit, e.g. 'orders.*'.")
     ] = "*",
     *,
     group: GroupOption = None,

@@ -26,6 +26,15 @@ def matching(pattern: str, names: Iterable[str], option: str) -> list[str]:
     return [each for each in names if compiled.fullmatch(each)]
 
 
+def no_match(pattern: str, names: str) -> str:
+    """Return the sentence for a pattern that matches nothing; a shell's pattern gets a hint."""
+    told = f"{pattern!r} matches none of {names}; it is a regular expression over whole names"
+    if re.fullmatch(r"[\w.-]+", pattern):
+        return f"{told}, e.g. '{pattern}.*' for those that begin with it"
+    meant = re.sub(r"(?<![.\])])\*", ".*", pattern)
+    return told if meant == pattern else f"{told}: is '{meant}' meant?"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that looks most like `name`; None if none does."""
     from difflib import get_close_matches

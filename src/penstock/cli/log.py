@@ -4,12 +4,13 @@ The directories of brokers and what lies in them; where the long duties of a run
 what is inside the files of a data directory, which needs no server.
 """
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.cli.access import Access, access_of
+from penstock.cli.access import BOOTSTRAP_VARIABLE, Access, access_of
 from penstock.cli.log_dirs import dirs, move
 from penstock.cli.log_status import show_status
 from penstock.cli.metrics_port import AskedNode, node_at
@@ -53,7 +54,9 @@ def status(
     """Where the long duties of a node are: cleaning, deletion, recovery, moves."""
     options: Options = context.obj
     meant = None
-    if address is None or options.bootstrap is not None:
+    # A variable names the usual cluster; only an address on the line is meant beside --address.
+    typed = options.bootstrap not in (None, os.environ.get(BOOTSTRAP_VARIABLE))
+    if address is None or typed:
         meant = _node_at(access_of(context), address)
         address = meant.address
     show_status(address, format_of(context), meant, watch=watch)

@@ -30,7 +30,7 @@ class Input(StrEnum):
 
 
 FilesArgument = Annotated[
-    list[Path] | None, typer.Argument(metavar="[FILE]...", help="Default: stdin, as is `-`.")
+    list[Path] | None, typer.Argument(metavar="FILE", help="Default: stdin, as is `-`.")
 ]
 InputOption = Annotated[
     Input,

@@ -69,7 +69,7 @@ def show(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", autocompletion=complete_profile, help="Default: the current one."
+            metavar="NAME", autocompletion=complete_profile, help="Default: the current one."
         ),
     ] = None,
 ) -> None:
@@ -114,7 +114,7 @@ def set_keys(
     pairs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="bootstrap, namespace, or a client key of Kafka or librdkafka.",
         ),
     ] = None,
@@ -132,7 +132,12 @@ def set_keys(
     """Make a profile, or change keys of it."""
     check_name(name)
     named = {"bootstrap": bootstrap, "namespace": namespace}
-    given = key_values(pairs or (), "set") | {k: v for k, v in named.items() if v is not None}
+    given = key_values(pairs or (), "set")
+    for key, value in named.items():
+        if value is not None and given.setdefault(key, value) != value:
+            raise CommandFailed(
+                f"{key} is given twice: --{key} {value}, and {key}={given[key]}", ExitCode.USAGE
+            )
     if not given and not unset:
         raise CommandFailed(
             "nothing to set; say --bootstrap HOST:PORT, KEY=VALUE or --unset KEY", ExitCode.USAGE
@@ -143,6 +148,11 @@ def set_keys(
     profile = _changed(before, given, unset)
     write_profiles(path, profiles.with_profile(name, profile))
     _report(context, name, "changed" if name in profiles.by_name else "made")
+    from penstock.client.cluster.nodes import PORT_DEFAULT
+
+    for each in (given.get("bootstrap") or "").split(","):
+        if each.strip() and ":" not in each:
+            note(f"note: {each.strip()} has no port; {PORT_DEFAULT} is used")
     if profile.namespace and profile.namespace != before.namespace:
         note(
             f"note: {profile.namespace} keeps names apart and is no security boundary: who may "
@@ -203,7 +213,7 @@ def _check_client_key(key: str) -> None:
 def use(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_profile)
+        str | None, typer.Argument(metavar="NAME", autocompletion=complete_profile)
     ] = None,
     *,
     none: Annotated[bool, typer.Option("--none", help="No profile is the current one.")] = False,

@@ -33,7 +33,9 @@ OTHERS = 0o077
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # Keys whose value is worth hiding: passwords, JAAS lines with passwords in them, tokens, keys.
-_SECRET = re.compile(r"password|secret|jaas|token|credential|user\.info|\.key(\.pem|$)|key\.pem")
+_SECRET = re.compile(
+    r"password|passphrase|secret|jaas|token|credential|user\.info|\.key(\.pem|$)|key\.pem"
+)
 _NOT_SECRET = frozenset({"sasl.oauthbearer.token.endpoint.url"})
 HIDDEN = "(hidden)"
 

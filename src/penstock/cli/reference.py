@@ -133,6 +133,8 @@ def _table(command: Any, skipped: frozenset[str]) -> str:
 
 def _metavar(parameter: Any) -> str:
     text = str(parameter.metavar or (parameter.name or "").upper())
+    if parameter.param_type_name == "argument" and not parameter.required:
+        text = f"[{text}]"
     return text if parameter.nargs == 1 or text.endswith("...") else f"{text}..."
 
 

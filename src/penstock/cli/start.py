@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.config import BrokerConfig, Listener, Loaded
     from penstock.config.listeners import Address
     from penstock.config.load import ConfigRefused, WithoutEffect
+    from penstock.start_obstacles import Obstacles
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
@@ -136,18 +137,23 @@ def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) ->
 
     problems: list[Json] = []
     found: Loaded | ConfigRefused
+    warnings: list[Json] = []
     try:
         found = _load_texts(path, sets)
     except ConfigRefused as refused:
         problems += map(str, refused.problems)
         found = refused
+    else:
+        obstacles = _obstacles(found)
+        problems += obstacles.problems
+        warnings += obstacles.warnings
     idle: list[Json] = [{**each._asdict()} for each in _said_without_effect(found.without_effect)]
     print_value(
         form,
         {
             "fine": not problems,
             "problems": problems,
-            "warnings": [*found.warnings],
+            "warnings": [*found.warnings, *warnings],
             "without_effect": idle,
         },
     )
@@ -165,9 +171,22 @@ def _check(path: Path | None, sets: Sequence[str]) -> None:
         _warn(refused.warnings, len(refused.warnings))
         _print_without_effect(refused.without_effect)
         raise _cannot_start(refused) from None
-    _warn(loaded.warnings, len(loaded.warnings))
+    obstacles = _obstacles(loaded)
+    warnings = [*loaded.warnings, *obstacles.warnings]
+    _warn(warnings, len(warnings))
     _print_without_effect(loaded.without_effect)
+    if obstacles.problems:
+        listed = "\n".join(f"  {problem}" for problem in obstacles.problems)
+        raise CommandFailed(
+            f"the configuration is fine, but the node cannot start on this machine:\n{listed}"
+        )
     print("The configuration is fine.")
+
+
+def _obstacles(loaded: "Loaded") -> "Obstacles":
+    from penstock.start_obstacles import find_obstacles
+
+    return find_obstacles(loaded.config)
 
 
 def _print_without_effect(found: "Sequence[WithoutEffect]") -> None:

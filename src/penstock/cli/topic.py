@@ -9,7 +9,7 @@ from penstock.cli.admin import connect
 from penstock.cli.completion import complete_topic, complete_topic_key, complete_topic_setting
 from penstock.cli.confirmation import YesOption, confirm
 from penstock.cli.keys import note_without_effect, unknown_keys
-from penstock.cli.known_names import PATTERN_HELP, explained_topics, matching
+from penstock.cli.known_names import PATTERN_HELP, explained_topics, matching, no_match
 from penstock.cli.number_limits import INT16_MAX, INT32_MAX
 from penstock.cli.output import (
     CommandFailed,
@@ -112,7 +112,7 @@ def create(
 def list_topics(
     context: typer.Context,
     pattern: Annotated[
-        str | None, typer.Argument(metavar="[PATTERN]", help=f"Only these. {PATTERN_HELP}")
+        str | None, typer.Argument(metavar="PATTERN", help=f"Only these. {PATTERN_HELP}")
     ] = None,
     *,
     internal: Annotated[
@@ -125,6 +125,8 @@ def list_topics(
     names = list(topics) if pattern is None else matching(pattern, topics, "PATTERN")
     rows = [_topic_row(topics[each]) for each in names if internal or not topics[each].internal]
     print_rows(format_of(context), ("name", "partitions", "replication_factor", "topic_id"), rows)
+    if pattern is not None and not rows:
+        note(no_match(pattern, counted(len(topics), "topic")))
 
 
 def _topic_row(topic: "TopicDescription") -> dict[str, Json]:

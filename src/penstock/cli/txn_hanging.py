@@ -178,7 +178,7 @@ def abort(
     context: typer.Context,
     transactional_id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A transactional id: what it has open, everywhere."),
+        typer.Argument(metavar="ID", help="A transactional id: what it has open, everywhere."),
     ] = None,
     *,
     topic: Annotated[

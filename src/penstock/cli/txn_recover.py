@@ -35,7 +35,7 @@ RECOVERED = ("sink", "finished", "aborted_transactions", "lost_rows")
 def recover(
     context: typer.Context,
     sinks: Annotated[
-        list[str] | None, typer.Argument(metavar="[SINK]...", help="Default: all that are known.")
+        list[str] | None, typer.Argument(metavar="SINK", help="Default: all that are known.")
     ] = None,
     *,
     on_lost: Annotated[

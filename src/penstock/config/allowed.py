@@ -58,10 +58,14 @@ class EachOf(NamedTuple):
             return f"must not be empty; it is {self.text()}"
         if len(set(value)) != len(value):
             return "names something twice"
-        for word in value:
-            if word not in self.words:
-                return f"String must be one of: {', '.join(self.words)}; {word!r} is none of them"
+        if self.stranger(value) is not None:
+            return f"String must be one of: {', '.join(self.words)}"
         return None
+
+    def stranger(self, value: Value) -> str | None:
+        """Return the first word that is not allowed."""
+        assert isinstance(value, tuple), "lists of choices belong to list keys"
+        return next((word for word in value if word not in self.words), None)
 
     def text(self) -> str:
         words = "a list of " + ", ".join(self.words)
@@ -151,6 +155,8 @@ def host_port(text: str) -> tuple[str, int] | None:
 class OffsetReset(NamedTuple):
     """Where a reader without a place begins; a duration as Java reads them, not negative."""
 
+    key: str
+
     def refusal(self, value: Value) -> str | None:
         assert isinstance(value, str), "it is a word"
         if value in ("earliest", "latest"):
@@ -159,7 +165,10 @@ class OffsetReset(NamedTuple):
         seconds = _java_seconds(text) if word == "by_duration" else None
         if seconds is not None and 0 <= seconds <= LONG_MAX:
             return None
-        return f"must be {self.text()}"
+        return (
+            f"Invalid value `{value}` for configuration {self.key}. The value must be either "
+            "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
 
     def text(self) -> str:
         return "earliest, latest or by_duration:PnDTnHnMn.nS"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.group import GroupConfig
+from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
 from penstock.config.keys_client_metrics import (
     INTERVAL_MS,
@@ -18,7 +19,7 @@ from penstock.config.keys_client_metrics import (
 )
 from penstock.config.keys_group import LIMITS, SESSIONS, Limits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
-from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served
+from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served, parse_listeners
 from penstock.config.table import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
@@ -51,10 +52,10 @@ def broker_problems(config: BrokerConfig) -> list[str]:
         except UnreadableSetting:
             continue
         except WrongSetting as problem:
-            told = _place(config, problem) + problem.message
+            place = _place(config, problem)
+            told = (place + line for line in problem.message.splitlines())
             # Several checks may stumble over the same bad text.
-            if told not in problems:
-                problems.append(told)
+            problems += (each for each in told if each not in problems)
     return problems
 
 
@@ -105,6 +106,12 @@ def _check_listeners(config: BrokerConfig) -> None:
     if not config.listeners:
         raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
     check_served(config.listeners)
+
+
+def _check_advertised_texts(config: BrokerConfig) -> None:
+    # Parsing is the check: listeners that cannot be read must not hide what is wrong here.
+    key = "advertised.listeners"
+    parse_listeners(key, config.texts(key), config.security_protocols)
 
 
 def _check_ports(config: BrokerConfig) -> None:
@@ -159,28 +166,27 @@ def _check_controller_listeners(config: BrokerConfig) -> None:
 def _check_advertised(config: BrokerConfig) -> None:
     names = {listener.name for listener in config.listeners}
     said = bool(config.texts("advertised.listeners"))
+    problems: list[str] = []
     for listener in config.advertised_listeners:
         if listener.name not in names:
-            raise WrongSetting(
-                f"advertised.listeners has {listener.name}, which is not one of listeners",
-                "advertised.listeners",
+            problems.append(
+                f"advertised.listeners has {listener.name}, which is not one of listeners"
             )
-        if listener.host in EVERY_INTERFACE and (said or config.is_broker):
+        elif listener.host in EVERY_INTERFACE and (said or config.is_broker):
             if listener.name in config.controller_listener_names and not said:
                 continue
-            raise WrongSetting(
+            problems.append(
                 f"clients cannot connect to {listener.host}; set advertised.listeners="
-                f"{listener.name}://<a name or address of this machine>:{listener.port}",
-                "advertised.listeners",
-                "listeners",
+                f"{listener.name}://<a name or address of this machine>:{listener.port}"
             )
     advertised = {listener.name for listener in config.advertised_listeners}
-    for listener in config.broker_listeners:
-        if listener.name not in advertised:
-            raise WrongSetting(
-                f"advertised.listeners leaves out {listener.name}, which is one of listeners",
-                "advertised.listeners",
-            )
+    problems += (
+        f"advertised.listeners leaves out {listener.name}, which is one of listeners"
+        for listener in config.broker_listeners
+        if listener.name not in advertised
+    )
+    if problems:
+        raise WrongSetting("\n".join(problems), "advertised.listeners", "listeners")
 
 
 def _check_inter_broker_listener(config: BrokerConfig) -> None:
@@ -242,9 +248,10 @@ def _check_cleaner(config: BrokerConfig) -> None:
     size, threads = map(config.integer, _CLEANER_SHARED)
     if size // threads < CLEANER_BYTES_PER_THREAD_MIN:
         raise WrongSetting(
-            f"log.cleaner.dedupe.buffer.size ({size}) is less than {CLEANER_BYTES_PER_THREAD_MIN} "
-            f"bytes for each of log.cleaner.threads ({threads}); raise the first, or lower the "
-            "second",
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner "
+            f"thread. log.cleaner.dedupe.buffer.size ({size}) is less than "
+            f"{CLEANER_BYTES_PER_THREAD_MIN} bytes for each of log.cleaner.threads ({threads}); "
+            "raise the first, or lower the second",
             *_CLEANER_SHARED,
         )
 
@@ -280,6 +287,7 @@ def _check_tiering(config: BrokerConfig) -> None:
 _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_node_id,
     _check_listeners,
+    _check_advertised_texts,
     _check_ports,
     _check_roles,
     _check_advertised,
@@ -295,6 +303,9 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
 )
 
 
+_LIMITS_OF_CONNECTIONS = "max.connections", "max.connection.creation.rate"
+
+
 def validate_broker_config(name: str, value: str) -> None:
     """One broker key and its value; InvalidConfig says key, value, reason and range."""
     key = find_broker_key(name)
@@ -303,6 +314,9 @@ def validate_broker_config(name: str, value: str) -> None:
     parsed = parse(key, value)
     if name == "log.retention.ms" and parsed == 0:
         raise refused(key, value, "Value must be at least 1, or -1 (for ever)")
+    if key.name in _LIMITS_OF_CONNECTIONS and parsed == 0:
+        # A file may say 0, as in Kafka. From a running node it would take away the way back.
+        raise InvalidConfig(f"Invalid {key.name} {value}; the value must be at least 1")
 
 
 def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:
@@ -394,8 +408,9 @@ def validate_client_metrics(texts: Mapping[str, str]) -> None:
         elif name == MATCH:
             assert isinstance(value, tuple), "the criteria are a list"
             for criterion in value:
-                parts = criterion.split("=")
-                if len(parts) != 2 or parts[0].strip() not in MATCH_NAMES:
+                field, _, pattern = map(str.strip, criterion.partition("="))
+                known = field in MATCH_NAMES and "=" not in pattern
+                if not known or not pattern or not is_pattern(pattern):
                     raise InvalidConfig(f"Illegal client matching pattern: {criterion}")
 
 

@@ -56,7 +56,7 @@ KEYS: tuple[Key, ...] = (
         "share.auto.offset.reset",
         STRING,
         "latest",
-        OffsetReset(),
+        OffsetReset("share.auto.offset.reset"),
         CLUSTER_WIDE,
         LATER,
         "Where a share group begins to read a partition.",

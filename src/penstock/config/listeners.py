@@ -75,26 +75,41 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def parse_listeners(
     key: str, texts: Sequence[str], protocols: Mapping[str, str]
 ) -> tuple[Listener, ...]:
-    """The listeners that `key` names, each with the protocol that its name stands for."""
+    """The listeners that `key` names, each with the protocol that its name stands for.
+
+    WrongSetting has one line for each text that is none.
+    """
     found: list[Listener] = []
+    problems: list[str] = []
     for text in texts:
-        match = _LISTENER.fullmatch(text)
-        if match is None:
-            raise WrongSetting(
-                f"{key}: {text!r} is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092", key
-            )
-        name = match[1].upper()
-        port = _port(key, text, match[4])
-        if name not in protocols:
-            raise WrongSetting(
-                f"{key}: nothing says which protocol {name} speaks; add "
-                f"{PROTOCOL_MAP}={name}:PLAINTEXT",
-                key,
-            )
-        if any(name == other.name for other in found):
-            raise WrongSetting(f"{key} names {name} twice", key)
-        found.append(Listener(name, match[2] or match[3] or "", port, protocols[name]))
+        try:
+            listener = _listener(key, text, protocols)
+        except WrongSetting as problem:
+            problems.append(problem.message)
+            continue
+        if any(listener.name == other.name for other in found):
+            problems.append(f"{key} names {listener.name} twice")
+        found.append(listener)
+    if problems:
+        raise WrongSetting("\n".join(problems), key)
     return tuple(found)
+
+
+def _listener(key: str, text: str, protocols: Mapping[str, str]) -> Listener:
+    match = _LISTENER.fullmatch(text)
+    if match is None:
+        raise WrongSetting(
+            f"{key}: {text!r} is not NAME://host:port, e.g. PLAINTEXT://127.0.0.1:9092", key
+        )
+    name = match[1].upper()
+    port = _port(key, text, match[4])
+    if name not in protocols:
+        raise WrongSetting(
+            f"{key}: nothing says which protocol {name} speaks; add "
+            f"{PROTOCOL_MAP}={name}:PLAINTEXT",
+            key,
+        )
+    return Listener(name, match[2] or match[3] or "", port, protocols[name])
 
 
 def check_served(listeners: Sequence[Listener]) -> None:

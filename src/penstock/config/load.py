@@ -13,6 +13,7 @@ from penstock.config.environment import settings_in, variable_of_key
 from penstock.config.key import Effect
 from penstock.config.properties import PropertiesError, parse_properties
 from penstock.config.table import (
+    AUTHORIZER_KEYS,
     BROKER_KEYS,
     TOPIC_KEYS,
     belongs_to_plugin,
@@ -139,6 +140,12 @@ def _is_known(found: _Found, warnings: list[str], problems: list[str]) -> bool:
         (problems if gone.stops else warnings).append(f"{found.where}: {name}: {gone.way_out}")
         return False
     if belongs_to_plugin(name):
+        return False
+    if name in AUTHORIZER_KEYS:
+        warnings.append(
+            f"{found.where}: {name} has no effect without an authorizer, and none is served yet: "
+            "everyone who reaches the listeners may do everything"
+        )
         return False
     hint = "it is ignored"
     if (topic_key := TOPIC_KEYS.get(name)) is not None and topic_key.synonyms:

@@ -43,6 +43,8 @@ CLIENT_METRICS_KEYS: Mapping[str, Key] = {key.name: key for key in keys_client_m
 # `listener.name.<listener>.<key>` narrows a key to one listener; the others belong to plug-ins.
 LISTENER_PREFIX = "listener.name."
 _PLUGIN_PREFIXES = ("config.providers.", "metrics.context.", "rlmm.config.", "rsm.config.")
+# Kafka's own authorizer reads these. They are no broker keys there either.
+AUTHORIZER_KEYS = ("allow.everyone.if.no.acl.found", "super.users")
 
 
 class Retired(NamedTuple):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from penstock.config.allowed import EachOf
 from penstock.config.key import Key, Value, ValueType
 from penstock.errors import InvalidConfig
 
@@ -28,7 +29,9 @@ def parse(key: Key, text: str) -> Value:
         raise refused(key, text, str(problem)) from None
     refusal = key.allowed.refusal(value) if key.allowed is not None else None
     if refusal is not None:
-        raise refused(key, text, refusal)
+        # Of a list, the word that is wrong is named, whatever else is in it.
+        word = key.allowed.stranger(value) if isinstance(key.allowed, EachOf) else None
+        raise refused(key, text if word is None else word, refusal)
     return value
 
 

@@ -18,7 +18,6 @@ from penstock.controller.settings import MIN_ISR, RECORDS_PER_REQUEST_MAX, Confi
 from penstock.controller.topic_names import check_topic_name
 from penstock.effects import Outcome
 from penstock.errors import (
-    BrokerIdNotRegistered,
     InvalidConfig,
     InvalidRequest,
     KafkaError,
@@ -139,7 +138,7 @@ class ConfigWork:
         if operation == DELETE:
             return None
         if operation not in (SET, APPEND, SUBTRACT):
-            raise InvalidRequest(f"Unknown config operation {operation} for {config.name}.")
+            raise InvalidRequest(f"Unknown operations type {operation}")
         if value is None:
             raise InvalidRequest(
                 f"Null value not supported for : {config.name}. DELETE restores the default."
@@ -148,6 +147,10 @@ class ConfigWork:
             return value
         if not self._rules.is_list(resource.kind, config.name):
             verb = "APPEND" if operation == APPEND else "SUBTRACT"
+            if resource.kind == BROKER:
+                raise InvalidConfig(
+                    f"Config value {verb.lower()} is not allowed for config key: {config.name}"
+                )
             raise InvalidConfig(
                 f"Can't {verb} to key {config.name} because its type is not LIST. Use SET."
             )
@@ -191,14 +194,18 @@ class ConfigWork:
         elif kind == BROKER:
             if name and not (name.isascii() and name.isdigit()):
                 raise InvalidRequest(
-                    f"Unable to parse broker name as a base 10 number: '{name}'. "
+                    f"Node id must be an integer, but it is: {name}. "
                     "Leave it empty to mean every broker."
                 )
             if name and int(name) not in self._image.brokers:
-                raise BrokerIdNotRegistered(f"No broker with id {name} found.")
-        elif kind in (CLIENT_METRICS, GROUP):
+                known = " or ".join(map(str, sorted(self._image.brokers)))
+                raise InvalidRequest(f"Unexpected broker id, expected {known}, but received {name}")
+        elif kind == GROUP:
             if not name:
-                raise InvalidRequest(f"A {KINDS[kind]} resource needs a name.")
+                raise InvalidRequest("Default group resources are not allowed.")
+        elif kind == CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Subscription name can't be empty")
         elif kind == BROKER_LOGGER:
             raise InvalidRequest(
                 "Log levels are changed by IncrementalAlterConfigs, sent to the broker itself."

@@ -14,6 +14,8 @@ from penstock.wire.records.metadata import ConfigRecord, FeatureLevelRecord
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 KRAFT_VERSION = "kraft.version"
 
+_ALL_FAILED = "The update failed for all features since the following feature had an error: "
+
 # Versions that changed no record: stepping back over them loses nothing. Kafka's own table.
 _METADATA_UNCHANGED = frozenset({2, 4, 9, 10, 12, 16, 18, 19, 20, 21, 22, 24, 25, 26, 27, 28, 29})
 
@@ -87,20 +89,21 @@ class FeatureWork:
 
     def _check_supported(self, name: str, level: int) -> None:
         ours = self._settings.supported_features.get(name)
+        holder = f"Local controller {self._settings.node_id}"
         if ours is None:
-            raise _invalid(name, level, "The controller does not know this feature.")
+            raise _invalid(name, level, f"{holder} does not support this feature.")
         if name == KRAFT_VERSION:
             raise _invalid(
                 name, level, "The quorum's version is fixed when the directory is formatted."
             )
-        holders = [(f"Controller {self._settings.node_id}", ours)]
+        holders = [(holder, ours)]
         holders += [
             (f"Broker {broker.broker_id}", broker.features.get(name, VersionRange(0, 0)))
             for broker in self._image.brokers.values()
         ]
         for holder, (low, high) in holders:
             if level and not low <= level <= high:
-                raise _invalid(name, level, f"{holder} only supports versions {low}-{high}.")
+                raise _invalid(name, level, f"{holder} only supports versions {low}-{high}")
 
     def _check_dependencies(self, name: str, level: int, proposed: dict[str, int]) -> None:
         metadata_version = proposed.get(METADATA_VERSION, self._image.metadata_version)
@@ -118,16 +121,16 @@ class FeatureWork:
             if step not in _METADATA_UNCHANGED
         ]
         if lost:
-            raise _invalid(
-                name,
-                level,
-                "Refusing to perform the requested downgrade because it might delete metadata "
-                "information.",
+            raise InvalidUpdateVersion(
+                f"{_ALL_FAILED}Invalid {name} {level}. Refusing to perform the requested downgrade "
+                "because it might delete metadata information."
             )
 
 
 def _invalid(name: str, level: int, reason: str) -> InvalidUpdateVersion:
-    return InvalidUpdateVersion(f"Invalid update version {level} for feature {name}. {reason}")
+    return InvalidUpdateVersion(
+        f"{_ALL_FAILED}Invalid update version {level} for feature {name}. {reason}"
+    )
 
 
 def _reply(

@@ -10,18 +10,18 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 def check_topic_name(name: str) -> None:
     if not name:
-        raise InvalidTopic("Topic name is invalid: the empty string is not allowed.")
+        raise InvalidTopic("Topic name is invalid: the empty string is not allowed")
     if name in (".", ".."):
-        raise InvalidTopic(f"Topic name is invalid: '{name}' is not allowed.")
+        raise InvalidTopic(f"Topic name is invalid: '{name}' is not allowed")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
         raise InvalidTopic(
-            f"Topic name is invalid: it has {len(name)} characters, and at most "
-            f"{TOPIC_NAME_LENGTH_MAX} are allowed."
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length "
+            f"{TOPIC_NAME_LENGTH_MAX}"
         )
     if not _LEGAL.fullmatch(name):
         raise InvalidTopic(
             f"Topic name is invalid: '{name}' contains one or more characters other than "
-            "ASCII letters and digits, '.', '_' and '-'."
+            "ASCII alphanumerics, '.', '_' and '-'"
         )
 
 

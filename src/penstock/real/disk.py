@@ -320,3 +320,18 @@ class RealDisk:
             _locked_here.discard(target)
             os.close(fd)
         self._locks.clear()
+
+
+def is_locked(path: str) -> bool:
+    """Return whether a node holds this lock file; nothing is made for the answer."""
+    target = os.path.realpath(path)
+    if target in _locked_here:  # closing another descriptor would give that lock up
+        return True
+    try:
+        with open(target, "rb") as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:
+        return False
+    return False

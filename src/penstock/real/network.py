@@ -341,7 +341,7 @@ class SocketNetwork:
         accept: Callable[[Peer], Receiver],
         tuning: Tuning = PLAIN_TUNING,
     ) -> SocketListening:
-        sock = _bound(host, port)
+        sock = bound_socket(host, port)
         sock.setblocking(False)
         if tuning.receive_buffer_bytes is not None:  # those that are accepted inherit it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, tuning.receive_buffer_bytes)
@@ -383,7 +383,8 @@ class SocketNetwork:
                     listening.close()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket of this address that does not listen yet; OSError if another one does."""
     if host:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family)

@@ -14,7 +14,7 @@ from penstock.streams.loading_mark import is_loading
 from penstock.streams.queries import Plan, Query
 from penstock.streams.schemas import field_names
 from penstock.streams.serde import Serde
-from penstock.streams.serdes import BytesSerde, StringSerde
+from penstock.streams.serdes import BytesSerde, StringSerde, checked
 from penstock.streams.settings import (
     BOOTSTRAP,
     Settings,
@@ -134,7 +134,8 @@ class Streams:
     ) -> Source:
         if not topic:
             raise TopologyError("a topic has a name")
-        chosen_key, chosen_value = key or StringSerde(), value or BytesSerde()
+        chosen_key = checked("key", key) or StringSerde()
+        chosen_value = checked("value", value) or BytesSerde()
         shape = Shape(
             field_names(chosen_key.type),
             field_names(chosen_value.type),

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from penstock.streams.code_places import with_place
-from penstock.streams.errors import TopologyError, TracingError
+from penstock.streams.errors import StreamsError, TopologyError, TracingError
 
 NO_TRUTH = (
     "a column has no truth value while a topology is described: write & instead of `and`, | "
@@ -369,7 +369,16 @@ def _trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expressi
     inputs = [input_of(VALUE, value)]
     if parameter_count(function) == 2:
         inputs.insert(0, input_of(KEY, key))
-    return as_value(function(*inputs))
+    try:
+        result = function(*inputs)
+    except StreamsError:
+        raise
+    except Exception as problem:
+        raise TracingError(
+            f"{type(problem).__name__}: {problem}. The function is called once, with expressions "
+            "that stand for the fields of all records"
+        ).with_traceback(problem.__traceback__) from problem
+    return as_value(result)
 
 
 def parameter_count(function: Callable[..., Any]) -> int:

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.streams.arrow import arrow_function
+from penstock.streams.errors import TopologyError
 from penstock.streams.json_text import JsonSerde
 from penstock.streams.rows import maker_of
 from penstock.streams.schemas import spark_type
@@ -214,6 +215,22 @@ def avro_schema(schema: Any) -> Serde:
 
     is_text = isinstance(schema, str) and schema.lstrip()[:1] in ("{", "[", '"')
     return AvroSerde.of(schema if is_text else json.dumps(schema))
+
+
+_SERDE_NAMES = {str: "string()", bytes: "bytes_()", int: "long()", float: "double()"}
+
+
+def checked(argument: str, serde: Serde | None) -> Serde | None:
+    """Return the serde; TopologyError names the one that may be meant where a type was given."""
+    if serde is None or (not isinstance(serde, type) and hasattr(serde, "to_bytes")):
+        return serde
+    given: Any = serde
+    if isinstance(given, type):
+        meant = _SERDE_NAMES.get(given, f"json_schema({given.__name__})")
+    else:
+        name = getattr(given, "__name__", "")
+        meant = f"{name}()" if name in globals() else "string(), long() or json_schema(Order)"
+    raise TopologyError(f"{argument} is {given!r}, which is no serde; say {argument}={meant}")
 
 
 def serde_for(of: DataType) -> Serde:

@@ -377,6 +377,9 @@ class Stream:
         """Write it to a topic: bytes and text as they are, everything else as JSON, or as said."""
         if not topic:
             raise TopologyError("a topic has a name")
+        from penstock.streams.serdes import checked
+
+        key, value = checked("key", key), checked("value", value)
         sink = Sink(self._name("to"), (self._node,), self._node.shape, topic, key, value)
         self._builder.sinks.append(sink)
 

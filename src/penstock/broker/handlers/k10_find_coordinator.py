@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}  # by kind of key
 BATCHED_FROM = 4
 NO_NODE = -1
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
 
 
 def handle(
@@ -32,7 +36,7 @@ def handle(
     batched = request.api_version >= BATCHED_FROM
     keys = message.coordinator_keys if batched else [message.key]
     if topic is None:
-        error = InvalidRequest(f"there is no coordinator of the kind {message.key_type}")
+        error = InvalidRequest(f"{_MALFORMED} There is no key type {message.key_type} here")
         return _response([_refused(key, error) for key in keys], batched)
     if topic not in broker.image.topics:
         absence = broker.coordinators.begin_topic(topic)

@@ -42,20 +42,22 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import (
 
 MEMBER_ID_BROUGHT_FROM = 1
 NO_TIMEOUT = -1
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # as Java trims a text
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """What is wrong whatever the group is like."""
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_BROUGHT_FROM or epoch > JOINING or epoch == LEAVING
-    if needs_id and not request.member_id:
-        raise InvalidRequest("MemberId can't be empty.")
-    if not request.group_id:
-        raise InvalidRequest("GroupId can't be empty.")
-    if request.instance_id == "":
-        raise InvalidRequest("InstanceId can't be empty.")
-    if request.rack_id == "":
-        raise InvalidRequest("RackId can't be empty.")
+    texts = {
+        "MemberId": request.member_id if needs_id else None,
+        "GroupId": request.group_id,
+        "InstanceId": request.instance_id,
+        "RackId": request.rack_id,
+    }
+    for name, text in texts.items():
+        if text is not None and not text.strip(_BLANKS):
+            raise InvalidRequest(f"{name} can't be empty.")
     if epoch == JOINING:
         _check_first(request)
     elif epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:

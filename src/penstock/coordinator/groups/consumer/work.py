@@ -253,5 +253,5 @@ class ConsumerWork:
 
 def _no_consumer_group(group_id: str, found: Group | None) -> GroupIdNotFound:
     if found is None:
-        return GroupIdNotFound(f"Consumer group {group_id} not found.")
+        return GroupIdNotFound(f"Group {group_id} not found.")
     return GroupIdNotFound(f"Group {group_id} is not a consumer group.")

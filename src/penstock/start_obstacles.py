@@ -1,0 +1,81 @@
+"""What of this machine keeps a node from starting: directories and addresses.
+
+`start --check` asks. Nothing stays behind: a probe file has no name, a probe socket never listens.
+"""
+
+import os
+import tempfile
+from typing import NamedTuple
+
+from penstock.config import BrokerConfig
+from penstock.config.broker import Source
+from penstock.controller.storage import LOCK_FILE
+from penstock.real.disk import is_locked
+from penstock.real.network import bound_socket
+
+
+class Obstacles(NamedTuple):
+    """Problems stop a start; with warnings a node starts, and lacks something."""
+
+    problems: list[str]
+    warnings: list[str]
+
+
+def find_obstacles(config: BrokerConfig) -> Obstacles:
+    found = Obstacles([], [])
+    _look_at_directories(config, found)
+    for listener in config.listeners:
+        if (reason := _bind_problem(listener.host, listener.port)) is not None:
+            found.problems.append(
+                f"cannot listen on {listener}: {reason}; stop what uses that address, or choose "
+                "another one in listeners"
+            )
+    metrics = config.metrics_listener
+    if metrics is not None and (reason := _bind_problem(*metrics)) is not None:
+        chosen = config.source("metrics.listener") is not Source.DEFAULT
+        (found.problems if chosen else found.warnings).append(
+            f"cannot listen on {metrics} for metrics: {reason}; choose another address in "
+            "metrics.listener"
+        )
+    return found
+
+
+def _look_at_directories(config: BrokerConfig, found: Obstacles) -> None:
+    first = config.metadata_log_dir
+    unusable: dict[str, str] = {}
+    for root in dict.fromkeys((first, *config.log_dirs)):
+        path = os.path.abspath(root)
+        if is_locked(os.path.join(path, LOCK_FILE)):
+            found.problems.append(
+                f"another node is using {path} (it holds {LOCK_FILE}); stop it, or choose another "
+                "directory (--data DIR, or log.dirs)"
+            )
+        elif (reason := _write_problem(path)) is not None:
+            unusable[root] = f"cannot write in {path}: {reason}; choose another directory"
+    all_fail = all(root in unusable for root in config.log_dirs)
+    for root, told in unusable.items():
+        # The others go offline, and the node starts.
+        (found.problems if root == first or all_fail else found.warnings).append(told)
+
+
+def _write_problem(path: str) -> str | None:
+    """Return why a directory cannot be made or written; its parents may have to be made, too."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            return None
+    except OSError as problem:
+        return f"{_reason(problem)} ({path})"
+
+
+def _bind_problem(host: str, port: int) -> str | None:
+    try:
+        bound_socket(host, port).close()
+    except OSError as problem:
+        return _reason(problem)
+    return None
+
+
+def _reason(problem: OSError) -> str:
+    return (problem.strerror or str(problem)).lower()
