@@ -173,7 +173,7 @@ class ClassicWork:
         for member in group.members.values():
             turn.watch(group, member)
         if len(group.members) > self._settings.size_max:
-            # The limit was lowered: whoever rejoins last will have to go.
+            # The limit was lowered: the members that rejoin last have to go.
             rebalance.prepare(group, turn, self._settings)
         return turn.outcome()
 
