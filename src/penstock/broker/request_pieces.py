@@ -102,7 +102,7 @@ CUTS: dict[int, tuple[Cut, ...]] = {
                 Level("topics", "topics", ("name",), ("name",)),
                 Level("partition_indexes", "partitions"),
             ),
-            items=10,
+            items=5,
         ),
     ),
     28: (Cut(_topics(), folds=False),),
