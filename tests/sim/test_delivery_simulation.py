@@ -43,7 +43,7 @@ def test_the_simulations_do_what_they_are_about() -> None:
     """Commits, aborts, lost answers, zombies, full disks: a quiet life proves nothing."""
     endings: Counter[Ending] = Counter()
     refused = deaths = full_disks = 0
-    for seed in range(101, 107):
+    for seed in range(103, 109):
         life = live_and_judge(seed, "fsync", power=True)
         endings.update(life.report.endings)
         refused += life.shared.courier.refused
