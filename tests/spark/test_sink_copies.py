@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import copied_sink
 import late_copy
@@ -31,7 +32,10 @@ class Copier:
     def run(self, when: When, go: Path | None = None, guarantee: str = "exactly-once") -> None:
         copies = Copies(when, str(self._told), str(go or self.go), late_copy.__file__)
         self.pipeline.sink = f"penstock-{when.value.replace(' ', '-')}"
-        self.pipeline.spark.dataSource.register(source_of(self.pipeline.sink, copies))
+        spark: Any = self.pipeline.spark
+        spark.dataSource.register(source_of(self.pipeline.sink, copies))
+        # Spark looks for a source in the session that made the last DataFrame: another test's.
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
         self.pipeline.run(**{"delivery.guarantee": guarantee})
 
     def told(self) -> list[str]:
