@@ -34,7 +34,7 @@ class Reader:
         self._addresses = {
             **dict.fromkeys(NODE, bootstrap),
             REGISTRY: registry,
-            WORKER_PORT: str(_free_port()),
+            WORKER_PORT: str(free_port()),
         }
         self._names: dict[str, Any] = {"__name__": "guide"}
         self._terminals: list[subprocess.Popen[str]] = []
@@ -55,6 +55,9 @@ class Reader:
             (self._directory / box.file_name).write_text(code)
             return
         if not box.is_run:
+            return
+        if box.language == "console":
+            self._console(box)
             return
         output = self._shell(code, box) if box.language == "sh" else self._python(code, box)
         assert box.shows(output), f"{box.place} prints\n{output}\nand not\n{box.printed}"
@@ -83,6 +86,13 @@ class Reader:
             process.kill()
         assert process.returncode == 0, f"{box.place} fails\n{output}{errors}"
         return output
+
+    def _console(self, box: Box) -> None:
+        for command in box.commands:
+            output = self._shell(f"exec 2>&1\n{self._addressed(command.line)}", box)
+            assert command.shows(output), (
+                f"{box.place} `{command.line}` prints\n{output}\nand not\n{command.printed}"
+            )
 
     def _started(self, code: str) -> "subprocess.Popen[str]":
         lasting = code.startswith(LASTING)
@@ -126,7 +136,7 @@ def reading(directory: Path, bootstrap: str, registry: str) -> Iterator[Reader]:
                 del sys.modules[name]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
     return port

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from fake_registry import FakeRegistry
 from guide_boxes import GUIDES, RUN, SHOWN, Box, boxes_of
-from guide_reader import reading
+from guide_reader import free_port, reading
 from node_names import state_of
 
 from penstock.testing import Cluster
@@ -28,7 +28,8 @@ def test_a_reader_who_does_all_guides_on_one_node_in_any_order_succeeds(tmp_path
     order = Random(ORDER_SEED).sample(SHARED_NODE, len(SHARED_NODE))
     problems: list[str] = []
     used: dict[str, set[str]] = {}
-    with Cluster({"metrics.listener": ""}) as cluster, closing(FakeRegistry()) as registry:
+    metrics = f"127.0.0.1:{free_port()}"  # `penstock log status` asks the node for a set port
+    with Cluster({"metrics.listener": metrics}) as cluster, closing(FakeRegistry()) as registry:
         addresses = cluster.bootstrap, registry.url.removeprefix("http://")
         for guide in order:
             before = state_of(cluster.bootstrap)
@@ -76,6 +77,30 @@ def test_a_box_knows_its_line_its_file_and_its_output(tmp_path: Path) -> None:
     assert (first.line, first.file_name, first.printed) == (4, "a.py", "not ...\n")
     assert first.shows("not this\n") and not first.shows("this\n")
     assert (second.language, second.is_run) == ("text", False)
+
+
+def test_a_console_knows_its_commands_and_their_outputs(tmp_path: Path) -> None:
+    guide = tmp_path / "guide.md"
+    guide.write_text("```console\n$ make run\n$ one\nID    …  1\n...\nend\n\n$ two\n```\n")
+    (box,) = boxes_of(guide)
+    one, two = box.commands
+    assert (box.is_run, one.line, two.line) == (True, "one", "two")
+    assert one.shows("ID x-7  1\nend\n") and one.shows("ID x 1\nmore\nmore\nend\n")
+    assert not one.shows("ID x y 1\nend\n") and not one.shows("ID x 1\nthe end\n")
+    assert two.shows("") and not two.shows("a word\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [("echo one >&2", ""), ("echo two", "and not\none"), ("echo one; false", "fails")],
+)
+def test_a_reader_types_a_console_and_looks_at_both_its_outputs(
+    tmp_path: Path, command: str, problem: str
+) -> None:
+    guide = tmp_path / "guide.md"
+    guide.write_text(f"```console\n$ {command}\none\n```\n")
+    problems = follow(guide, tmp_path / "reader", "127.0.0.1:1", "127.0.0.1:2")
+    assert [problem in each for each in problems] == ([True] if problem else [])
 
 
 def test_the_first_snippet_of_the_readme_can_be_pasted_into_an_interactive_python() -> None:
