@@ -37,6 +37,8 @@ class Echo:
         if told:
             self.unreachable = essence = text = told
             level = logging.WARNING
+        elif self.unreachable and not self.knows_nodes and text.startswith("REQTMOUT"):
+            level = logging.DEBUG  # requests that wait where nothing listens: that was told
         now = time.monotonic()
         if now - self._said.get(essence, -math.inf) < ECHO_SECONDS:
             return
