@@ -31,7 +31,7 @@ from penstock.cli import (
     version,
     worker,
 )
-from penstock.cli.completion import complete_client_setting, complete_profile
+from penstock.cli.completion import complete_profile
 from penstock.cli.examples import add_examples
 from penstock.cli.output import (
     BOOTSTRAP_DEFAULT,
@@ -42,7 +42,7 @@ from penstock.cli.output import (
     error_text,
     note,
 )
-from penstock.cli.shared_options import SETTINGS_HELP
+from penstock.cli.shared_options import SettingsOption
 from penstock.errors import KafkaError
 from penstock.release import VERSION
 
@@ -115,17 +115,7 @@ def options(
             "hidden. It keeps environments apart, and is no security boundary. '' for none.",
         ),
     ] = None,
-    settings: Annotated[
-        list[str],
-        typer.Option(
-            "-X",
-            "--property",
-            metavar="KEY=VALUE",
-            autocompletion=complete_client_setting,
-            help=SETTINGS_HELP,
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer reads it, nobody changes it
+    settings: SettingsOption = [],  # noqa: B006 - typer reads it, nobody changes it
     format: Annotated[
         Format | None,
         typer.Option(
