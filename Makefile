@@ -1,10 +1,10 @@
-# One node on 127.0.0.1:9092:  make run        The whole suite:  make test
+# One node on 127.0.0.1:9092:  make run        The suite:  make test
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run install spark demo test check bench bench-pipelines chaos compat sim reference clean
+.PHONY: run install spark demo test test-all check style types tidy bench bench-pipelines chaos compat sim reference faces pictures clean
 
 # -- what a node needs, and nothing more
 
@@ -42,21 +42,36 @@ $(VENV)/.dev: $(VENV)/.spark
 	@$(INSTALL) --editable '.[dev,spark,java]'
 	@touch $@
 
+# `check` has run the tidy tests. docs/testing.md says what each depth holds.
+SUITE := $(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart 0 \
+	--ignore tests/tidy --durations 10
+
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(SUITE)
+
+# What a release runs: every seed, every step of every crash
+test-all: check
+	PENSTOCK_DEPTH=all $(SUITE)
 
 check: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs 2 types style tidy
+
+types:
+	$(BIN)/mypy
+
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/tidy
+
+tidy:
+	$(BIN)/python -m pytest tests/tidy
 
 # -- long ones: seeded sweeps, Apache Kafka's own tools (needs Java, Maven), the race against it
 
 sim: $(VENV)/.dev
 	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
-		tests/broker/test_cleaning_simulation.py tests/broker/test_moves.py \
+		tests/broker/test_cleaner_simulation.py tests/broker/test_moves.py \
 		-k "seed or crash or simulat or model"
 
 # Driver, workers and node of a pipeline on Spark are killed: KILLS= of them, SEED= the first seed
@@ -78,6 +93,14 @@ reference: $(VENV)/.dev
 	$(BIN)/python -m penstock.cli.reference > docs/reference/commands.md
 	$(BIN)/python -m penstock.client.settings.reference > docs/reference/client-configuration.md
 	$(BIN)/python -m penstock.client.failures.reference > docs/reference/errors.md
+
+# Terminal pictures of the documents, from real output
+pictures: $(VENV)/.dev
+	$(BIN)/python docs/pictures/draw.py
+
+# The asyncio classes of the admin client, from the blocking ones
+faces: $(VENV)/.dev
+	$(BIN)/python -m tools.faces
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bench import programs, topics
 from bench.hostile import ATTACKS, COMPACTED, PARTITIONS, prepare
-from bench.programs import LoadFailed
+from bench.programs import DRAIN_SECONDS, LoadFailed, Unanswered
 from bench.servers import ROOT, Server
 
 RATE = 200  # requests per second, on two connections
@@ -17,7 +17,10 @@ SLACK_SECONDS = 10
 
 
 class Waits(NamedTuple):
-    """The bystander's waits beside one kind of request, in milliseconds."""
+    """The bystander's waits beside one kind of request, in milliseconds.
+
+    A server that stops answering has waits of the time after which `load` gives up.
+    """
 
     p99_ms: float
     worst_ms: float
@@ -62,6 +65,9 @@ def _beside(server: Server, name: str, seconds: float) -> Waits:
             connections=2,
             rate=RATE,
         )
+    except Unanswered:
+        # Its waits are at least so long, and have no percentiles.
+        return Waits(DRAIN_SECONDS * 1000, DRAIN_SECONDS * 1000)
     finally:
         os.killpg(hostile.pid, signal.SIGKILL)
         hostile.wait()

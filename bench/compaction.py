@@ -177,7 +177,7 @@ def _clean_all() -> None:
     from penstock.log.compaction.clean import chosen_engine, clean
     from penstock.real.disk import RealDisk
     from penstock.real.loop import Loop
-    from penstock.real.vitals import resident_bytes
+    from penstock.real.process_stats import resident_bytes
     from penstock.real.workers import ThreadWorkers
 
     answer: dict[str, object] = {}

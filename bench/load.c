@@ -37,6 +37,7 @@ enum {
     RESPONSE_BYTES_MAX = 128 << 20,
     RESTAMPED_BYTES_MAX = 64 << 10,      /* larger batches keep the timestamp they began with */
     DRAIN_SECONDS_MAX = 30,
+    UNANSWERED = 3, /* the exit code if that was not enough */
     RETRIES_MAX = 100,
 };
 #define SECOND 1000000000ull
@@ -759,9 +760,11 @@ static void run_load(void) {
         int all_sent = load.issued >= option.count && load.answered == load.issued;
         if (!load.stopping && (now >= load.stop_at || all_sent)) load.stopping = 1, ended = now;
         if (load.stopping && load.answered == load.issued) break;
-        if (load.stopping && now > ended + DRAIN_SECONDS_MAX * SECOND)
-            die("%llu requests without an answer %d s after the end",
-                (unsigned long long)(load.issued - load.answered), DRAIN_SECONDS_MAX);
+        if (load.stopping && now > ended + DRAIN_SECONDS_MAX * SECOND) {
+            fprintf(stderr, "%llu requests without an answer %d s after the end\n",
+                    (unsigned long long)(load.issued - load.answered), DRAIN_SECONDS_MAX);
+            exit(UNANSWERED);
+        }
     }
     uint64_t unsent = note_unsent();
     report((ended - load.measure_from) / 1e9, load.completed, unsent);

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from penstock.broker.broker import Broker
 from penstock.config.broker import BrokerConfig
-from penstock.node import Node
+from penstock.node import PenstockNode
 from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.frame import request_frame
@@ -53,7 +53,7 @@ class Serving:
         self.simulation = Simulation(7)
         self.world = SimWorld(self.simulation)
         base = {"listeners": "PLAINTEXT://node:9092", "log.dirs": "data"}
-        self.node = Node(self.world, BrokerConfig.of({**base, **settings}))
+        self.node = PenstockNode(self.world, BrokerConfig.of({**base, **settings}))
         ready: list[bool] = []
         self.node.start(lambda: ready.append(True), lambda: None)
         self.simulation.run_until(lambda: bool(ready))
@@ -84,7 +84,7 @@ class Serving:
         frames = memoryview(frame * per_turn)
         connection = self.broker.listeners[0].accept(Sink())
         turns = REQUESTS_PER_ROUND // per_turn
-        awaiting = self.broker.hosting.by_name["t"][0]
+        awaiting = self.broker.replicas.by_name["t"][0]
         least = float("inf")
         for _ in range(ROUNDS):
             began = time.process_time_ns()

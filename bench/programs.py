@@ -11,11 +11,16 @@ from pathlib import Path
 from bench.servers import CACHE, ROOT
 
 COMPILE_SECONDS_MAX = 120
+DRAIN_SECONDS, UNANSWERED_CODE = 30, 3  # as load.c has them
 SLACK_SECONDS = 90  # beyond a run's own length: connecting, draining, flushing
 
 
 class LoadFailed(Exception):
     """A generator could not be built, or saw an answer that it does not accept."""
+
+
+class Unanswered(LoadFailed):
+    """A server left requests without an answer for `DRAIN_SECONDS` after the last one was sent."""
 
 
 def program(name: str) -> Path:
@@ -88,6 +93,8 @@ class Run:
             out, complaints = self._process.communicate(timeout=self._limit)
         except subprocess.TimeoutExpired as slow:
             raise LoadFailed("the generator did not end in time") from slow
+        if self._process.returncode == UNANSWERED_CODE:
+            raise Unanswered(complaints.strip())
         if self._process.returncode:
             raise LoadFailed(complaints.strip() or f"exit code {self._process.returncode}")
         numbers = {

@@ -637,7 +637,7 @@ _READING_ROWS = tuple(
         (
             "client-consume-batches",
             "batches() beside bare consume()",
-            _at_least(0.9),
+            _at_least(0.75),
             "batches",
             "consume",
         ),

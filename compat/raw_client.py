@@ -12,16 +12,16 @@ from uuid import uuid4
 from bench.servers import Ports, running, scratch, start
 from compat.report import Report
 from penstock.client.admin.blocking import Admin
+from penstock.client.raw.batch_writer import BatchWriter
 from penstock.client.raw.outcomes import ProducerReplaced, RecordsExpired, TopicRecreated
-from penstock.client.raw.reading import Chunk, OffsetRange, RangeReader
-from penstock.client.raw.transacting import (
+from penstock.client.raw.range_reader import FetchedBatches, OffsetRange, RangeReader
+from penstock.client.raw.transactions import (
     ProducerIdentity,
     abilities_of,
     add_partitions,
     end_transaction,
     init_producer_id,
 )
-from penstock.client.raw.writing import BatchWriter
 from penstock.client.values import At, FoundOffset, NewTopic, TopicDescription
 from penstock.errors import (
     InvalidTxnState,
@@ -60,7 +60,7 @@ def _batch(
     )
 
 
-def _visible(chunks: Iterator[Chunk]) -> list[bytes | None]:
+def _visible(chunks: Iterator[FetchedBatches]) -> list[bytes | None]:
     seen: list[bytes | None] = []
     for chunk in chunks:
         coming = sorted(chunk.aborted, key=lambda each: each[1])

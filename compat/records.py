@@ -21,7 +21,7 @@ from bench.servers import java_class, kafka_jars
 from compat.report import Report
 from penstock.wire import codec, records
 from penstock.wire.primitives import Blob, Fixed
-from penstock.wire.schema import EVERY_VERSION, Array, Field, Kind, Nested, Text, schema_of
+from penstock.wire.schema import EVERY_VERSION, Array, FieldSchema, Kind, Nested, Text, schema_of
 
 MESSAGES_PER_VERSION = 25
 ARRAY_LENGTH_MAX = 3
@@ -117,7 +117,7 @@ def random_message(cls: type, version: int, chance: random.Random) -> Any:
     return cls(**values)
 
 
-def _random_field(item: Field, version: int, chance: random.Random) -> object:
+def _random_field(item: FieldSchema, version: int, chance: random.Random) -> object:
     if version in item.nullable and chance.random() < 0.3:
         return None
     if chance.random() < 0.1 and version not in item.nullable:

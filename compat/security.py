@@ -15,8 +15,8 @@ from pathlib import Path
 from bench.servers import Ports, ServerFailed, running, scratch
 from compat.report import Report
 from penstock.client.admin.blocking import Admin
-from penstock.client.raw.reading import OffsetRange, RangeReader
-from penstock.client.raw.writing import BatchWriter
+from penstock.client.raw.batch_writer import BatchWriter
+from penstock.client.raw.range_reader import OffsetRange, RangeReader
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
 from penstock.client.transport.security import Security
 from penstock.client.transport.stores import BadStore

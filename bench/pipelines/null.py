@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from penstock.bulk.columns import schema_of
 from penstock.spark.datasource import PenstockSource
-from penstock.spark.options.reading import OptionBag
+from penstock.spark.options.option_bag import OptionBag
 from penstock.spark.options.source import read_columns
 
 ROWS_PER_BATCH = 40_000  # about what a chunk of 4 MB holds of records of 100 bytes

@@ -1,23 +1,34 @@
-"""What a machine asks of its node: values, performed by the shell in one order.
+"""The effects that a machine asks of its node: values, performed by the shell in one order.
 
 Persist, sync, send, reply. A machine never performs anything itself.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-# A machine's own name for somebody who waits for an answer.
+if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
+    from typing_extensions import TypeVar as DefaultingTypeVar
+
+    Event_co = DefaultingTypeVar("Event_co", covariant=True, default=Any)
+    Record_co = DefaultingTypeVar("Record_co", covariant=True, default=Any)
+    Reply_co = DefaultingTypeVar("Reply_co", covariant=True, default=Any)
+else:
+    Event_co = TypeVar("Event_co", covariant=True)
+    Record_co = TypeVar("Record_co", covariant=True)
+    Reply_co = TypeVar("Reply_co", covariant=True)
+
+# A machine's own name for a request that waits for its answer.
 Ticket: TypeAlias = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(Generic[Event_co]):
     """Wake the machine with `event`, `after_ms` from now. Replaces a timer of the same name."""
 
     name: str
     after_ms: float
-    event: Any
+    event: Event_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +36,19 @@ class CancelTimer:
     name: str
 
 
-class Answer(NamedTuple):
-    """To somebody who was parked under this ticket; a KafkaError is an answer like any other.
+class TicketAnswer(NamedTuple, Generic[Reply_co]):
+    """An answer to the request that is parked under a ticket; a KafkaError is an answer too.
 
-    `waits_on`: if the log refuses the records beside it, the machine has forgotten nothing of who
-    waits here, and there is no answer yet.
+    `waits_on`: if the log rejects the records beside it, the request stays parked.
     """
 
     ticket: Ticket
-    reply: Any
+    reply: Reply_co
     waits_on: bool = False
 
 
 class Failure(NamedTuple):
-    """An exception of our own code, and what pays for it: one group, transaction or request."""
+    """An exception of our own code, and its subject: one group, transaction or request."""
 
     subject: str
     problem: Exception
@@ -46,26 +56,26 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What `handle` decided.
+class Outcome(Generic[Event_co, Record_co, Reply_co]):
+    """The decision of `handle`.
 
-    `records` become one atomic batch; `reply`, `answers` and `sends` leave once they are
-    committed, or at once if there are none and everything the machine has seen is committed.
+    `records` become one atomic batch; `reply`, `answers` and `sends` leave once it is committed,
+    or at once if there are none and everything the machine has seen is committed.
 
-    `parked`: whoever asked is answered later, by an Answer with this ticket. `volatile`: handling
-    changed state that no record holds (who waits, who was heard of), which speaks of the records
-    already. If the log refuses those, whoever asked hears of it, and the machine gets the event
-    `if_refused`, to take that back; without one it is rebuilt from its log.
+    `parked`: the request is answered later, by an Answer with this ticket. `volatile`: handling
+    changed state that no record holds, and that counts on the records. If the log rejects them,
+    the request gets its error, and the machine the event `if_rejected`, to undo that change;
+    without such an event the machine is rebuilt from its log.
 
     `failures`: parts of the event that raised, each at the cost of its subject alone.
     """
 
-    records: Sequence[Any] = ()
-    reply: Any = None
-    timers: Sequence[SetTimer | CancelTimer] = field(default=())
-    answers: Sequence[Answer] = ()
-    sends: Sequence[Any] = ()
+    records: Sequence[Record_co] = ()
+    reply: Reply_co | None = None
+    timers: Sequence[SetTimer[Event_co] | CancelTimer] = ()
+    answers: Sequence[TicketAnswer[Reply_co]] = ()
+    sends: Sequence[object] = ()
     parked: Ticket | None = None
     volatile: bool = False
-    if_refused: Any = None
+    if_rejected: Event_co | None = None
     failures: Sequence[Failure] = ()

@@ -1,33 +1,32 @@
-"""One exception per Kafka error code, and the way from a code to its class.
+"""One exception per Kafka error code, and the mapping from a code to its class.
 
-A KafkaError is an answer to the peer: raised where the fault is found, written into the reply
-where the response has a place for it. The text of the class is what a person reads when nothing
-more exact is known.
+A KafkaError is an answer to the peer: raised where the fault is found, written into the response.
+The docstring of the class is the text for people if there is no exact message.
 """
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 NONE = 0
-# A message may quote what a peer sent; in an answer there is room for 32,767 bytes.
+# A message may quote a peer's input; a response has room for 32,767 bytes.
 MESSAGE_CHARACTERS_MAX = 4_000
 
 
 class RecordFault(NamedTuple):
-    """A bad record of a produced batch: its place among the records, and the reason."""
+    """A bad record of a produced batch: its index among the records, and the reason."""
 
     place: int
     text: str | None
 
 
 class KafkaError(Exception):
-    """A fault of the peer, or a state it has to know of."""
+    """A fault of the peer, or a state that the peer has to know."""
 
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
-    # Of one error, where another is right than for all of its class.
+    # For one error whose next step differs from that of its class.
     own_step: str | None = None
-    # Of a produced batch that some of its records spoil.
+    # The bad records of a produced batch.
     record_faults: Sequence[RecordFault] = ()
 
     def __init_subclass__(cls, code: int, retriable: bool = False) -> None:
@@ -36,7 +35,7 @@ class KafkaError(Exception):
 
     @property
     def message(self) -> str:
-        """What is said to the peer, or was said by him."""
+        """The message to or from the peer."""
         text = super().__str__() or type(self).summary()
         if len(text) <= MESSAGE_CHARACTERS_MAX:
             return text
@@ -44,7 +43,7 @@ class KafkaError(Exception):
 
     @property
     def next_step(self) -> str:
-        """What to do about it; empty where nothing is known."""
+        """The next step for a person; empty if unknown."""
         from penstock.next_steps import NEXT_STEPS
 
         if self.own_step is not None:
@@ -52,7 +51,7 @@ class KafkaError(Exception):
         return NEXT_STEPS.get(type(self).kafka_name(), "")
 
     def __str__(self) -> str:
-        """For a person: the message and the next step."""
+        """Return the message and the next step, for people."""
         text, step = self.message, self.next_step
         if not step or step in text:
             return text
@@ -60,12 +59,12 @@ class KafkaError(Exception):
 
     @classmethod
     def summary(cls) -> str:
-        """The one line that describes the class of error."""
+        """Return the one line that describes the error class."""
         return (cls.__doc__ or cls.__name__).rstrip(".")
 
     @classmethod
     def kafka_name(cls) -> str:
-        """The name in Kafka's own spelling, e.g. OFFSET_OUT_OF_RANGE."""
+        """Return Kafka's own spelling, e.g. OFFSET_OUT_OF_RANGE."""
         return _kafka_name(cls.__name__)
 
 
@@ -617,7 +616,7 @@ BY_CODE: dict[int, type[KafkaError]] = {cls.code: cls for cls in KafkaError.__su
 
 
 def from_code(code: int, message: str | None = None) -> KafkaError:
-    """The exception for a code read off the wire; unknown codes become UnknownServerError."""
+    """Return the exception for a code off the wire; unknown codes become UnknownServerError."""
     found = BY_CODE.get(code)
     if found is None:
         return UnknownServerError(message or f"error code {code}")

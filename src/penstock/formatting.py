@@ -1,22 +1,22 @@
 """Makes data directories those of a cluster before a node is first started with them.
 
-A start does the same where it is safe (`controller/storage.py`); this is for those who want to say
-the cluster's id, or to see it done. Nothing that belongs to a cluster already is touched.
+A start does the same where that is safe (broker/metadata/storage_format.py). Formatting by hand
+lets a user choose the cluster's id. Directories that belong to a cluster stay as they are.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.config.broker import BrokerConfig
-from penstock.controller.endpoint import controller_endpoint
-from penstock.controller.storage import (
+from penstock.broker.metadata.storage_format import (
     LOCK_FILE,
     NEW_CLUSTER_FEATURES,
     StorageError,
     check_cluster_id,
+    controller_endpoint,
     load_meta_properties,
     open_directories_now,
 )
+from penstock.config.broker import BrokerConfig
 from penstock.real.disk import RealDisk
 from penstock.real.world import RealWorld
 from penstock.world import DiskFailed

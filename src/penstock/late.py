@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when somebody asks for them."""
+"""Packages whose names are loaded on first use."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 
 def loaded_late(package: "dict[str, Any]", modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package: `package` are its globals, `modules` where its names are."""
+    """Return the `__getattr__` of a package: `package` are its globals, `modules` maps names to
+    modules."""
 
     def load(name: str) -> object:
         module = modules.get(name)

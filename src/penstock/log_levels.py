@@ -1,11 +1,11 @@
-"""Log levels by Kafka's names, and the numbers that Python's logging has for them."""
+"""Log levels by Kafka's names, and their numbers in Python's logging."""
 
 import logging
 from enum import StrEnum
 
 
 class LogLevel(StrEnum):
-    """From the most that can be said to the least."""
+    """The levels, from the most verbose to the least."""
 
     TRACE = "TRACE"
     DEBUG = "DEBUG"
@@ -30,7 +30,7 @@ _NUMBERS = {
 
 
 def level_of(number: int) -> LogLevel:
-    """The highest level that is not above the number; one that is below all is the lowest."""
+    """Return the highest level at or below the number, or the lowest level."""
     found = LogLevel.TRACE
     for level, start in _NUMBERS.items():
         if start <= number:

@@ -1,6 +1,6 @@
-"""Words that every room may use: ids, offsets and the names of things.
+"""Types for every room: ids, offsets and the names of things.
 
-NewTypes cost a call when they are made, so the hot path passes plain ints and says so.
+NewTypes cost a call per value, so the hot path passes plain ints.
 """
 
 import base64
@@ -32,7 +32,7 @@ TOPIC_NAME_LENGTH_MAX = 249
 
 
 class TopicPartition(NamedTuple):
-    """One partition by name; prints the way its directory is called."""
+    """One partition by name; printed like its directory."""
 
     topic: str
     partition: int
@@ -45,12 +45,12 @@ METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 
 
 def id_to_text(value: bytes) -> str:
-    """Kafka's spelling of a 16-byte id: url-safe base64 without padding."""
+    """Return Kafka's text of a 16-byte id: url-safe base64 without padding."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def id_from_text(text: str) -> bytes:
-    """The 16 bytes behind Kafka's spelling of an id; ValueError if it is not one."""
+    """Return the 16 bytes of Kafka's text of an id; raise ValueError for other texts."""
     value = base64.urlsafe_b64decode(text + "==")
     if len(value) != 16:
         raise ValueError(f"{text!r} is not an id: it holds {len(value)} bytes, not 16")

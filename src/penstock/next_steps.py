@@ -1,7 +1,7 @@
-"""What to do about an error that a broker answered, by Kafka's name of it.
+"""The next step for a person after a broker's error, by Kafka's name of the error.
 
-Errors that clients settle between themselves and the cluster (a session to begin anew, a leader
-that moved) say so; those that only brokers tell each other have no entry.
+Errors that clients resolve themselves (a session to restart, a leader that moved) are marked so;
+errors between brokers have no entry.
 """
 
 from collections.abc import Mapping
@@ -126,9 +126,9 @@ NEXT_STEPS: Mapping[str, str] = {
     "INVALID_UPDATE_VERSION": "Choose a level that the brokers support "
     "(`penstock cluster features`)",
     "FEATURE_UPDATE_FAILED": "See the text, and whether all brokers support the level",
-    "UNKNOWN_TOPIC_ID": "The topic was deleted, perhaps made anew: the client looks again",
+    "UNKNOWN_TOPIC_ID": "The topic was deleted, perhaps created again: the client fetches metadata",
     "BROKER_ID_NOT_REGISTERED": "See which brokers there are (`penstock broker list`)",
-    "INCONSISTENT_TOPIC_ID": "The topic was made anew: the client looks again",
+    "INCONSISTENT_TOPIC_ID": "The topic was created again: the client fetches metadata",
     "TRANSACTIONAL_ID_NOT_FOUND": "See which there are (`penstock txn list`)",
     "FETCH_SESSION_TOPIC_ID_ERROR": _ITSELF,
     "OFFSET_MOVED_TO_TIERED_STORAGE": "Use a client that reads tiered storage",
@@ -141,7 +141,7 @@ NEXT_STEPS: Mapping[str, str] = {
     "MISMATCHED_ENDPOINT_TYPE": "Give brokers to bootstrap.servers and controllers to "
     "bootstrap.controllers",
     "UNSUPPORTED_ENDPOINT_TYPE": "Ask a broker instead of a controller, or the other way round",
-    "UNKNOWN_CONTROLLER_ID": "See who is in the quorum (`penstock quorum describe`)",
+    "UNKNOWN_CONTROLLER_ID": "List the members of the quorum (`penstock quorum describe`)",
     "UNKNOWN_SUBSCRIPTION_ID": _ITSELF,
     "TELEMETRY_TOO_LARGE": "Set enable.metrics.push=false, or subscribe to fewer metrics",
     "TRANSACTION_ABORTABLE": "Abort the transaction and begin a new one",
@@ -150,7 +150,7 @@ NEXT_STEPS: Mapping[str, str] = {
     "INVALID_SHARE_SESSION_EPOCH": _ITSELF,
     "INVALID_VOTER_KEY": "Name the voter with the directory id that its broker has",
     "DUPLICATE_VOTER": "Nothing to do: it is a voter",
-    "VOTER_NOT_FOUND": "See who is in the quorum (`penstock quorum describe`)",
+    "VOTER_NOT_FOUND": "List the members of the quorum (`penstock quorum describe`)",
     "INVALID_REGULAR_EXPRESSION": "Write the pattern in RE2's notation",
     "REBOOTSTRAP_REQUIRED": "Nothing to do: the client begins again with bootstrap.servers",
     "STREAMS_INVALID_TOPOLOGY": "Correct the topology: the text says what is wrong with it",

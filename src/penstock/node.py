@@ -1,8 +1,8 @@
 """Wires broker, controller and the world into a running node.
 
-A start either ends with the node serving, or with StartRefused: what is wrong, where, and what to
-do about it. A stop finishes what is parked, writes everything out and leaves the marker of a clean
-shutdown.
+A start ends with a node that serves, or with StartRefused: its text has the cause and the next
+step. A stop answers parked requests, writes everything to disk, and leaves the marker of a clean
+stop.
 """
 
 import logging
@@ -10,40 +10,41 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
-from penstock.broker.directory import Directory
-from penstock.broker.duties import Duties
-from penstock.broker.listener import Door, Listener, tuning_of
-from penstock.broker.loading import (
+from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
+from penstock.broker.metadata.storage_format import (
+    LOCK_FILE,
+    MetaProperties,
+    StorageError,
+    controller_endpoint,
+    load_meta_properties,
+    open_directories_now,
+)
+from penstock.broker.metadata.stored_log import open_stored_log
+from penstock.broker.metrics.port import NodeMetricsPort
+from penstock.broker.network.listener import BrokerListener, ReservedAddress, tuning_of
+from penstock.broker.progress import TaskProgress
+from penstock.broker.startup.startup import (
     NO_BROKER_EPOCH,
     load_partitions,
     read_clean_marker,
     write_clean_marker,
 )
-from penstock.broker.metrics.port import MetricsPort
-from penstock.broker.progress import Progress
-from penstock.config.broker import BrokerConfig, Source
+from penstock.broker.storage.log_dir import LogDirectory
+from penstock.config.broker import BrokerConfig, ConfigSource
 from penstock.config.listeners import Address
-from penstock.config.listeners import Listener as ListenerConfig
+from penstock.config.listeners import ListenerAddress as ListenerConfig
 from penstock.controller.config_rules import TableRules
 from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
-from penstock.controller.endpoint import controller_endpoint
-from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
-from penstock.controller.storage import (
-    LOCK_FILE,
-    MetaProperties,
-    StorageError,
-    load_meta_properties,
-    open_directories_now,
-)
 from penstock.errors import KafkaError
 from penstock.log.recovery import LogCorrupted
 from penstock.raft.errors import QuorumError
-from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
-from penstock.raft.stored_log import open_stored_log
-from penstock.raft.voters import Voter
+from penstock.raft.quorum import QuorumSettings
+from penstock.raft.voters import QuorumVoter
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k70_controller_registration as k70
@@ -78,7 +79,7 @@ def _see_to_room(disk: Disk) -> None:
         disk.remove_now(ROOM_FILE)
 
 
-def _epoch_of_clean_stop(directories: Sequence[Directory]) -> int:
+def _epoch_of_clean_stop(directories: Sequence[LogDirectory]) -> int:
     """Return the broker epoch of the last stop, or -1 unless that was clean in every one of
     log.dirs. A metadata directory apart from those has no marker."""
     if any(each.failed for each in directories):
@@ -87,7 +88,7 @@ def _epoch_of_clean_stop(directories: Sequence[Directory]) -> int:
     return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
 
-class Node:
+class PenstockNode:
     """One node. All methods are called on its loop, `start` before the loop runs."""
 
     def __init__(
@@ -95,24 +96,24 @@ class Node:
         world: World,
         config: BrokerConfig,
         cluster_id: str | None = None,
-        watch: Callable[[Progress], None] | None = None,
+        watch: Callable[[TaskProgress], None] | None = None,
     ) -> None:
-        """`watch` hears how far the opening of the logs is."""
+        """`watch` gets the progress of opening the logs."""
         self.world = world
         self._watch = watch
         self.config = config
         self.broker: Broker | None = None
-        self.metadata: MetadataQuorum | None = None
+        self.metadata: QuorumController | None = None
         self.cluster_id = cluster_id or ""  # of the data, once it is open
         self.failure: str | None = None
         self.metrics_address: Address | None = (
             None  # where the port for metrics listens, if it does
         )
-        self._metrics_port: MetricsPort | None = None
+        self._metrics_port: NodeMetricsPort | None = None
         self._without_metrics = ""  # why there are none
         self._disks: list[Disk] = []
-        self._doors: list[Door] = []
-        self._duties: Duties | None = None
+        self._doors: list[ReservedAddress] = []
+        self._duties: BackgroundTasks | None = None
         self._on_ready: Callable[[], None] = lambda: None
         self._on_stopped: Callable[[], None] = lambda: None
         self._loaded = False  # every log that can be opened is
@@ -164,13 +165,13 @@ class Node:
         broker = Broker(self.world, config, MetadataOf(metadata, self.cluster_id))
         self.metadata, self.broker = metadata, broker
         if self._watch is not None:
-            broker.recovering.watch = self._watch
+            broker.recovery_progress.watch = self._watch
         metadata.on_image(broker.follow)
         waits = config.durability == "fsync"
         directories = [
-            Directory(
+            LogDirectory(
                 disk,
-                # One that cannot be read is known to others by its path: see losses.py.
+                # One that cannot be read is known to others by its path: see missing_partitions.py.
                 ids.get(disk) or self.world.entropy.uuid(),
                 waits_for_sync=waits,
                 holds_metadata=disk is self._disks[0],
@@ -227,15 +228,15 @@ class Node:
         """A name under which others find this machine; an empty host means all its addresses."""
         return host or self.world.network.host_name()
 
-    def _make_metadata(self, properties: MetaProperties) -> MetadataQuorum:
+    def _make_metadata(self, properties: MetaProperties) -> QuorumController:
         config, world = self.config, self.world
         disk = self._disks[0]
-        return MetadataQuorum(
+        return QuorumController(
             disk,
             world.clock,
             world.timers,
             world.entropy,
-            me=Voter(
+            me=QuorumVoter(
                 config.node_id,
                 properties.directory_id,
                 (controller_endpoint(config, world.network),),
@@ -267,14 +268,16 @@ class Node:
     def _listen(self, broker: Broker) -> None:
         controllers = self.config.controller_listener_names
         for wanted, door in zip(self.config.listeners, self._doors, strict=True):
-            listener = Listener(broker, wanted.name, controller=wanted.name in controllers)
+            listener = BrokerListener(broker, wanted.name, controller=wanted.name in controllers)
             listener.open(door)
             broker.listeners.append(listener)
 
-    def _open_door(self, wanted: ListenerConfig) -> Door:
+    def _open_door(self, wanted: ListenerConfig) -> ReservedAddress:
         """Take an address, before anything is written."""
         try:
-            return Door(self.world.network, wanted.host, wanted.port, tuning_of(self.config))
+            return ReservedAddress(
+                self.world.network, wanted.host, wanted.port, tuning_of(self.config)
+            )
         except OSError as error:
             raise StartRefused(
                 f"Cannot listen on {wanted.host or '*'}:{wanted.port}: {error.strerror or error}."
@@ -286,27 +289,27 @@ class Node:
         wanted = self.config.metrics_listener
         if wanted is None:
             return
-        port = MetricsPort(self.world, lambda: self.broker)
+        port = NodeMetricsPort(self.world, lambda: self.broker)
         try:
             self.metrics_address = Address(*port.listen(wanted.host, wanted.port))
             self._metrics_port = port
         except OSError as error:
             what = f"listen on {wanted} for metrics: {error.strerror or error}"
-            if self.config.source("metrics.listener") is not Source.DEFAULT:
+            if self.config.source("metrics.listener") is not ConfigSource.DEFAULT:
                 raise StartRefused(
                     f"Cannot {what}. Choose another address, --set metrics.listener=127.0.0.1:PORT,"
                     " or none: --set metrics.listener="
                 ) from error
             self._without_metrics = f"cannot {what}; this node serves none"
 
-    def advertised(self, listener: Listener) -> tuple[str, int]:
+    def advertised(self, listener: BrokerListener) -> tuple[str, int]:
         """Where clients of this listener are sent."""
         for said in self.config.advertised_listeners:
             if said.name == listener.name:
                 return self._reachable(said.host), said.port or listener.address[1]
         return self._reachable(""), listener.address[1]
 
-    def _register(self, broker: Broker, metadata: MetadataQuorum) -> None:
+    def _register(self, broker: Broker, metadata: QuorumController) -> None:
         config = self.config
         incarnation_id = self.world.entropy.uuid()
         endpoints = {
@@ -333,14 +336,14 @@ class Node:
                 for name, supported in SUPPORTED_FEATURES.items()
             ],
             rack=None if rack is None else str(rack),
-            log_dirs=[each.directory_id for each in broker.hosting.directories if not each.failed],
-            previous_broker_epoch=_epoch_of_clean_stop(broker.hosting.directories),
+            log_dirs=[each.directory_id for each in broker.replicas.directories if not each.failed],
+            previous_broker_epoch=_epoch_of_clean_stop(broker.replicas.directories),
         )
         self._register_controller(broker, metadata, incarnation_id)
         metadata.submit(request, PROTOCOL_VERSION, self._registered)
 
     def _register_controller(
-        self, broker: Broker, metadata: MetadataQuorum, incarnation_id: bytes
+        self, broker: Broker, metadata: QuorumController, incarnation_id: bytes
     ) -> None:
         listeners = [each for each in broker.listeners if each.kind == "controller"]
         if not listeners:
@@ -411,8 +414,8 @@ class Node:
             return
         broker = self.broker
         assert broker is not None, "unfenced before opened"
-        self._duties = Duties(broker)
-        broker.hosting.when_settled(self._ready)
+        self._duties = BackgroundTasks(broker)
+        broker.replicas.when_settled(self._ready)
 
     def _ready(self) -> None:
         assert self.broker is not None, "ready before opened"
@@ -431,21 +434,21 @@ class Node:
             " disk under it and start the node again."
         )
 
-    def _directory_failed(self, directory: Directory) -> None:
+    def _directory_failed(self, directory: LogDirectory) -> None:
         assert self.broker is not None, "a directory fails while the broker runs"
-        self.broker.cleaning.directory_failed(directory)
+        self.broker.cleaner.directory_failed(directory)
         self.broker.moves.directory_failed(directory)
-        self.broker.forget_memos()
+        self.broker.clear_caches()
         if directory.holds_metadata:
             self._give_up_soon(
                 f"{directory.disk.root} has failed, and the metadata log is in it. Nothing that was"
                 " acknowledged is lost. Repair the disk under it and start the node again."
             )
-        elif all(each.failed for each in self.broker.hosting.directories):
+        elif all(each.failed for each in self.broker.replicas.directories):
             self._give_up_soon("every log directory has failed. Repair the disks and start again.")
 
     def _give_up_soon(self, reason: str) -> None:
-        """Those who wait hear of it first; the turn must end for that."""
+        """Give up after a moment, so that waiting requests get their answers."""
 
         def give_up() -> None:
             if not self._stopping:
@@ -472,7 +475,7 @@ class Node:
         self._stopping = True
         broker = self.broker
         if broker is None or not self._loaded:
-            # Nothing was taken from anybody yet, and the next start opens logs as this one would.
+            # No client was served yet, and the next start opens the logs like this one.
             if broker is not None:
                 broker.stop_coordinators()
             self._end()
@@ -488,7 +491,7 @@ class Node:
         self._drain(broker, until)
 
     def kill(self) -> None:
-        """Stop at once, as if the process had been killed: nothing is written, nobody is told."""
+        """Stop at once, as if the process had been killed, without a write or an answer."""
         self._stopping = True
         if self._duties is not None:
             self._duties.stop()
@@ -498,7 +501,7 @@ class Node:
         self._on_stopped()
 
     def _drain(self, broker: Broker, until: float) -> None:
-        """Wait, for a bounded time, until nobody waits for an answer and no disk work runs."""
+        """Wait, for a bounded time, until all requests are answered and no disk work runs."""
         if self._ended:
             return
         now = self.world.clock.mono_ms()
@@ -507,22 +510,22 @@ class Node:
             for listener in broker.listeners
             for connection in listener.connections
         )
-        busy = any(partition.log.busy for partition in broker.hosting.all()) or any(
-            directory.storing for directory in broker.hosting.directories
+        busy = any(partition.log.busy for partition in broker.replicas.all()) or any(
+            directory.storing for directory in broker.replicas.directories
         )
         busy = busy or bool(broker.recompression.waiting) or broker.moves.busy
-        busy = busy or broker.hosting.making
+        busy = busy or broker.replicas.creating
         if (unanswered or busy) and now < until:
             self.world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(broker, until))
             return
-        broker.hosting.stop_making()
+        broker.replicas.stop_creating()
         for listener in broker.listeners:
             for connection in listener.connections:
                 connection.peer.finish()
         self._part(broker, min(until, now + FINISH_MS_MAX))
 
     def _part(self, broker: Broker, until: float) -> None:
-        """Let the peers read what they were sent, for a moment; then write everything out."""
+        """Let peers read their answers for a moment; then close the logs."""
         if self._ended:
             return
         now = self.world.clock.mono_ms()
@@ -535,10 +538,10 @@ class Node:
         self._close_logs(broker)
 
     def _close_logs(self, broker: Broker) -> None:
-        """Every directory by itself; the slowest one ends the stop."""
-        closing = {each: None for each in broker.hosting.directories if not each.failed}
+        """Close all directories in parallel; the slowest one ends the stop."""
+        closing = {each: None for each in broker.replicas.directories if not each.failed}
 
-        def closed(directory: Directory, failure: DiskFailed | None) -> None:
+        def closed(directory: LogDirectory, failure: DiskFailed | None) -> None:
             if failure is not None:
                 self._stopped_badly(directory.disk, failure)
             closing.pop(directory)
@@ -550,8 +553,8 @@ class Node:
         if not closing:
             self._end()
 
-    def _close_directory(self, broker: Broker, directory: Directory, done: Done) -> None:
-        """Files first, then one sync for all of them, then the word that the stop was clean."""
+    def _close_directory(self, broker: Broker, directory: LogDirectory, done: Done) -> None:
+        """Close the logs, sync the disk, then write the marker of a clean stop."""
         disk = directory.disk
         # A disk that hangs may yet bring others here. The next start knows which ones are damaged.
         partitions = [each for each in directory.partitions if each.log.lost is None]
@@ -565,18 +568,19 @@ class Node:
         def synced(failure: DiskFailed | None) -> None:
             try:
                 if failure is None:
-                    broker.hosting.checkpoints.all_now(directory)
+                    broker.replicas.checkpoints.all_now(directory)
                     still_here = [each for each in partitions if each in directory.partitions]
                     write_clean_marker(disk, self._broker_epoch, still_here)
                 done(failure)
             except DiskFailed as refused:
                 done(refused)
 
-        # Nobody asks these logs for anything any more.
+        # No request uses these logs any more.
         disk.offload_all([partition.log.close for partition in partitions], closed)
 
     def _stopped_badly(self, disk: Disk, failure: DiskFailed) -> None:
-        """What a clean stop leaves beside the records cannot be written: a start makes it anew."""
+        """Note that the files of a clean stop cannot be written: the next start recovers the
+        logs."""
         try:
             disk.sync_everything_now()
             kept = "Nothing that was acknowledged is lost: the next start recovers the logs."
@@ -593,7 +597,7 @@ class Node:
             try:
                 self.metadata.stop()
             except DiskFailed as failure:
-                if self.failure is None:  # else the reason is said, and it is the same
+                if self.failure is None:  # else the same reason is known
                     self._stopped_badly(self._disks[0], failure)
             self.metadata = None
         if self.broker is not None:
@@ -613,9 +617,9 @@ class Node:
 
 
 class MetadataOf:
-    """The metadata quorum as the broker sees it."""
+    """The controller of this node, as the broker sees it."""
 
-    def __init__(self, quorum: MetadataQuorum, cluster_id: str) -> None:
+    def __init__(self, quorum: QuorumController, cluster_id: str) -> None:
         self._quorum = quorum
         self.cluster_id = cluster_id
         self.submit = quorum.submit
@@ -626,8 +630,8 @@ class MetadataOf:
         return self._quorum.image
 
 
-class Running(NamedTuple):
-    """What a started node tells the one who started it."""
+class StartedNode(NamedTuple):
+    """A started node: its cluster and its addresses."""
 
     config: BrokerConfig
     cluster_id: str
@@ -637,9 +641,9 @@ class Running(NamedTuple):
 
 def run_node(
     config: BrokerConfig,
-    announce: Callable[[Running], None],
+    announce: Callable[[StartedNode], None],
     cluster_id: str | None = None,
-    watch: Callable[[Progress], None] | None = None,
+    watch: Callable[[TaskProgress], None] | None = None,
 ) -> int:
     """Run a node in this process until SIGTERM or SIGINT; the exit code.
 
@@ -651,12 +655,12 @@ def run_node(
 
     prepare()
     world = RealWorld(group_access=config.group_access)
-    node = Node(world, config, cluster_id, watch)
+    node = PenstockNode(world, config, cluster_id, watch)
 
     def ready() -> None:
         assert node.broker is not None, "ready before opened"
         announce(
-            Running(
+            StartedNode(
                 config,
                 node.cluster_id,
                 tuple(

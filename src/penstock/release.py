@@ -1,3 +1,3 @@
-"""The number of this release: here, so that a node which tells it imports nothing else."""
+"""The version of this release, in a module without imports."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""The optional part `penstock[spark]`: what its packages need, told to a reader who lacks it."""
+"""The optional part `penstock[spark]`: a clear error if its packages are missing."""
 
 import importlib
 
@@ -7,11 +7,11 @@ PACKAGES = ("pyspark", "pyarrow")
 
 
 class SparkMissing(ModuleNotFoundError):
-    """A package that Spark jobs need is not installed; the text says how to install it."""
+    """A package that Spark jobs need is not installed; the text gives the command to install it."""
 
 
 def require_spark(entry: str) -> None:
-    """Raise SparkMissing unless what `entry` is about can be imported."""
+    """Raise SparkMissing unless the packages of `entry` can be imported."""
     for package in PACKAGES:
         try:
             importlib.import_module(package)

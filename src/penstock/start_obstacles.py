@@ -1,15 +1,15 @@
-"""What of this machine keeps a node from starting: directories and addresses.
+"""Directories and addresses of this machine that keep a node from starting, for `start --check`.
 
-`start --check` asks. Nothing stays behind: a probe file has no name, a probe socket never listens.
+The checks leave nothing behind: a probe file has no name, and a probe socket never listens.
 """
 
 import os
 import tempfile
 from typing import NamedTuple
 
+from penstock.broker.metadata.storage_format import LOCK_FILE
 from penstock.config import BrokerConfig
-from penstock.config.broker import Source
-from penstock.controller.storage import LOCK_FILE
+from penstock.config.broker import ConfigSource
 from penstock.real.disk import is_locked
 from penstock.real.network import bound_socket
 
@@ -32,7 +32,7 @@ def find_obstacles(config: BrokerConfig) -> Obstacles:
             )
     metrics = config.metrics_listener
     if metrics is not None and (reason := _bind_problem(*metrics)) is not None:
-        chosen = config.source("metrics.listener") is not Source.DEFAULT
+        chosen = config.source("metrics.listener") is not ConfigSource.DEFAULT
         (found.problems if chosen else found.warnings).append(
             f"cannot listen on {metrics} for metrics: {reason}; choose another address in "
             "metrics.listener"

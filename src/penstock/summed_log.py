@@ -1,6 +1,6 @@
-"""A log for what a peer or a record may cause any number of times.
+"""A log for events that a peer or a record may cause any number of times.
 
-The first few lines of a kind are logged as they are; the rest of a window is one line with their
+The first lines of a kind are logged as they are; the rest of a window becomes one line with their
 number and the last of them. The owner of the log calls `sum_up` at the end of each window.
 """
 
@@ -8,11 +8,11 @@ import logging
 from typing import Final
 
 LINES_PER_KIND_MAX: Final = 10
-KINDS_MAX: Final = 64  # that are told apart in one window
+KINDS_MAX: Final = 64  # per window
 _OTHER: Final = "other"
 
 
-class _Kind:
+class _MessageTally:
     __slots__ = ("last", "left_out", "level", "logged")
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class _Kind:
 class SummedLog:
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._kinds: dict[str, _Kind] = {}
+        self._kinds: dict[str, _MessageTally] = {}
 
     def log(
         self,
@@ -35,10 +35,10 @@ class SummedLog:
         *values: object,
         exc_info: BaseException | None = None,
     ) -> None:
-        """Log a line, or count it if its kind has had its lines in this window."""
+        """Log a line, or count it if its kind has used up its lines in this window."""
         if kind not in self._kinds and len(self._kinds) >= KINDS_MAX:
             kind = _OTHER
-        known = self._kinds.setdefault(kind, _Kind())
+        known = self._kinds.setdefault(kind, _MessageTally())
         if known.logged < LINES_PER_KIND_MAX:
             known.logged += 1
             self._log.log(level, words, *values, exc_info=exc_info)
@@ -48,7 +48,7 @@ class SummedLog:
         known.last = words % values
 
     def sum_up(self) -> None:
-        """End the window: log how many lines were left out of each kind."""
+        """End the window: log the number of suppressed lines of each kind."""
         for kind in self._kinds.values():
             if kind.left_out:
                 self._log.log(

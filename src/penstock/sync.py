@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
     from penstock.client.consumer.blocking import Consumer
     from penstock.client.producer.blocking import Producer
-    from penstock.client.producer.blocking_core import Delivery
+    from penstock.client.producer.polling.blocking_core import Delivery
 
 _MODULES = {
     "Admin": "penstock.client.admin.blocking",
     "Consumer": "penstock.client.consumer.blocking",
-    "Delivery": "penstock.client.producer.blocking_core",
+    "Delivery": "penstock.client.producer.polling.blocking_core",
     "Producer": "penstock.client.producer.blocking",
 }
 

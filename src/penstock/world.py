@@ -1,24 +1,24 @@
-"""What a node may ask of the outside: time, disk, network, workers, chance.
+"""The outside of a node: time, disk, network, workers, randomness.
 
-`real/` answers with the operating system, `testing/sim/` with a seed. Nothing else in a node
-reads a clock, opens a file or touches a socket. Calls that take `done` do their work off the
-loop and call back on it; calls that end in `_now` wait, and are for start and stop only.
+`real/` implements it with the operating system, `testing/sim/` with a seed. Nothing else in a node
+reads a clock, opens a file or touches a socket. Calls that take `done` work off the loop and call
+back on it. Calls that end in `_now` wait, and are for start and stop only.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-# None when the work succeeded; the disk's complaint otherwise.
+# None on success, else the disk's error.
 Done: TypeAlias = Callable[["DiskFailed | None"], None]
 
 
 class DiskFailed(Exception):
-    """The disk refused or lied. The directory it happened in must stop serving."""
+    """The disk failed or returned wrong data. Its directory must stop serving."""
 
 
 class DiskFull(DiskFailed):
-    """No room left. Nothing of the write remains; reads and deletions go on."""
+    """No room left. Nothing of the write remains; reads and deletions continue."""
 
 
 class TooManyFiles(DiskFailed):
@@ -26,8 +26,8 @@ class TooManyFiles(DiskFailed):
 
 
 class FileLost(DiskFailed):
-    """A file or its directory was removed or cut by somebody else. The disk itself is fine: what
-    else is on it can be used."""
+    """Another process removed or cut a file or its directory. The disk itself is fine: its other
+    files can be used."""
 
 
 class Cold(Exception):
@@ -51,7 +51,7 @@ class Timer(Protocol):
 
 class Timers(Protocol):
     def at(self, mono_ms: float, call: Callable[[], None]) -> Timer:
-        """Call once, on the loop, when the monotonic clock has reached `mono_ms`."""
+        """Call once, on the loop, when the monotonic clock reaches `mono_ms`."""
         ...
 
     def soon(self, call: Callable[[], None]) -> None:
@@ -68,18 +68,18 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """Relative to the root of its Disk."""
+        """The path relative to the root of its Disk."""
         ...
 
     @property
     def size(self) -> int: ...
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        """All parts, in one gathered write; all or nothing: on failure the file is cut back."""
+        """Append all parts in one gathered write, or none: on failure the file is cut back."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Bytes that are in memory, fewer only at the end of the file; else raises Cold."""
+        """Return bytes from memory, fewer only at the end of the file; raise Cold for others."""
         ...
 
     def probe(self, position: int, size: int) -> None:
@@ -93,19 +93,19 @@ class File(Protocol):
     def read_now(self, position: int, size: int) -> bytes: ...
 
     def truncate(self, size: int, done: Done) -> None:
-        """Cut the file; `size` tells the new length at once, reads beyond it fail."""
+        """Cut the file; `size` is the new length at once, and reads beyond it fail."""
         ...
 
     def truncate_now(self, size: int) -> None: ...
 
     def reserve(self, size: int, done: Done) -> None:
-        """Take the room that a file of this size needs, where the file system can do that. Nothing
-        of the file changes; what is not used is given back when it is next truncated."""
+        """Preallocate space for a file of this size, where the file system can. The content stays;
+        the next truncation frees unused space."""
         ...
 
     def sync(self, done: Done) -> None:
-        """Make what was appended before this call durable, and the file's own name with it.
-        FileLost if the file was removed or cut: no start would find the synced bytes."""
+        """Make earlier appends durable, and the file's own name. FileLost if the file was removed
+        or cut: no start would find the synced bytes."""
         ...
 
     def sync_now(self) -> None: ...
@@ -116,12 +116,12 @@ class File(Protocol):
         ...
 
     def park(self) -> None:
-        """Nobody needs it soon: what the file holds of the system is given back until then."""
+        """Give the file's descriptor back until its next use."""
         ...
 
     def hold(self) -> object:
-        """As long as somebody has what this gives, the file can be sent from, though it is parked,
-        or has another name, or none. None where there is nothing to hold. May raise DiskFailed."""
+        """Return an object that keeps the file sendable while it exists, even if the file is
+        parked, renamed or removed. None if there is nothing to hold. May raise DiskFailed."""
         ...
 
     def close(self) -> None: ...
@@ -132,49 +132,50 @@ class Disk(Protocol):
 
     @property
     def root(self) -> str:
-        """What a person would call this place (an absolute path on a real disk)."""
+        """The name for people (an absolute path on a real disk)."""
         ...
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file. FileNotFoundError if it is not there and `create` was not said; FileLost
-        if its directory is not there."""
+        """Open a file. FileNotFoundError if it is missing and `create` is false; FileLost if its
+        directory is missing."""
         ...
 
     def list(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted; FileLost if there is none."""
+        """Return the names in a directory, sorted; raise FileLost if it is missing."""
         ...
 
     def exists(self, path: str) -> bool: ...
     def is_directory(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
-        """Bytes of a file that need not be open; FileLost if it is not there."""
+        """Return the bytes of a file that need not be open; raise FileLost if it is missing."""
         ...
 
     def modified_ms(self, path: str) -> int:
-        """When something was last written to a file, by the wall clock; FileLost as `size`."""
+        """Return the time of the last write to a file, by the wall clock; FileLost as `size`."""
         ...
 
     def free_bytes(self) -> int: ...
     def total_bytes(self) -> int: ...
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
-        """Make what was appended to all of these durable; a few threads share the work. After
-        FileLost all but those that were removed or cut are."""
+        """Make the appends to all of these durable; a few threads share the work. After FileLost
+        all but the removed or cut files are durable."""
         ...
 
     def offload_all(self, works: Sequence[Callable[[], None]], done: Done) -> None:
-        """Run pieces of work that wait for this disk; a few threads share them. What they touch
-        is theirs alone until `done`, which hears of the first failure."""
+        """Run works that wait for this disk; a few threads share them. The works own their objects
+        until `done`, which receives the first failure."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Cheap and immediate; its name becomes durable with the first sync of a file in it."""
+        """Make a directory at once, cheaply; its name becomes durable with the first sync of a file
+        in it."""
         ...
 
     def replace(self, path: str, data: bytes | Callable[[], bytes], done: Done) -> None:
-        """Write a small file atomically: aside, synced, renamed over, directory synced. What takes
-        a while to put together may be a function, which is called off the loop."""
+        """Write a small file atomically: a temporary file, synced, renamed, directory synced. A
+        function for `data` is called off the loop."""
         ...
 
     def replace_now(self, path: str, data: bytes) -> None: ...
@@ -184,26 +185,26 @@ class Disk(Protocol):
         ...
 
     def remove_leftovers_now(self) -> None:
-        """Remove what a killed process left half written in the root, before anything is."""
+        """Remove temporary files of a killed process in the root, before the first write."""
         ...
 
     def sync_everything_now(self) -> None:
-        """One barrier instead of a sync per file: all that was written before is durable."""
+        """Make all earlier writes durable with one barrier, instead of a sync per file."""
         ...
 
     def rename(self, source: str, target: str, done: Done) -> None:
-        """Atomic, directory synced. Open files keep working."""
+        """Rename atomically, with the directory synced. Open files stay usable."""
         ...
 
     def rename_now(self, source: str, target: str) -> None: ...
 
     def rename_all_now(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Files of one directory from these names to those, in this order, with one sync: a crash
-        leaves the first of them renamed and the others not."""
+        """Rename files of one directory in this order, with one sync: after a crash a prefix of
+        them is renamed."""
         ...
 
     def remove(self, path: str, done: Done) -> None:
-        """A file or a whole directory; nothing happens if it is gone already."""
+        """Remove a file or a whole directory; do nothing if it is missing."""
         ...
 
     def remove_now(self, path: str) -> None: ...
@@ -217,8 +218,8 @@ class Disk(Protocol):
 
 
 class FileRange:
-    """A piece of a file that leaves by sendfile. Keeps the file open until it is sent: it may be
-    deleted or replaced meanwhile, and its answer may wait behind others."""
+    """A range of a file that leaves by sendfile. It keeps the file open until sent, because the
+    file may be deleted or replaced meanwhile."""
 
     __slots__ = ("file", "held", "position", "size")
 
@@ -229,8 +230,8 @@ class FileRange:
         self.size = size
 
     def after(self, sent: int) -> "FileRange":
-        """What is left when so many bytes have left."""
-        rest = FileRange.__new__(FileRange)  # what is held goes over: the name may be lost by now
+        """Return the rest after so many sent bytes."""
+        rest = FileRange.__new__(FileRange)  # keep the hold: the name may be gone by now
         rest.file, rest.held = self.file, self.held
         rest.position, rest.size = self.position + sent, self.size - sent
         return rest
@@ -244,23 +245,23 @@ class Receiver(Protocol):
 
     @property
     def room(self) -> memoryview | None:
-        """Where the next bytes should land, while a large frame is incomplete."""
+        """The buffer for the next bytes, while a large frame is incomplete."""
         ...
 
     def filled(self, size: int) -> None:
-        """So many bytes were put into `room`."""
+        """Note that so many bytes were put into `room`."""
         ...
 
     def received(self, data: memoryview) -> None:
-        """Bytes from the peer, when there was no `room`; good until the end of this turn."""
+        """Handle bytes from the peer, if there was no `room`; valid until the end of this turn."""
         ...
 
     def sent(self) -> None:
-        """Everything handed to `send` has left."""
+        """Note that everything given to `send` has left."""
         ...
 
     def closed(self) -> None:
-        """The connection is gone; no further call follows."""
+        """Note that the connection is gone; no further call follows."""
         ...
 
 
@@ -278,17 +279,17 @@ class Peer(Protocol):
     def resume(self) -> None: ...
 
     def finish(self) -> None:
-        """Say that nothing more comes; what still arrives is thrown away. The connection closes
-        when the other side has read everything and closes too, or at the next `close`."""
+        """Announce the end of sending and discard further input. The connection closes when the
+        other side has read everything and closes too, or at the next `close`."""
         ...
 
     def close(self) -> None:
-        """Drop it now; `closed` follows on a later turn."""
+        """Drop the connection now; `closed` follows on a later turn."""
         ...
 
 
 class Tuning(NamedTuple):
-    """How sockets are set up; None is what the operating system thinks best."""
+    """Socket options; None is the default of the operating system."""
 
     backlog: int | None = None  # connections that may wait to be accepted
     send_buffer_bytes: int | None = None
@@ -300,7 +301,7 @@ class Listening(Protocol):
     def address(self) -> tuple[str, int]: ...
 
     def pause(self) -> None:
-        """Accept nobody: who comes waits."""
+        """Accept no connections: new ones wait."""
         ...
 
     def resume(self) -> None: ...
@@ -309,7 +310,7 @@ class Listening(Protocol):
 
 class Network(Protocol):
     def host_name(self) -> str:
-        """A name under which others may find this machine."""
+        """Return a name under which others may find this machine."""
         ...
 
     def listen(
@@ -319,7 +320,7 @@ class Network(Protocol):
         accept: Callable[[Peer], Receiver],
         tuning: Tuning = ...,
     ) -> Listening:
-        """OSError if the address is taken. Port 0 picks a free one."""
+        """Listen on an address; raise OSError if it is in use. Port 0 picks a free one."""
         ...
 
     def connect(
@@ -334,7 +335,7 @@ class Workers(Protocol):
         arguments: tuple[Any, ...],
         done: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Long work without state of its own, off the loop; the result comes back on it."""
+        """Run long, stateless work off the loop; the result comes back on it."""
         ...
 
     def compute(
@@ -343,32 +344,30 @@ class Workers(Protocol):
         arguments: tuple[Any, ...],
         done: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """The same for work that keeps a processor busy: whatever comes of it, `run` and the disks
-        do not wait for it."""
+        """Run work that keeps a processor busy: `run` and the disks never wait for it."""
         ...
 
     def use(self, threads: int | None) -> None:
-        """So many at a time of `run`, and for each disk, from now on; None is what the world thinks
-        best."""
+        """Limit the threads of `run`, and of each disk, from now on; None is
+        the world's default."""
         ...
 
 
 class ProcessDied(Exception):
-    """The process that did some work apart ended before the work did. That need not be the work's
-    fault: it may be asked for again."""
+    """The process of some work ended first. The work may be innocent: it may be repeated."""
 
 
-class Errand(Protocol):
-    """Work that is under way in another process."""
+class ChildTask(Protocol):
+    """Work in another process."""
 
     def stop(self) -> None:
-        """Let it end early: nothing more is heard of it, and `done` follows soon, with whatever
-        came of it, when nothing of it runs any more."""
+        """Cancel the work: no more messages come, and `done` follows soon, with any result, when
+        nothing of the work runs any more."""
         ...
 
 
-class Apart(Protocol):
-    """Work that is too long for a thread: in another process, which shares only the disk."""
+class ChildProcesses(Protocol):
+    """Work too long for a thread: in another process, which shares only the disk."""
 
     def run(
         self,
@@ -377,29 +376,31 @@ class Apart(Protocol):
         arguments: tuple[Any, ...],
         heard: Callable[[Any], None],
         done: Callable[[Any, BaseException | None], None],
-    ) -> Errand:
-        """Call `module:name` there as function(disk, *arguments, say, stop, clock=, pause=): `disk`
-        is the tree at `root`, what it says is heard here in order, `stop()` tells it to give up,
-        `clock()` counts seconds and `pause` waits for some. A process of the system is told
-        `resident_bytes=` as well: what it has in memory. Everything that travels is pickled.
-        ProcessDied if the process ended first."""
+    ) -> ChildTask:
+        """Call `module:name` there as function(disk, *arguments, say, stop, clock=, pause=).
+
+        `disk` is the tree at `root`; messages of `say` reach `heard` here in order; `stop()` is
+        true when the work is cancelled; `clock()` counts seconds and `pause` waits. A process of
+        the system also gets `resident_bytes=`, its memory. All values are pickled. ProcessDied if
+        the process ended first.
+        """
         ...
 
 
 class Entropy(Protocol):
     def uuid(self) -> bytes:
-        """16 random bytes, shaped as a version-4 UUID."""
+        """Return 16 random bytes, in the form of a version-4 UUID."""
         ...
 
     def random_ms(self, low: int, high: int) -> int: ...
 
 
-# How late a timer may run: the bounds between which `Vitals.late_counts` counts.
+# The lateness of timers: the bounds between the counts of `Vitals.late_counts`.
 LATE_BOUNDS_MS = (1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 1000.0)
 
 
-class Vitals(NamedTuple):
-    """How the process under a node is; None where a world has no such thing."""
+class ProcessStats(NamedTuple):
+    """Statistics of the process under a node; None for values that a world lacks."""
 
     started_ms: int  # wall clock
     turns: int
@@ -412,11 +413,11 @@ class Vitals(NamedTuple):
     late_counts: tuple[int, ...] = ()  # one more than there are bounds
     late_ms_total: float = 0.0
     worker_threads: int | None = None
-    worker_tasks: int | None = None  # that run, or wait for a thread
+    worker_tasks: int | None = None  # running, or waiting for a thread
 
 
 class World(Protocol):
-    """Everything above, as one thing to hand to a node."""
+    """Everything above, as one object for a node."""
 
     @property
     def clock(self) -> Clock: ...
@@ -427,18 +428,18 @@ class World(Protocol):
     @property
     def workers(self) -> Workers: ...
     @property
-    def apart(self) -> Apart: ...
+    def child_processes(self) -> ChildProcesses: ...
     @property
     def entropy(self) -> Entropy: ...
 
     def disk(self, root: str) -> Disk:
-        """The directory tree at `root`; nothing is touched yet."""
+        """Return the directory tree at `root`, without touching it yet."""
         ...
 
-    def vitals(self) -> Vitals:
-        """To be asked on the loop."""
+    def process_stats(self) -> ProcessStats:
+        """Return the statistics; on the loop only."""
         ...
 
     def release_memory(self) -> None:
-        """Give memory that this process has freed back to the system, off the loop."""
+        """Return freed memory of this process to the system, off the loop."""
         ...

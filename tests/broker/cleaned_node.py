@@ -5,8 +5,8 @@ from typing import Any
 
 from simulated_node import PRODUCE, Bench, produce_batch, replies
 
-from penstock.broker.cleaning.cleaning import Cleaning
-from penstock.broker.partition import Partition
+from penstock.broker.cleaner.cleaner import Cleaner
+from penstock.broker.partitions.partition import Partition
 from penstock.log.log import Log
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.batch import (
@@ -97,8 +97,8 @@ class CleanedNode(Bench):
         return self.partition(topic).log
 
     @property
-    def cleaning(self) -> Cleaning:
-        return self.broker.cleaning
+    def cleaning(self) -> Cleaner:
+        return self.broker.cleaner
 
     def tick(self, times: float = 1.0) -> None:
         """Let the cleaner look, and finish what it begins."""

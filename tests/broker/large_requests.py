@@ -63,9 +63,20 @@ def paths(cls: type, version: int) -> Iterator[tuple[str, ...]]:
                     yield (field.name, *inner)
 
 
-def large(api_key: int, version: int, path: tuple[str, ...], items: int) -> Large:
+def large(
+    api_key: int, version: int, path: tuple[str, ...], items: int, *, equal: bool = False
+) -> Large:
+    """Return a request whose list at `path` has so many elements, `equal` ones or all different."""
     cls = request_class(api_key)
-    return Large(api_key, version, path, _structure(cls, version, path, items, count(), True))
+    size = 1 if equal else items
+    message = _structure(cls, version, path, size, count(), True)
+    if equal:
+        holder = message
+        for name in path[:-1]:
+            found = getattr(holder, name)
+            holder = found[0] if isinstance(found, list) else found
+        setattr(holder, path[-1], getattr(holder, path[-1]) * items)
+    return Large(api_key, version, path, message)
 
 
 def _structure(

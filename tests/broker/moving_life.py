@@ -6,8 +6,8 @@ from simulated_node import PRODUCE, Bench, FakePeer, produce, replies
 
 from penstock.broker.handlers import k34_alter_replica_log_dirs as alter
 from penstock.broker.handlers import k35_describe_log_dirs as describe
-from penstock.broker.partition import Partition
-from penstock.broker.request import Request
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.request import ClientRequest
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.batch import BASE_OFFSET, LENGTH, LENGTH_OVERHEAD, batch_headers, read_records
 from penstock.wire.codec import run_through
@@ -17,7 +17,7 @@ from penstock.wire.messages import k35_describe_log_dirs as k35
 
 SETTINGS = {"log.dirs": "one,two", "log.segment.delete.delay.ms": "1000"}
 SEGMENTS = {"internal.segment.bytes": "600"}
-NO_REQUEST: Request = None  # type: ignore[assignment]  # these handlers do not look at it
+NO_REQUEST: ClientRequest = None  # type: ignore[assignment]  # these handlers do not look at it
 
 
 class Life:
@@ -33,7 +33,7 @@ class Life:
 
     @property
     def partition(self) -> Partition:
-        return self.bench.broker.hosting.by_name["t"][0]
+        return self.bench.broker.replicas.by_name["t"][0]
 
     @property
     def place(self) -> str:

@@ -7,7 +7,7 @@ from moving_life import read_values
 from simulated_node import PRODUCE, Bench, FakePeer, produce, replies
 from troubled_disks import heal, take_away
 
-from penstock.broker.partition import Partition
+from penstock.broker.partitions.partition import Partition
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.frame import request_frame
 from penstock.wire.messages import k19_create_topics as k19
@@ -43,7 +43,7 @@ class Names:
 
     def served(self, index: int) -> Partition | None:
         topic_id = self.topic_id
-        found = self.bench.broker.hosting.by_id.get(topic_id or b"", {}).get(index)
+        found = self.bench.broker.replicas.by_id.get(topic_id or b"", {}).get(index)
         return None if found is None or found.directory.failed else found
 
     # -- what happens
@@ -98,12 +98,12 @@ class Names:
             return
         offset = self.dice.randint(partition.log.start_offset, partition.leader.high_watermark)
         partition.delete_before(offset)
-        self.bench.broker.hosting.start_offsets_moved([partition.directory])
+        self.bench.broker.replicas.start_offsets_moved([partition.directory])
         self.deleted_to[topic_id, index] = max(offset, self.deleted_to.get((topic_id, index), 0))
 
     def move(self, index: int) -> None:
         partition = self.served(index)
-        target = self.bench.broker.hosting.directory_at(self.dice.choice(ROOTS))
+        target = self.bench.broker.replicas.directory_at(self.dice.choice(ROOTS))
         if partition is not None and target is not None and not target.failed:
             self.bench.turn(lambda: self.bench.broker.moves.ask(partition, target))
 
@@ -134,7 +134,7 @@ class Names:
         for index in range(PARTITIONS):
             partition = self.served(index)
             if partition is None:
-                making = self.bench.broker.hosting._making
+                making = self.bench.broker.replicas._creation
                 assert self.away or making.busy or making._shelved, "nothing is away"
                 continue
             known = self.acknowledged.get((topic_id, index), {})
@@ -149,5 +149,5 @@ class Names:
         """With every directory there, everything can be used."""
         self.bench.settle(3_000)
         if not self.away:
-            assert self.bench.broker.hosting.refused_count == 0
+            assert self.bench.broker.replicas.kept_offline_count == 0
         self.check()

@@ -6,10 +6,10 @@ from struct import Struct
 from typing import Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.connection import Connection
-from penstock.broker.listener import Listener
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.network.listener import BrokerListener
 from penstock.config.broker import BrokerConfig
-from penstock.node import Node
+from penstock.node import PenstockNode
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
 from penstock.wire.apis import response_class
 from penstock.wire.batch import Record, build_batch
@@ -88,7 +88,7 @@ class Bench:
         self.world = SimWorld(self.simulation, disks=disks)
         self.stopped = False
         config = {"listeners": "PLAINTEXT://node:9092", "log.dirs": "data", **(settings or {})}
-        self.node = Node(self.world, BrokerConfig.of(config))
+        self.node = PenstockNode(self.world, BrokerConfig.of(config))
         ready: list[bool] = []
         self.node.start(lambda: ready.append(True), self._has_stopped)
         self.simulation.run_until(lambda: bool(ready))
@@ -110,10 +110,10 @@ class Bench:
         return self.node.broker
 
     @property
-    def listener(self) -> Listener:
+    def listener(self) -> BrokerListener:
         return self.broker.listeners[0]
 
-    def connect(self, peer: FakePeer | None = None) -> tuple[Connection, FakePeer]:
+    def connect(self, peer: FakePeer | None = None) -> tuple[BrokerConnection, FakePeer]:
         peer = peer or FakePeer()
         return self.listener.accept(peer), peer
 
@@ -122,7 +122,7 @@ class Bench:
             call()
         self.world.end_turn()
 
-    def receive(self, connection: Connection, data: bytes) -> bytes:
+    def receive(self, connection: BrokerConnection, data: bytes) -> bytes:
         """As the network would hand it over: into the room there is, the rest as a view. What a
         connection that was paused did not take comes back."""
         left = memoryview(data)
@@ -177,7 +177,7 @@ class Bench:
         (answer,) = replies(peer, [CREATE_TOPICS])
         assert answer.topics[0].error_code == 0, answer.topics[0].error_message
         connection.closed()
-        for partition in self.broker.hosting.by_name.get(name, {}).values() if named else ():
+        for partition in self.broker.replicas.by_name.get(name, {}).values() if named else ():
             partition.directory.disk.open(f"{partition}/partition.metadata").sync_now()
             partition.log.metadata_unsynced = False
 

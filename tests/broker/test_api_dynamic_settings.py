@@ -8,10 +8,10 @@ import pytest
 from api_asking import Asker, asking, find_coordinator, unused_name
 from txn_asking import Txn
 
-from penstock.broker.joining import Joins
+from penstock.broker.transactions.txn_verification import TxnVerification
 from penstock.config import BROKER_KEYS, BrokerConfig, Mode, Value
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.errors import CoordinatorLoadInProgress
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k32_describe_configs as k32
@@ -126,6 +126,6 @@ def test_what_coordinators_read_once_cannot_change_while_a_broker_runs() -> None
     config = Asked()
     GroupSettings.of(config)
     TransactionSettings.of(config)
-    Joins(SimpleNamespace(config=config))  # type: ignore[arg-type]
+    TxnVerification(SimpleNamespace(config=config))
     assert len(config.names) > 20
     assert [name for name in config.names if BROKER_KEYS[name].mode is not Mode.READ_ONLY] == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from simulated_node import LIST_OFFSETS, PRODUCE, Bench, produce_batch, replies
 
-from penstock.broker import unpacking
+from penstock.broker.produce import unpacking
 from penstock.errors import CorruptMessage
 from penstock.wire.batch import Record, build_batch, seal_batch
 from penstock.wire.compression import GZIP, LZ4, SNAPPY, ZSTD

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from api_asking import Asker, asking, find_coordinator
 
-from penstock.broker.coordinators import Coordinators
+from penstock.broker.coordinators.coordinators import Coordinators
 from penstock.errors import CoordinatorLoadInProgress, NotCoordinator
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k08_offset_commit as k08

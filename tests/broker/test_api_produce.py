@@ -22,7 +22,7 @@ from api_asking import (
 )
 
 from penstock import errors
-from penstock.broker.record_faults import FAULTS_MAX, TEXTS_MAX
+from penstock.broker.produce.record_errors import FAULTS_MAX, TEXTS_MAX
 from penstock.testing.cluster import Cluster
 from penstock.wire.batch import (
     BASE_TIMESTAMP,

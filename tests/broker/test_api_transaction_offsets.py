@@ -7,7 +7,7 @@ from api_asking import Asker, asking
 from txn_asking import Txn, committed_offset, found_group
 
 from penstock import errors
-from penstock.broker.coordinators import Coordinators
+from penstock.broker.coordinators.coordinators import Coordinators
 from penstock.testing.cluster import Cluster
 
 pytest_plugins = ["api_fixtures"]

@@ -14,7 +14,7 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker.connection import REPLIES_WAITING_MAX, UNSENT_BYTES_MAX
+from penstock.broker.network.connection import REPLIES_WAITING_MAX, UNSENT_BYTES_MAX
 
 
 @pytest.fixture(scope="module")

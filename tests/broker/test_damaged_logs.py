@@ -101,7 +101,7 @@ class Life:
     @property
     def is_offline(self) -> bool:
         topic_id = self.bench.broker.image.topics["t"].topic_id
-        return self.bench.broker.hosting.is_offline(topic_id, 0)
+        return self.bench.broker.replicas.is_offline(topic_id, 0)
 
 
 @named
@@ -317,7 +317,7 @@ def test_a_deleted_topic_takes_its_damage_along() -> None:
     life.disk.take(life.segments()[0])
     life.write()
     assert life.is_offline
-    life.bench.broker.hosting._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
+    life.bench.broker.replicas._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
     life.bench.settle(2_000)
     assert "t-0" not in life.disk.list()
 

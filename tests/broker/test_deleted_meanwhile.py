@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
 
-from penstock.broker.connection import Connection
-from penstock.broker.partition import Partition
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.partitions.partition import Partition
 from penstock.controller.delta import Delta
 from penstock.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from penstock.testing.sim.world import WorldDisk
@@ -27,10 +27,12 @@ def bench_with(*topics: str, partitions: int = 1) -> Bench:
 def delete(bench: Bench, partition: Partition) -> None:
     """As the image that is committed in this turn has it."""
     gone = Delta(deleted_topics=((partition.topic, partition.topic_id),))
-    bench.broker.hosting.follow(bench.broker.image, gone)
+    bench.broker.replicas.follow(bench.broker.image, gone)
 
 
-def send(bench: Bench, connection: Connection, topic: str, index: int = 0) -> Callable[[], None]:
+def send(
+    bench: Bench, connection: BrokerConnection, topic: str, index: int = 0
+) -> Callable[[], None]:
     frame = bench.frame(PRODUCE, produce(topic, b"x", index))
     return lambda: connection.received(memoryview(frame))
 
@@ -180,7 +182,7 @@ def test_whether_there_is_something_to_remove_is_not_asked_on_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = bench_with()
-    hosting, disk = bench.broker.hosting, disk_of(bench)
+    hosting, disk = bench.broker.replicas, disk_of(bench)
     disk.make_directory("a-0.deleted")
     asked = asked_on_the_loop(bench, monkeypatch)
     for name in ("a-0.deleted", "b-0.deleted"):

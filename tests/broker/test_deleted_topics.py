@@ -3,7 +3,8 @@
 import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
 
-from penstock.broker.placements import PLACEMENTS
+from depth import sample
+from penstock.broker.storage.placements import PLACEMENTS
 from penstock.log.checkpoints import START_OFFSETS
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.frame import request_frame
@@ -14,7 +15,7 @@ from penstock.world import DiskFailed
 CREATE_TOPICS, DELETE_TOPICS = 19, 20
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 DELETED_BY_MS = 5_000
-STEPS = range(0, 60, 2)
+STEPS = sample(range(0, 60, 2), every=5)
 
 
 def with_records() -> Bench:
@@ -186,7 +187,7 @@ def test_a_topic_made_again_does_not_begin_where_the_deleted_one_did() -> None:
     bench = with_records()
     partition = bench.broker.find("t", 0)
     partition.delete_before(1)
-    bench.broker.hosting.start_offsets_moved([partition.directory])
+    bench.broker.replicas.start_offsets_moved([partition.directory])
     bench.settle()
     assert "t 0 1" in start_offsets(bench)
     delete(bench, create_again=True)
@@ -209,7 +210,7 @@ def _is_made_again(bench: Bench, old_id: bytes) -> bool:
     topic = bench.broker.image.topics.get("t")
     if topic is None or topic.topic_id == old_id:
         return False
-    return set(bench.broker.hosting.by_id.get(topic.topic_id, {})) == {0, 1}
+    return set(bench.broker.replicas.by_id.get(topic.topic_id, {})) == {0, 1}
 
 
 # -- on a disk that is away

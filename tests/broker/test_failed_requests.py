@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from simulated_node import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Bench, fetch, metadata, produce
 
-from penstock.broker import dispatch
-from penstock.broker.handlers.k01_fetch import Fetching
+from penstock.broker.handlers.k01_fetch import PendingFetch
+from penstock.broker.network import dispatch
 from penstock.wire.messages.k02_list_offsets import ListOffsetsRequest
 
 
@@ -56,7 +56,7 @@ def test_a_fetch_that_fails_when_its_time_is_up_costs_its_connection(
 ) -> None:
     connection, peer = bench.connect()
     bench.receive(connection, bench.frame(FETCH, fetch("t", [0], wait_ms=500)))
-    monkeypatch.setattr(Fetching, "_told", broken)
+    monkeypatch.setattr(PendingFetch, "_reported", broken)
     bench.settle(1_000)
     assert peer.closed
     assert machine_failures
@@ -68,7 +68,7 @@ def test_a_fetch_that_fails_when_records_come_costs_its_connection(
 ) -> None:
     reader, peer = bench.connect()
     bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=5_000)))
-    monkeypatch.setattr(Fetching, "_look_at", broken)
+    monkeypatch.setattr(PendingFetch, "_look_at", broken)
     writer, other = bench.connect()
     bench.receive(writer, bench.frame(PRODUCE, produce("t", b"v")))
     bench.settle()

@@ -93,7 +93,9 @@ def test_an_answer_keeps_to_its_bytes(connection: Connection) -> None:
     assert len(with_records(answer)) == 1
 
 
-def test_what_was_not_acknowledged_by_a_new_offset_is_sent_again(connection: Connection) -> None:
+def test_what_was_not_acknowledged_by_a_new_offset_is_sent_again(
+    connection: Connection,
+) -> None:
     first = fetch(connection, (0, 0), {0: 0})
     again = fetch(connection, (first.session_id, 1), {})
     assert with_records(first) == with_records(again) == [0]

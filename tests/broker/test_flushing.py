@@ -3,8 +3,8 @@
 import pytest
 from simulated_node import PRODUCE, Bench, FakePeer, produce, produce_batch, replies
 
-from penstock.broker.connection import Connection
-from penstock.broker.partition import Partition
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.partitions.partition import Partition
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k44_incremental_alter_configs as k44
@@ -17,7 +17,7 @@ LATER_MS = 600_000
 
 def with_topic(
     settings: dict[str, str] | None = None, **configs: str
-) -> tuple[Bench, Partition, Connection, FakePeer]:
+) -> tuple[Bench, Partition, BrokerConnection, FakePeer]:
     bench = Bench({"log.flush.offset.checkpoint.interval.ms": "1000000", **(settings or {})})
     bench.create_topic("t", 3, {name.replace("_", "."): value for name, value in configs.items()})
     bench.settle()
@@ -29,7 +29,12 @@ def synced(bench: Bench) -> int:
 
 
 def send(
-    bench: Bench, connection: Connection, *, acks: int = -1, count: int = 1, partition: int = 0
+    bench: Bench,
+    connection: BrokerConnection,
+    *,
+    acks: int = -1,
+    count: int = 1,
+    partition: int = 0,
 ) -> None:
     batch = build_batch([Record(place, NOW_MS, None, b"x") for place in range(count)])
     message = produce_batch("t", batch, partition, acks=acks)
@@ -198,7 +203,7 @@ def test_under_fsync_there_is_nothing_to_flush() -> None:
 
 def test_a_round_that_lacks_descriptors_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, partition, connection, peer = with_topic({"log.durability": "fsync"})
-    disk = bench.broker.hosting.directories[0].disk
+    disk = bench.broker.replicas.directories[0].disk
     assert isinstance(disk, SimDisk)
     attempts: list[str] = []
 

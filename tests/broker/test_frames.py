@@ -10,9 +10,9 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker.connection import Connection
-from penstock.broker.duties import MEMORY_MS
-from penstock.broker.frames import FIRST_BYTES, GROWTH, FramePool
+from penstock.broker.background.background_tasks import MEMORY_MS
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.network.frames import FIRST_BYTES, GROWTH, FramePool
 
 CLAIM = 100 * 1024 * 1024 - 1
 
@@ -63,7 +63,7 @@ def test_a_buffer_is_lent_again_only_after_the_turn() -> None:
     assert pool.first(1_500_000, 1_000_000) is first
 
 
-def begin(bench: Bench, count: int, arrived: int) -> list[tuple[Connection, FakePeer]]:
+def begin(bench: Bench, count: int, arrived: int) -> list[tuple[BrokerConnection, FakePeer]]:
     """So many connections, each with the beginning of a frame."""
     held = [bench.connect() for _ in range(count)]
     for connection, _peer in held:

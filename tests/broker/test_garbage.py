@@ -16,9 +16,9 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker import unpacking
-from penstock.broker.connection import Connection
 from penstock.broker.handlers import k02_list_offsets as lookups
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.produce import unpacking
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.compression import GZIP, ZSTD, compress
 from penstock.wire.messages import k02_list_offsets as k02
@@ -40,7 +40,7 @@ def list_offsets(topic: str, timestamps: Sequence[int]) -> k02.ListOffsetsReques
 
 
 def ask(
-    bench: Bench, connection: Connection, peer: FakePeer, key: int, message: object
+    bench: Bench, connection: BrokerConnection, peer: FakePeer, key: int, message: object
 ) -> list[Any]:
     """What is told about each partition."""
     bench.receive(connection, bench.frame(key, message))

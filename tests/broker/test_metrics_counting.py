@@ -13,9 +13,8 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker.metrics.counts import OTHER_VERSION
-from penstock.broker.metrics.error_codes import errors_in
-from penstock.broker.metrics.idleness import Idleness
+from penstock.broker.metrics.loop_idle import LoopIdle
+from penstock.broker.request_metrics import OTHER_VERSION, errors_in
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k03_metadata import MetadataResponse, MetadataResponseTopic
@@ -25,11 +24,11 @@ from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitResponseTopic,
 )
 from penstock.wire.messages.k12_heartbeat import HeartbeatResponse
-from penstock.world import Vitals
+from penstock.world import ProcessStats
 
 
 def timed(bench: Bench) -> int:
-    return bench.broker.counts.produce_times.count
+    return bench.broker.request_metrics.produce_times.count
 
 
 def test_requests_of_one_turn_take_the_same_time() -> None:
@@ -40,8 +39,8 @@ def test_requests_of_one_turn_take_the_same_time() -> None:
     bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x")) * 5)
     assert len(replies(peer, [PRODUCE] * 6)) == 6
     assert timed(bench) == 6
-    assert bench.broker.produce_memo.requests[11] == 6
-    assert bench.broker.produce_memo.misses == 1
+    assert bench.broker.produce_cache.requests[11] == 6
+    assert bench.broker.produce_cache.misses == 1
 
 
 def test_a_request_that_waits_for_the_disk_is_timed_when_it_is_answered() -> None:
@@ -50,14 +49,14 @@ def test_a_request_that_waits_for_the_disk_is_timed_when_it_is_answered() -> Non
     connection, peer = bench.connect()
     bench.receive(connection, bench.frame(PRODUCE, produce("t", b"general")))
     bench.simulation.run_until(lambda: bool(peer.sent))
-    began_ms = bench.broker.counts.produce_times.total_ms
+    began_ms = bench.broker.request_metrics.produce_times.total_ms
     bench.receive(connection, bench.frame(PRODUCE, produce("t", b"fast")))
     assert timed(bench) == 1
     peer.sent.clear()
     before = bench.simulation.now_ms
     bench.simulation.run_until(lambda: bool(peer.sent))
     assert timed(bench) == 2
-    took = bench.broker.counts.produce_times.total_ms - began_ms
+    took = bench.broker.request_metrics.produce_times.total_ms - began_ms
     assert 0 < took <= bench.simulation.now_ms - before + 1e-6
 
 
@@ -65,7 +64,7 @@ def test_a_request_that_times_out_is_timed_and_counted_as_an_error() -> None:
     bench = Bench({"log.durability": "fsync"})
     bench.create_topic("t")
     connection, peer = bench.connect()
-    partition = bench.broker.hosting.by_name["t"][0]
+    partition = bench.broker.replicas.by_name["t"][0]
     message = produce("t", b"x")
     bench.receive(connection, bench.frame(PRODUCE, message))
     bench.simulation.run_until(lambda: bool(peer.sent))
@@ -74,7 +73,7 @@ def test_a_request_that_times_out_is_timed_and_counted_as_an_error() -> None:
     peer.sent.clear()
     bench.simulation.run_until(lambda: bool(peer.sent))
     assert timed(bench) == 2
-    assert bench.broker.counts.errors == {(PRODUCE, 7): 1}
+    assert bench.broker.request_metrics.errors == {(PRODUCE, 7): 1}
     assert partition.failed_produces == 1
 
 
@@ -90,8 +89,8 @@ def test_a_request_for_several_partitions_is_one_request() -> None:
     frame = bench.frame(PRODUCE, message)
     bench.receive(connection, frame)
     bench.receive(connection, frame)
-    assert timed(bench) == sum(bench.broker.produce_memo.requests) == 2
-    partitions = bench.broker.hosting.by_name["t"]
+    assert timed(bench) == sum(bench.broker.produce_cache.requests) == 2
+    partitions = bench.broker.replicas.by_name["t"]
     assert [partitions[index].produces for index in range(3)] == [2, 2, 2]
     assert [partitions[index].log.appended_records for index in range(3)] == [2, 2, 2]
 
@@ -100,14 +99,14 @@ def test_a_refused_batch_counts_where_it_was_refused() -> None:
     bench = Bench()
     bench.create_topic("t")
     connection, peer = bench.connect()
-    partition = bench.broker.hosting.by_name["t"][0]
+    partition = bench.broker.replicas.by_name["t"][0]
     bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x")))
     broken = bytearray(build_batch([Record(0, 1_750_000_000_000, None, b"x")]))
     broken[-1] ^= 1
     for _ in range(2):  # the second by the fast way
         bench.receive(connection, bench.frame(PRODUCE, produce_batch("t", bytes(broken))))
     assert len(replies(peer, [PRODUCE] * 3)) == 3
-    assert bench.broker.counts.errors == {(PRODUCE, 2): 2}
+    assert bench.broker.request_metrics.errors == {(PRODUCE, 2): 2}
     assert timed(bench) == 3
     assert partition.produces == partition.log.appended_records == 1
     assert partition.failed_produces == 0  # the client's doing
@@ -130,7 +129,7 @@ def test_a_version_from_the_future_is_counted_as_other() -> None:
     for version in range(5, 100):
         frame = request_frame(API_VERSIONS, 4, 1, "c", api_versions())
         bench.receive(connection, frame[:6] + version.to_bytes(2, "big") + frame[8:])
-    assert bench.broker.counts.requests == {(API_VERSIONS, OTHER_VERSION): 95}
+    assert bench.broker.request_metrics.requests == {(API_VERSIONS, OTHER_VERSION): 95}
 
 
 def test_a_parked_fetch_is_seen_while_it_waits() -> None:
@@ -138,7 +137,7 @@ def test_a_parked_fetch_is_seen_while_it_waits() -> None:
     bench.create_topic("t")
     connection, peer = bench.connect()
     bench.receive(connection, bench.frame(FETCH, fetch("t", [0], wait_ms=500)))
-    counts = bench.broker.counts
+    counts = bench.broker.request_metrics
     assert counts.parked_fetches == 1
     bench.simulation.run_until(lambda: bool(peer.sent))
     assert counts.parked_fetches == 0
@@ -184,27 +183,30 @@ def test_bytes_sent_are_those_of_the_answers() -> None:
     bench.receive(connection, bench.frame(PRODUCE, produce("t", b"x" * 200_000)))
     bench.receive(connection, bench.frame(FETCH, fetch("t", [0])))
     assert bench.listener.sent_bytes - before == len(peer.sent) > 200_000
-    assert bench.broker.hosting.by_name["t"][0].bytes_out > 200_000
+    assert bench.broker.replicas.by_name["t"][0].bytes_out > 200_000
 
 
 def test_errors_are_found_wherever_an_answer_has_a_place_for_them() -> None:
-    assert list(errors_in(HeartbeatResponse(error_code=25))) == [25]
-    assert list(errors_in(HeartbeatResponse())) == []
+    def found(response: object) -> list[int]:
+        return [code for code in errors_in(response) if code]
+
+    assert found(HeartbeatResponse(error_code=25)) == [25]
+    assert found(HeartbeatResponse()) == []
     partitions = [OffsetCommitResponsePartition(error_code=code) for code in (0, 3, 22)]
     topic = OffsetCommitResponseTopic(partitions=partitions)
-    assert list(errors_in(OffsetCommitResponse(topics=[topic, topic]))) == [3, 22, 3, 22]
-    assert list(errors_in(MetadataResponse(topics=[MetadataResponseTopic(error_code=5)]))) == [5]
+    assert found(OffsetCommitResponse(topics=[topic, topic])) == [3, 22, 3, 22]
+    assert found(MetadataResponse(topics=[MetadataResponseTopic(error_code=5)])) == [5]
 
 
 def test_idleness_is_what_the_loop_did_not_use() -> None:
-    idleness = Idleness()
+    idleness = LoopIdle()
 
     def measure(at_ms: float, used: float) -> float | None:
-        return idleness.measure(Vitals(0, 0, loop_cpu_seconds=used), at_ms)
+        return idleness.measure(ProcessStats(0, 0, loop_cpu_seconds=used), at_ms)
 
     assert measure(0.0, 1.0) is None
     assert measure(10_000.0, 3.0) == 0.8
     for second in range(11, 200):
         measure(1_000.0 * second, 3.0)
     assert measure(200_000.0, 3.0) == 1.0
-    assert idleness.measure(Vitals(0, 0), 1.0) is None
+    assert idleness.measure(ProcessStats(0, 0), 1.0) is None

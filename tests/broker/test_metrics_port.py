@@ -14,13 +14,13 @@ from http_asking import SimScraper
 from metrics_asking import SETTINGS, Page, get, get_json, scrape
 from simulated_node import Bench
 
-from penstock.broker.metrics import seen
+from penstock.broker.metrics import snapshot
 from penstock.broker.metrics.health import readiness
 from penstock.broker.metrics.port import PAGES_AT_ONCE_MAX
 from penstock.broker.metrics.reference import reference
 from penstock.broker.metrics.table import TABLE
 from penstock.config.broker import BrokerConfig
-from penstock.node import Node, StartRefused
+from penstock.node import PenstockNode, StartRefused
 from penstock.testing import Cluster
 from penstock.testing.sim.world import SimWorld
 from penstock.world import DiskFailed
@@ -106,7 +106,7 @@ def test_a_node_that_stops_says_so_before_it_is_gone() -> None:
 
 def test_a_node_without_a_working_directory_is_not_ready() -> None:
     bench = Bench(SIMULATED)
-    bench.broker.hosting.directories[0].take_offline(DiskFailed("by design"))
+    bench.broker.replicas.directories[0].take_offline(DiskFailed("by design"))
     status, body = SimScraper(bench).get("/health/ready")
     assert status == 503
     assert b"none of 1 log directories works" in body
@@ -115,7 +115,7 @@ def test_a_node_without_a_working_directory_is_not_ready() -> None:
 def test_a_failed_directory_is_seen_in_metrics_and_status() -> None:
     bench = Bench({**SIMULATED, "log.dirs": "one,two"})
     bench.create_topic("orders", 4)
-    bench.broker.hosting.directories[1].take_offline(DiskFailed("by design"))
+    bench.broker.replicas.directories[1].take_offline(DiskFailed("by design"))
     scraper = SimScraper(bench)
     page = Page(scraper.get("/metrics")[1].decode())
     assert page("kafka_log_logmanager_offlinelogdirectorycount") == 1
@@ -140,7 +140,7 @@ def test_a_node_that_starts_is_alive_and_not_ready() -> None:
 
 def test_an_address_that_was_chosen_and_is_taken_refuses_the_start() -> None:
     bench = Bench(SIMULATED)
-    other = Node(
+    other = PenstockNode(
         SimWorld(bench.simulation, "other"),
         BrokerConfig.of({"listeners": "PLAINTEXT://other:9092", "log.dirs": "data", **SIMULATED}),
     )
@@ -151,7 +151,7 @@ def test_an_address_that_was_chosen_and_is_taken_refuses_the_start() -> None:
 def test_the_default_address_being_taken_is_only_a_word(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     settings = {"listeners": "PLAINTEXT://other:9092", "log.dirs": "data"}
-    node = Node(SimWorld(bench.simulation, "other"), BrokerConfig.of(settings))
+    node = PenstockNode(SimWorld(bench.simulation, "other"), BrokerConfig.of(settings))
     ready: list[bool] = []
     node.start(lambda: ready.append(True), lambda: None)
     bench.simulation.run_until(lambda: bool(ready))
@@ -183,7 +183,7 @@ def test_a_page_that_cannot_be_made_ends_nobody(
     scraper = SimScraper(bench)
     clock: Any = bench.world.clock
     clock._read_cost_ms = 5.0  # a slice per step
-    monkeypatch.setattr(seen.Seen, "steps", broken)
+    monkeypatch.setattr(snapshot.MetricsSnapshot, "steps", broken)
     assert scraper.get("/metrics")[0] == 500
     assert "by design" in caplog.text
     monkeypatch.undo()
@@ -223,8 +223,8 @@ def test_a_page_is_made_in_slices_and_others_are_answered_meanwhile() -> None:
 
 
 def test_a_page_is_bounded_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "TOPICS_MAX", 2)
-    monkeypatch.setattr(seen, "PARTITIONS_MAX", 3)
+    monkeypatch.setattr(snapshot, "TOPICS_MAX", 2)
+    monkeypatch.setattr(snapshot, "PARTITIONS_MAX", 3)
     bench = Bench(SIMULATED)
     for number in range(4):
         bench.create_topic(f"topic-{number}", 2)

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from metrics_asking import OPENMETRICS, SETTINGS, Page, scrape
 
-from penstock.broker.metrics import seen
+from penstock.broker.metrics import snapshot
 from penstock.testing import Cluster
 
 TOPIC = "kafka_server_brokertopicmetrics_"
@@ -66,7 +66,7 @@ def test_records_and_bytes_are_counted_for_their_topic_and_for_all(cluster: Clus
     before = scrape(cluster)
     produce(cluster, "orders", 7)
     after = scrape(cluster)
-    log = cluster.broker.hosting.by_name["orders"][0].log
+    log = cluster.broker.replicas.by_name["orders"][0].log
     for labels in ({}, {"topic": "orders"}):
         assert after(f"{TOPIC}messagesin_total", **labels) == 7
         assert after(f"{TOPIC}bytesin_total", **labels) == log.size > 700
@@ -115,7 +115,7 @@ def test_requests_are_timed_once_however_they_are_acknowledged(acks: str, durabi
 def test_what_consumers_get_is_counted(cluster: Cluster) -> None:
     cluster.create_topic("orders")
     produce(cluster, "orders", 5)
-    size = cluster.broker.hosting.by_name["orders"][0].log.size
+    size = cluster.broker.replicas.by_name["orders"][0].log.size
     consume(cluster, "orders", 5)
     page = scrape(cluster)
     assert page(f"{TOPIC}bytesout_total", topic="orders") >= size
@@ -193,7 +193,7 @@ def test_the_lag_of_a_group_is_told_by_topic(cluster: Cluster) -> None:
 def test_of_too_many_lags_some_are_left_out_and_counted(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seen, "LAGS_MAX", 1)
+    monkeypatch.setattr(snapshot, "LAGS_MAX", 1)
     cluster.create_topic("orders")
     produce(cluster, "orders", 1)
     for group in ("a", "b", "c"):

@@ -3,13 +3,13 @@
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.controller.delta import Delta
-from penstock.replication.leader import Leader
+from penstock.replication.leader import PartitionLeader
 
 NOT_ENOUGH_REPLICAS = 19
 
 
-def leader(isr: tuple[int, ...], *, min_insync: int, replicas: int) -> Leader:
-    made = Leader(1, epoch=0, isr=isr, high_watermark=0)
+def leader(isr: tuple[int, ...], *, min_insync: int, replicas: int) -> PartitionLeader:
+    made = PartitionLeader(1, epoch=0, isr=isr, high_watermark=0)
     made.require(min_insync, replicas)
     return made
 
@@ -101,5 +101,5 @@ def test_the_count_of_replicas_comes_with_each_change_of_the_image() -> None:
     partition = bench.broker.find("t", 0)
     partition.lead(partition.leader.epoch, (1,), replicas=2)
     assert partition.leader.below_min_insync
-    bench.broker.hosting.follow(bench.broker.image, Delta(changed_partitions=(("t", (0,)),)))
+    bench.broker.replicas.follow(bench.broker.image, Delta(changed_partitions=(("t", (0,)),)))
     assert not partition.leader.below_min_insync

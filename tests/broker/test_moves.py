@@ -1,23 +1,23 @@
 """A partition moves to another log directory while it is written to, whatever happens meanwhile."""
 
-import os
 import random
 
 import pytest
 from moving_life import Life, names
 from simulated_node import FETCH, fetch, replies
 
-from penstock.broker import move
-from penstock.log import moving
+from depth import seeds
+from penstock.broker.moves import move
+from penstock.log import future_log
 from penstock.wire.batch import BASE_OFFSET, batch_headers
 
-SEEDS = int(os.environ.get("PENSTOCK_SIM_RUNS", "60"))
+SEEDS = seeds(60, few=12, first=0)
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs of a few hundred bytes take many steps, as large ones do."""
-    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
@@ -159,7 +159,7 @@ def test_the_rate_is_kept() -> None:
     assert life.place == target
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_lost_whenever_it_dies_seed(seed: int) -> None:
     dice = random.Random(seed)
     life = Life(seed)

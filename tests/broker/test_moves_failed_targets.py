@@ -5,27 +5,28 @@ import logging
 
 import pytest
 from moving_life import Life, names
+from test_move_sources import arrived, break_writes
 from test_moves_faults import served, start
-from test_moves_originals import arrived, break_writes
 from troubled_disks import heal
 
-from penstock.broker import move
-from penstock.broker.originals import RETRY_MS
-from penstock.broker.placements import PLACEMENTS, WRITE_DELAY_MS
-from penstock.log import moving
+from depth import sample
+from penstock.broker.moves import move
+from penstock.broker.storage.move_sources import RETRY_MS
+from penstock.broker.storage.placements import PLACEMENTS, WRITE_DELAY_MS
+from penstock.log import future_log
 from penstock.log.checkpoints import RECOVERY_POINTS
 from penstock.log.directory import MOVING_TO_FILE
-from penstock.log.moving_marks import read_arrivals, read_departure, write_arrivals
+from penstock.log.future_log_markers import read_future_marks, read_source_mark, write_future_marks
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
 SETTINGS = {"metadata.log.dir": "meta"}
-STEPS = range(0, 60, 3)
+STEPS = sample(range(0, 60, 3), every=4)
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
@@ -129,7 +130,7 @@ def test_an_original_goes_when_the_partition_has_moved_on_from_where_the_disk_fa
     life.arrive(target)
     life.ask(other)
     life.arrive(other)
-    directory = life.bench.broker.hosting.directory_at(target)
+    directory = life.bench.broker.replicas.directory_at(target)
     assert directory is not None
     directory.take_offline(DiskFailed("injected"))
     heal(meta)
@@ -197,7 +198,7 @@ def test_an_original_that_a_start_cannot_rename_for_want_of_room_goes_later(
     life.restart(disks)
     assert served(life)
     assert life.place == target
-    assert not any(each.failed for each in life.bench.broker.hosting.directories)
+    assert not any(each.failed for each in life.bench.broker.replicas.directories)
     life.write(2)
     life.bench.settle(2 * RETRY_MS)
     assert names(life)[source] == ["t-0"]
@@ -223,14 +224,14 @@ def refuse_renames(disk: WorldDisk, name: str) -> None:
 
 
 def none_failed(life: Life) -> bool:
-    return not any(each.failed for each in life.bench.broker.hosting.directories)
+    return not any(each.failed for each in life.bench.broker.replicas.directories)
 
 
 def test_a_copy_that_was_only_offered_and_cannot_be_renamed_is_in_nobodys_way() -> None:
     life, source, target, disks = finished_at_start()
     disks[source].remove_now(f"t-0/{MOVING_TO_FILE}")
-    (mark,) = read_arrivals(disks[target], "t-0")
-    write_arrivals(disks[target], "t-0", [mark._replace(decided=False)])
+    (mark,) = read_future_marks(disks[target], "t-0")
+    write_future_marks(disks[target], "t-0", [mark._replace(decided=False)])
     refuse_renames(disks[target], "t-0")
     life.restart(disks)
     assert served(life) and none_failed(life)
@@ -256,7 +257,7 @@ def test_a_mark_that_cannot_be_taken_back_for_want_of_room_keeps_one_partition_o
 
 
 def read_departure_token(disk: WorldDisk) -> str:
-    departure = read_departure(disk, "t-0")
+    departure = read_source_mark(disk, "t-0")
     assert departure is not None
     return departure.token
 

@@ -9,10 +9,10 @@ import pytest
 from moving_life import Life, names
 from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
 
-from penstock.broker import move
-from penstock.broker.placements import PLACEMENTS, WRITE_DELAY_MS
-from penstock.log import moving
-from penstock.log.moving import Copy, Crossing, Finished
+from penstock.broker.moves import move
+from penstock.broker.storage.placements import PLACEMENTS, WRITE_DELAY_MS
+from penstock.log import future_log
+from penstock.log.future_log import CutoverResult, FutureLog, MoveNames
 
 SETTINGS = {"metadata.log.dir": "meta"}
 # Nothing of a log's first segment is synced then, and a kill loses nothing.
@@ -30,7 +30,7 @@ STARTS = [
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
@@ -44,17 +44,17 @@ class Arm:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.trouble: Trouble | None = None
-        prepare, take_over = Copy.prepare, Copy.take_over
+        prepare, take_over = FutureLog.prepare, FutureLog.take_over
         outer = self
 
-        def armed_prepare(copy: Copy, crossing: Crossing, start_offset: int) -> None:
+        def armed_prepare(copy: FutureLog, crossing: MoveNames, start_offset: int) -> None:
             outer._set(armed=True)
             try:
                 prepare(copy, crossing, start_offset)
             finally:
                 outer._set(armed=False)
 
-        def armed_take_over(copy: Copy, crossing: Crossing) -> Finished:
+        def armed_take_over(copy: FutureLog, crossing: MoveNames) -> CutoverResult:
             outer._set(armed=True)
             if outer.trouble is not None:
                 outer.trouble.always = is_last
@@ -63,8 +63,8 @@ class Arm:
             finally:
                 outer._set(armed=False)
 
-        monkeypatch.setattr(Copy, "prepare", armed_prepare)
-        monkeypatch.setattr(Copy, "take_over", armed_take_over)
+        monkeypatch.setattr(FutureLog, "prepare", armed_prepare)
+        monkeypatch.setattr(FutureLog, "take_over", armed_take_over)
 
     def _set(self, *, armed: bool) -> None:
         if self.trouble is not None:
@@ -77,7 +77,7 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
 
 
 def served(life: Life) -> bool:
-    partition = life.bench.broker.hosting.by_name.get("t", {}).get(0)
+    partition = life.bench.broker.replicas.by_name.get("t", {}).get(0)
     return partition is not None and not partition.directory.failed
 
 

@@ -1,7 +1,6 @@
 """A partition that moves between three directories while disks fail, vanish and come back, and the
 node dies: what is served is never older than what was acknowledged, and in the end all is there."""
 
-import os
 import random
 
 import pytest
@@ -9,20 +8,21 @@ from moving_life import Life, names
 from test_moves_faults import UNSYNCED, Arm, check, served
 from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
 
-from penstock.broker import move
-from penstock.broker.placements import WRITE_DELAY_MS
-from penstock.log import moving
+from depth import seeds
+from penstock.broker.moves import move
+from penstock.broker.storage.placements import WRITE_DELAY_MS
+from penstock.log import future_log
 
 ROOTS = ("one", "two", "three")
 SETTINGS = {"metadata.log.dir": "meta", "log.dirs": ",".join(ROOTS)}
-SEEDS = int(os.environ.get("PENSTOCK_SIM_RUNS", "40"))
+SEEDS = seeds(40, few=8, first=0)
 CALLS = 34  # about so many are made in the last steps
 ROUNDS = 6
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
@@ -45,7 +45,7 @@ def start(life: Life, away: list[str], *, power: bool) -> None:
 def one_round(life: Life, arm: Arm, dice: random.Random) -> None:
     what = arm.trouble = Trouble(dice.randrange(CALLS), dice.choice(list(Mode)))
     for root in ROOTS:
-        directory = life.bench.broker.hosting.directory_at(root)
+        directory = life.bench.broker.replicas.directory_at(root)
         if directory is not None and not directory.failed:
             trouble(life.bench.world.disks[root], what)
     trouble(life.bench.world.disks["meta"], what)
@@ -62,7 +62,7 @@ def one_round(life: Life, arm: Arm, dice: random.Random) -> None:
     arm.trouble = None
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_storm_of_moves_and_failures_loses_nothing_seed(arm: Arm, seed: int) -> None:
     dice = random.Random(seed)
     synced = seed % 2 == 0

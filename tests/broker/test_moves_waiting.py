@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from moving_life import Life, names
 
-from penstock.broker import move, move_pace
-from penstock.log import moving
+from penstock.broker.moves import move, stall_detector
+from penstock.log import future_log
 from penstock.world import DiskFailed, Done
 
 SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "100"}
@@ -16,7 +16,7 @@ SYNC_MS = 8_000.0
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "PIECE_BYTES", 150)
+    monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
@@ -142,7 +142,7 @@ def test_a_move_that_waits_behind_another_is_not_forgotten_over_a_kill() -> None
     life.write(20)
     source, target = life.place, life.elsewhere
     life.bench.create_topic("u", partitions=4)
-    hosted = life.bench.broker.hosting.by_name["u"]
+    hosted = life.bench.broker.replicas.by_name["u"]
     others = [index for index, each in hosted.items() if each.directory.disk.root == source]
     assert len(others) == 2
     life.ask(target)
@@ -152,7 +152,7 @@ def test_a_move_that_waits_behind_another_is_not_forgotten_over_a_kill() -> None
     life.die(power=True)
     life.arrive(target)
     life.bench.settle(60_000)
-    hosted = life.bench.broker.hosting.by_name["u"]
+    hosted = life.bench.broker.replicas.by_name["u"]
     assert [hosted[index].directory.disk.root for index in others] == [target, target]
 
 
@@ -195,7 +195,7 @@ def test_a_source_that_cannot_be_read_does_not_take_the_target_offline(
     life.ask(target)
     monkeypatch.setattr(life.bench.world.disks[source], "open", broken)
     life.bench.settle(1_000)
-    failed = {each.disk.root: each.failed for each in life.bench.broker.hosting.directories}
+    failed = {each.disk.root: each.failed for each in life.bench.broker.replicas.directories}
     assert failed[target] is None
     assert failed[source] is not None
 
@@ -238,12 +238,12 @@ def test_a_move_that_comes_no_closer_is_told_of_once_in_a_while(
 
 
 def test_a_move_that_comes_closer_is_not_told_of() -> None:
-    pace = move_pace.Pace(0)
+    pace = stall_detector.StallDetector(0)
     for minute in range(600):
-        assert not pace.is_to_be_told(minute * 60_000, 10_000_000 - minute)
+        assert not pace.should_warn(minute * 60_000, 10_000_000 - minute)
 
 
 def test_a_stuck_move_is_told_of_again_after_a_while() -> None:
-    pace = move_pace.Pace(0)
-    told = [minute for minute in range(120) if pace.is_to_be_told(minute * 60_000, 5 + minute % 2)]
+    pace = stall_detector.StallDetector(0)
+    told = [minute for minute in range(120) if pace.should_warn(minute * 60_000, 5 + minute % 2)]
     assert told == [5, 35, 65, 95]

@@ -1,23 +1,22 @@
 """What a directory's checkpoints say of a deleted topic is never believed of one that is made again
 under its name, wherever the node dies and whichever directory is away."""
 
-import os
 import random
 
 import pytest
 from names_life import PARTITIONS, ROOTS, SETTINGS, Names
 from simulated_node import Bench
 
-from penstock.broker.departures import BELIEVED
-from penstock.broker.making import RETRY_MS
+from depth import sample, seeds
+from penstock.broker.partitions.partition_creation import RETRY_MS
+from penstock.broker.storage.stale_checkpoints import BELIEVED
 from penstock.log.checkpoints import START_OFFSETS, format_offsets
 from penstock.model import TopicPartition
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import DiskFull
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "40"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
-STEPS = range(0, 60, 3)
+SEEDS = seeds(40, few=8)
+STEPS = sample(range(0, 60, 3), every=4)
 ROUNDS = 14
 
 
@@ -32,7 +31,7 @@ def with_checkpoints(seed: int) -> Names:
         assert partition is not None
         partition.delete_before(4)
         life.deleted_to[partition.topic_id, index] = 4
-    life.bench.broker.hosting.start_offsets_moved(life.bench.broker.hosting.directories)
+    life.bench.broker.replicas.start_offsets_moved(life.bench.broker.replicas.directories)
     life.bench.settle(6_000)
     return life
 
@@ -122,11 +121,11 @@ def test_a_partition_moves_to_where_another_had_its_name(power: bool) -> None:
     partition = life.served(0)
     assert partition is not None
     place = partition.directory
-    target = next(each for each in life.bench.broker.hosting.directories if each is not place)
+    target = next(each for each in life.bench.broker.replicas.directories if each is not place)
     # A deletion a moment ago, of which the file there does not know yet.
     name = TopicPartition("t", 0)
     target.disk.replace_now(START_OFFSETS, format_offsets({name: 4}))
-    target.departures.add(name)
+    target.stale_checkpoints.add(name)
     life.bench.turn(lambda: life.bench.broker.moves.ask(partition, target))
     life.bench.simulation.run_until(lambda: "t-0" in target.disk.list())
     life.end(power=power)
@@ -169,7 +168,7 @@ def test_where_the_checkpoints_cannot_be_written_nothing_gets_a_name_that_they_s
     life.bench.settle(2 * RETRY_MS)
     for index in range(PARTITIONS):  # the other directory may have room for it
         made = life.served(index)
-        assert made is None or TopicPartition("t", index) not in made.directory.departures
+        assert made is None or TopicPartition("t", index) not in made.directory.stale_checkpoints
     for full in fulls:
         full.heal()
     life.bench.settle(2 * RETRY_MS)
@@ -199,7 +198,7 @@ def one_act(life: Names, dice: random.Random) -> None:
             life.bench.settle(dice.choice((1, 20, 600, 6_000)))
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_happens_to_names_nobody_gets_what_was_said_of_another(seed: int) -> None:
     life = Names(seed)
     dice = life.dice

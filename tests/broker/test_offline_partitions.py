@@ -58,7 +58,7 @@ def ask(bench: Bench, key: int, version: int, message: object) -> Any:
 
 def test_partitions_of_a_directory_that_failed_have_no_leader_that_serves(bench: Bench) -> None:
     told(bench)  # which is remembered
-    second = bench.broker.hosting.directories[1]
+    second = bench.broker.replicas.directories[1]
     offline = {each.index for each in second.partitions}
     second.take_offline(DiskFailed("by design"))
     seen = page(bench)
@@ -96,9 +96,9 @@ def test_a_partition_whose_files_were_taken_away_has_none_either(bench: Bench) -
 
 
 def test_a_partition_that_is_not_made_yet_has_none_yet(bench: Bench) -> None:
-    hosting = bench.broker.hosting
+    hosting = bench.broker.replicas
     partition = hosting.by_id[bench.broker.image.topics["orders"].topic_id].pop(3)
-    bench.broker.forget_memos()
+    bench.broker.clear_caches()
     assert told(bench)[3] == LeaderNotAvailable.code
     assert page(bench)(OFFLINE_PARTITIONS) == 1
     hosting.by_id[partition.topic_id][3] = partition
@@ -112,7 +112,7 @@ def test_where_nothing_is_wrong_nothing_is_offline(bench: Bench) -> None:
 
 
 def test_the_other_descriptions_agree(bench: Bench) -> None:
-    bench.broker.hosting.directories[1].take_offline(DiskFailed("by design"))
+    bench.broker.replicas.directories[1].take_offline(DiskFailed("by design"))
     wanted = k75.DescribeTopicPartitionsRequest(topics=[k75.TopicRequest(name="orders")])
     (topic,) = ask(bench, 75, 0, wanted).topics
     assert {each.partition_index: each.error_code for each in topic.partitions} == told(bench)

@@ -1,11 +1,11 @@
 """What is about to be made is named on disk before it is, and until the file of placements does."""
 
-from penstock.broker.placements import (
+from penstock.broker.storage.placements import (
     COMING,
     PLACEMENTS,
     WRITE_DELAY_MS,
-    Place,
     Placements,
+    TopicIdPartition,
     format_placements,
     parse_placements,
 )
@@ -29,7 +29,7 @@ class Noted:
         self.placements.load()
         self.announced: list[bool] = []
 
-    def announce(self, place: Place, name: str, metadata_offset: int) -> None:
+    def announce(self, place: TopicIdPartition, name: str, metadata_offset: int) -> None:
         def done() -> None:
             self.announced.append(True)
 
@@ -39,7 +39,7 @@ class Noted:
         self.simulation.run_for(WRITE_DELAY_MS + 1)
         self.disk.run_callbacks()
 
-    def coming(self) -> list[Place]:
+    def coming(self) -> list[TopicIdPartition]:
         data = self.disk.files().get(COMING)
         return [] if data is None else list(parse_placements(data).placed)
 

@@ -16,8 +16,8 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker.connection import Connection
-from penstock.broker.recompression import RUNS_MAX
+from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.produce.recompression import RUNS_MAX
 from penstock.errors import InvalidRecord, MessageTooLarge, UnknownTopicOrPartition
 from penstock.wire.batch import (
     ATTRIBUTES,
@@ -58,7 +58,7 @@ def with_topic(**configs: str) -> Bench:
 
 
 def send(
-    bench: Bench, connection: Connection, batch: bytes, partition: int = 0, *, acks: int = -1
+    bench: Bench, connection: BrokerConnection, batch: bytes, partition: int = 0, *, acks: int = -1
 ) -> None:
     message = produce_batch("t", batch, partition, acks=acks)
     bench.receive(connection, bench.frame(PRODUCE, message))
@@ -121,7 +121,7 @@ def test_a_batch_in_the_codec_of_the_topic_is_stored_byte_by_byte() -> None:
 @pytest.mark.parametrize("size", [10, 300, 20_000, 3_000_000])
 def test_batches_in_the_codec_of_the_topic_take_the_fast_way(size: int) -> None:
     bench = with_topic(compression_type="gzip")
-    memo = bench.broker.produce_memo
+    memo = bench.broker.produce_cache
     connection, peer = bench.connect()
     noise = random.Random(1).randbytes(min(size, 20_000)) + bytes(size)
     send(bench, connection, packed(b"first", codec=GZIP))
@@ -302,7 +302,7 @@ def test_a_topic_deleted_meanwhile_answers_with_that() -> None:
     workers.work()
     bench.settle()
     assert [each.error_code for each in told(peer, 1)] == [UnknownTopicOrPartition.code]
-    assert bench.broker.backlog.requests == 0
+    assert bench.broker.backpressure.requests == 0
 
 
 def test_no_more_than_a_few_workers_are_asked_at_a_time() -> None:
@@ -361,7 +361,7 @@ def test_any_mix_of_codecs_producers_and_changes_keeps_every_order(seed: int) ->
     for place, count in enumerate(sent):
         mine = [int(number) for name, number in read if int(name) == place]
         assert mine == list(range(count))
-    assert bench.broker.backlog.requests == 0
+    assert bench.broker.backpressure.requests == 0
     assert bench.broker.frames.lent_bytes == 0
 
 

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.request_pieces import CUTS, Cut, JoinedAnswer, Level, cut_for, pieces
+from penstock.broker.request_pieces import (
+    CUTS,
+    Equals,
+    JoinedAnswer,
+    Level,
+    PieceRule,
+    piece_rule_for,
+    pieces,
+)
 from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages import k09_offset_fetch as k09
 from penstock.wire.messages import k15_describe_groups as k15
@@ -37,7 +45,7 @@ def listed(topics: list[Any]) -> Asked:
     return [(each.name, [p.partition_index for p in each.partitions]) for each in topics]
 
 
-def cut(message: Any, how: Cut) -> list[Any]:
+def cut(message: Any, how: PieceRule) -> list[Any]:
     return [piece for piece in pieces(message, how) if piece is not None]
 
 
@@ -47,7 +55,8 @@ def leaves(asked: Asked) -> list[tuple[str, int | None]]:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 5))), max_size=12))
 def test_pieces_hold_every_element_once(asked: Asked) -> None:
-    found = [pair for piece in cut(list_offsets(asked), TOPICS) for pair in listed(piece.topics)]
+    apart = TOPICS._replace(equals=Equals.APART)
+    found = [pair for piece in cut(list_offsets(asked), apart) for pair in listed(piece.topics)]
     assert leaves(found) == leaves(asked)
 
 
@@ -55,7 +64,7 @@ def test_pieces_hold_every_element_once(asked: Asked) -> None:
 def test_folded_pieces_hold_every_element_that_differs(asked: Asked) -> None:
     found = [
         leaf
-        for piece in cut(list_offsets(asked), TOPICS._replace(folds=True))
+        for piece in cut(list_offsets(asked), TOPICS._replace(equals=Equals.FOLDED))
         for leaf in leaves(listed(piece.topics))
     ]
     named = {leaf for leaf in leaves(asked) if leaf[1] != -1}
@@ -75,6 +84,25 @@ def test_equal_elements_that_are_an_error_stay_in_one_piece() -> None:
     assert len(holders) == 1
 
 
+def test_of_equal_elements_that_are_an_error_two_are_enough() -> None:
+    (piece,) = cut(list_offsets([("a", [7] * 1_000)]), TOPICS)
+    assert listed(piece.topics) == [("a", [7, 7])]
+
+
+def test_equal_elements_that_are_no_error_are_cut_like_others() -> None:
+    found = cut(list_offsets([("a", [7] * 7)]), TOPICS._replace(equals=Equals.APART))
+    assert [listed(piece.topics) for piece in found] == [
+        [("a", [7, 7, 7])],
+        [("a", [7, 7, 7])],
+        [("a", [7])],
+    ]
+
+
+def test_equal_structures_are_cut_like_others() -> None:
+    found = cut(list_offsets([("a", [7])] * 7), TOPICS)
+    assert [len(piece.topics) for piece in found] == [3, 3, 1]
+
+
 def test_the_request_itself_is_not_changed() -> None:
     message = list_offsets([("a", [0, 1, 2, 3]), ("b", [])])
     cut(message, TOPICS)
@@ -88,8 +116,8 @@ def test_a_null_list_inside_an_element_stays_null() -> None:
 
 
 def test_a_short_request_is_not_cut() -> None:
-    assert cut_for(15, k15.DescribeGroupsRequest(groups=["a"] * 100)) is None
-    assert cut_for(15, k15.DescribeGroupsRequest(groups=["a"] * 101)) is not None
+    assert piece_rule_for(15, k15.DescribeGroupsRequest(groups=["a"] * 100)) is None
+    assert piece_rule_for(15, k15.DescribeGroupsRequest(groups=["a"] * 101)) is not None
 
 
 @pytest.mark.parametrize("indexes", [[0, 1, 2, 3, 4], [0]])
@@ -132,7 +160,7 @@ def test_an_answer_may_lack_a_level_of_its_request() -> None:
 
 
 def test_a_whole_refusal_of_a_piece_is_seen() -> None:
-    joined = JoinedAnswer(Cut((Level("topics", "topics"),)))
+    joined = JoinedAnswer(PieceRule((Level("topics", "topics"),)))
     joined.add(k09.OffsetFetchResponse())
     assert not joined.failed
     joined.add(k09.OffsetFetchResponse(error_code=16))

@@ -6,7 +6,7 @@ import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.errors import FencedLeaderEpoch
-from penstock.replication.leader import Leader
+from penstock.replication.leader import PartitionLeader
 from penstock.testing.sim.world import WorldDisk
 
 APART = {"metadata.log.dir": "meta", "log.dirs": "one,two"}
@@ -50,7 +50,7 @@ def test_until_this_node_leads_the_checkpoint_says_what_is_committed(
     partition = bench.broker.find("t", 0)
     topic = bench.broker.image.topics["t"]
     nobody = replace(topic, partitions={0: replace(topic.partitions[0], leader=-1)})
-    made = bench.broker.hosting.make_partition(
+    made = bench.broker.replicas.make_partition(
         nobody, 0, partition.directory, partition.log, high_watermark=checkpoint
     )
     assert made.leader.high_watermark == known
@@ -59,14 +59,14 @@ def test_until_this_node_leads_the_checkpoint_says_what_is_committed(
 
 
 def test_a_start_reads_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Leader] = []
+    told: list[PartitionLeader] = []
     disks = stopped({})
 
-    def advance(leader: Leader, _local_end: int) -> bool:
+    def advance(leader: PartitionLeader, _local_end: int) -> bool:
         told.append(leader)
         return False
 
-    monkeypatch.setattr(Leader, "advance", advance)
+    monkeypatch.setattr(PartitionLeader, "advance", advance)
     Bench(disks=disks)
     assert [each.high_watermark for each in told] == [3]
 

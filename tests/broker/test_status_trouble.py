@@ -8,8 +8,8 @@ from cleaned_node import CleanedNode
 from http_asking import SimScraper
 from simulated_node import Bench
 
-from penstock.broker.metrics.status import TOLD_MAX
-from penstock.testing.sim import apart as sim_apart
+from penstock.broker.metrics.status import LISTED_MAX
+from penstock.testing.sim import child_process as sim_apart
 
 SETTINGS = {"metrics.listener": "node:9404"}
 
@@ -61,13 +61,13 @@ def test_stray_directories_are_told_until_somebody_removes_them() -> None:
 def test_of_very_many_stray_directories_some_are_told_and_how_many_more_there_are() -> None:
     bench = Bench({**SETTINGS, "log.dirs": "data,more"})
     for name in ("data", "more"):
-        for number in range(TOLD_MAX):
+        for number in range(LISTED_MAX):
             bench.world.disks[name].make_directory(f"old-{number}.0123abc-stray")
     status(bench)
     bench.settle(2_000)
     told = status(bench)
-    assert len(told["strays"]) == TOLD_MAX
-    assert told["strays_left_out"] == TOLD_MAX
+    assert len(told["strays"]) == LISTED_MAX
+    assert told["strays_left_out"] == LISTED_MAX
 
 
 def test_what_a_start_has_put_aside_is_told_at_the_first_look() -> None:

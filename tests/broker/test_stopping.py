@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
 
-from penstock.broker import making
-from penstock.broker.loading import SIZES
+from penstock.broker.partitions import partition_creation
+from penstock.broker.startup.startup import SIZES
 from penstock.node import STOP_MS_MAX
 from penstock.testing.sim.world import DISK_MS_MAX, WorldDisk
 from penstock.wire.messages import k19_create_topics as k19
@@ -112,7 +112,7 @@ def test_partitions_that_are_made_while_a_node_stops_are_no_worry_to_the_next_st
         bench.settle(1_000)
     assert [each for each in caplog.messages if "t-" in each] == []
     if "t" in bench.broker.image.topics:
-        assert len(bench.broker.hosting.by_name["t"]) == 100
+        assert len(bench.broker.replicas.by_name["t"]) == 100
 
 
 def test_a_topic_that_comes_while_the_logs_are_closed_is_made_by_the_next_start(
@@ -139,7 +139,7 @@ def test_a_topic_that_comes_while_the_logs_are_closed_is_made_by_the_next_start(
     assert not disk.exists("u-0")
     assert closed(disks) == ["t-0", "t-1"]
     bench = Bench(disks=disks)
-    assert len(bench.broker.hosting.by_name["u"]) == 3
+    assert len(bench.broker.replicas.by_name["u"]) == 3
 
 
 def test_partitions_that_are_made_after_the_logs_were_closed_are_no_worry_either(
@@ -152,7 +152,10 @@ def test_partitions_that_are_made_after_the_logs_were_closed_are_no_worry_either
     really = disk.offload_all
 
     def offload_all(works: Sequence[Callable[[], None]], done: Done) -> None:
-        makes = any(isinstance(getattr(each, "__self__", None), making._Work) for each in works)
+        makes = any(
+            isinstance(getattr(each, "__self__", None), partition_creation._FileCreation)
+            for each in works
+        )
         # The logs are closed when that is over, and the word that they are is not said yet.
         wait_ms = STOP_MS_MAX + 2 * DISK_MS_MAX if makes else 0.0
         world.simulation.schedule(wait_ms, world, lambda: really(works, done), "hangs")
@@ -169,4 +172,4 @@ def test_partitions_that_are_made_after_the_logs_were_closed_are_no_worry_either
     with caplog.at_level(logging.WARNING):
         bench = Bench(disks=disks)
     assert [each for each in caplog.messages if "t-" in each] == []
-    assert len(bench.broker.hosting.by_name["t"]) == 3
+    assert len(bench.broker.replicas.by_name["t"]) == 3

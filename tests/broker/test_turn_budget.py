@@ -12,14 +12,17 @@ import pytest
 from large_requests import TOPIC, Large, large, paths
 from simulated_node import Bench
 
+import depth
 from penstock.broker import sliced_work
 from penstock.broker.handlers import HANDLERS
+from penstock.controller.delta import Delta
+from penstock.coordinator.events import TopicsChanged
 from penstock.wire.apis import APIS, request_class
 from penstock.wire.frame import request_frame
 
-ITEMS = 2_000
-CALLS_PER_TURN_MAX = 15_000  # some two milliseconds
-TURNS_MAX = 5_000
+ITEMS = 12_000 if depth.WHOLE else 6_000
+CALLS_PER_TURN_MAX = 45_000  # some five milliseconds; few calls per element would be too many
+TURNS_MAX = 20_000
 
 
 class CountedTurns:
@@ -72,21 +75,47 @@ def _one_slice_per_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced_work, "SLICES_IN_A_ROW_MAX", 1)
 
 
-def _lists() -> Iterator[tuple[int, tuple[str, ...]]]:
+def _lists() -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield every list of every API, in the newest version that has it."""
     for key in HANDLERS:
-        for path in paths(request_class(key), APIS[key].versions[1]):
-            yield key, path
+        known: set[tuple[str, ...]] = set()
+        low, high = APIS[key].versions
+        for version in range(high, low - 1, -1):
+            for path in paths(request_class(key), version):
+                if path not in known:
+                    known.add(path)
+                    yield key, version, path
 
 
-@pytest.mark.parametrize(
-    ("key", "path"),
-    [pytest.param(*each, id=f"{APIS[each[0]].name}-{'.'.join(each[1])}") for each in _lists()],
-)
+LISTS = [
+    pytest.param(key, version, path, id=f"{APIS[key].name}-v{version}-{'.'.join(path)}")
+    for key, version, path in _lists()
+]
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["different", "equal"])
+@pytest.mark.parametrize(("key", "version", "path"), LISTS)
 def test_a_long_list_takes_no_turn_for_itself(
-    bench: Bench, key: int, path: tuple[str, ...]
+    bench: Bench, key: int, version: int, path: tuple[str, ...], equal: bool
 ) -> None:
-    version = APIS[key].versions[1]
     CountedTurns(bench).ask(large(key, version, path, 1))  # its code is loaded now
     counted = CountedTurns(bench)
-    assert counted.ask(large(key, version, path, ITEMS))
+    assert counted.ask(large(key, version, path, ITEMS, equal=equal))
     assert counted.most <= CALLS_PER_TURN_MAX
+
+
+def test_groups_hear_of_topics_made_in_one_turn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Bench({})
+    made.create_topic("__consumer_offsets", 5)
+    coordinators = made.broker.coordinators
+    heard: list[TopicsChanged] = []
+
+    def submit(event: Any) -> None:
+        heard.append(event)
+
+    for runtime in coordinators.groups.values():
+        monkeypatch.setattr(runtime, "submit", submit)
+    for number in range(100):
+        coordinators.follow(Delta(created_topics=(f"new-{number}",)))
+    made.settle()
+    assert [len(event.names) for event in heard] == [100] * len(coordinators.groups)

@@ -74,7 +74,7 @@ def test_a_failed_sync_is_told_to_its_producers_and_to_no_others() -> None:
         bench.receive(writer, bench.frame(PRODUCE, produce("t", b"x", partition=partition)))
         bench.settle()
         (answer,) = replies(heard, [PRODUCE])
-        root = bench.broker.hosting.by_name["t"][partition].directory.disk.root
+        root = bench.broker.replicas.by_name["t"][partition].directory.disk.root
         codes[root] = answer.responses[0].partition_responses[0].error_code
     assert codes == {"data": 0, "other": KAFKA_STORAGE_ERROR}
 

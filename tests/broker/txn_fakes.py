@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.broker.admission import Admission
+from penstock.broker.partitions.verified_producers import VerifiedProducers
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.batch import HEADER, Record, build_batch
@@ -73,14 +73,14 @@ class FakePartition:
 
     def __init__(self, topic: str, index: int) -> None:
         self.topic, self.index = topic, index
-        self.joining: dict[tuple[int, int], Any] = {}
+        self.pending_verifications: dict[tuple[int, int], Any] = {}
         self.batches: list[tuple[Any, Any]] = []
         self.tickets: list[Any] = []
         self.start_at_zero: tuple[int, ...] = ()
         self.open: set[tuple[int, int]] = set()
         self.touched = self.gone = False
         self.leading = True
-        self.admission = Admission()
+        self.verified_producers = VerifiedProducers()
         self.known: set[int] = set()  # producer ids
         self.log = SimpleNamespace(lost=None)
 

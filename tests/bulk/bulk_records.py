@@ -13,7 +13,7 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from penstock.bulk.decode import Decoder
-from penstock.bulk.encode import Encoder, Identity
+from penstock.bulk.encode import BatchEncoder, WriterIdentity
 from penstock.bulk.implementation import VARIABLE
 from penstock.wire.batch import Record, build_batch
 
@@ -39,12 +39,12 @@ def encoder(
     implementation: str,
     partitions: int,
     *,
-    identity: Identity | None = None,
+    identity: WriterIdentity | None = None,
     now_ms: Callable[[], int] = lambda: NOW_MS,
     **more: Any,
-) -> Encoder:
+) -> BatchEncoder:
     with using(implementation):
-        return Encoder(partitions, identity=identity, now_ms=now_ms, **more)
+        return BatchEncoder(partitions, identity=identity, now_ms=now_ms, **more)
 
 
 SMALL = st.one_of(st.none(), st.binary(max_size=12))

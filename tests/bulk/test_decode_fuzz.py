@@ -63,7 +63,7 @@ def test_a_damaged_batch_is_refused_exactly_when_the_plain_codec_refuses(
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for a page without access")
 @pytest.mark.parametrize("implementation", BOTH)
 def test_no_byte_behind_the_batch_is_read(implementation: str) -> None:
-    program = Path(__file__).parent / "guarded_reading.py"
+    program = Path(__file__).parent / "guarded_decode.py"
     done = subprocess.run(
         [sys.executable, str(program), implementation, "1", str(GUARDED)],
         capture_output=True,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
 from penstock.bulk.columns import HEADERS_TYPE
-from penstock.bulk.encode import Encoded, Identity
+from penstock.bulk.encode import EncodedBatch, WriterIdentity
 from penstock.bulk.murmur2 import murmur2, partition_of
 from penstock.wire.batch import (
     HEADER,
@@ -23,7 +23,7 @@ from penstock.wire.batch import (
 )
 from penstock.wire.compression import NAMES
 
-IDENTITY = Identity(producer_id=7, epoch=2, transactional=True)
+IDENTITY = WriterIdentity(producer_id=7, epoch=2, transactional=True)
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None, int | None]
 
 # The hashes that Java's Kafka gives for these, as signed numbers.
@@ -57,13 +57,13 @@ def columns_of(rows: list[Row]) -> dict[str, pa.Array]:
     }
 
 
-def values_of(batches: list[Encoded]) -> list[tuple[int, list[bytes | None]]]:
+def values_of(batches: list[EncodedBatch]) -> list[tuple[int, list[bytes | None]]]:
     return [
         (one.partition, [record.value for record in read_records(one.batch)]) for one in batches
     ]
 
 
-def rebuilt(one: Encoded) -> bytes:
+def rebuilt(one: EncodedBatch) -> bytes:
     """The batch as the plain codec writes the same records."""
     header = HEADER.unpack_from(one.batch)
     return build_batch(
@@ -95,14 +95,14 @@ ROWS = st.lists(
     batch_bytes_max=st.sampled_from([62, 80, 200, 5000, 1_000_000]),
 )
 def test_both_write_the_batches_that_the_plain_codec_writes(
-    parts: list[list[Row]], compression: str, identity: Identity | None, batch_bytes_max: int
+    parts: list[list[Row]], compression: str, identity: WriterIdentity | None, batch_bytes_max: int
 ) -> None:
     how: Any = {
         "compression": compression,
         "identity": identity,
         "batch_bytes_max": batch_bytes_max,
     }
-    found: list[list[Encoded]] = []
+    found: list[list[EncodedBatch]] = []
     for implementation in BOTH:
         one = encoder(implementation, 3, **how)
         batches = [batch for rows in parts for batch in one.encode(**columns_of(rows))]

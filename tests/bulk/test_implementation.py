@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bulk_records import using
 
-from penstock.bulk import compiling, implementation
+from penstock.bulk import compiler, implementation
 from penstock.bulk.implementation import (
     VARIABLE,
     Implementation,
@@ -79,6 +79,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert again.startswith(f"numba {tmp_path}") and again.rstrip().endswith("nothing")
 
 
+@pytest.mark.deep
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     said = run(WARM_UP, NUMBA_CACHE_DIR=str(tmp_path / "file"))
@@ -86,6 +87,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
     assert "the cache of compiled code" in said
 
 
+@pytest.mark.deep
 def test_a_cache_full_of_noise_costs_time_only(tmp_path: Path) -> None:
     run(WARM_UP, NUMBA_CACHE_DIR=str(tmp_path))
     for path in tmp_path.rglob("*.nb?"):
@@ -97,8 +99,8 @@ def test_the_cache_lies_in_the_users_cache_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(compiling, "_user_cache", lambda: tmp_path)
-    found = compiling.cache_directory()
+    monkeypatch.setattr(compiler, "_user_cache", lambda: tmp_path)
+    found = compiler.cache_directory()
     assert found is not None and Path(found).parent == tmp_path / "penstock" / "numba"
 
 
@@ -110,9 +112,9 @@ def test_code_that_others_may_write_is_not_run(
     open_to_all = tmp_path / "penstock" / "numba"
     open_to_all.mkdir(parents=True)
     open_to_all.chmod(0o777)
-    monkeypatch.setattr(compiling, "_user_cache", lambda: tmp_path)
-    monkeypatch.setattr(compiling, "_temporary", lambda: open_to_all)
-    assert compiling.cache_directory() is None
+    monkeypatch.setattr(compiler, "_user_cache", lambda: tmp_path)
+    monkeypatch.setattr(compiler, "_temporary", lambda: open_to_all)
+    assert compiler.cache_directory() is None
 
 
 def test_without_numba_there_is_nothing_to_warm() -> None:
@@ -134,9 +136,9 @@ def test_the_plain_implementation_never_imports_numba() -> None:
     said = run(
         "import sys\n"
         "from penstock.bulk.decode import Decoder\n"
-        "from penstock.bulk.encode import Encoder\n"
+        "from penstock.bulk.encode import BatchEncoder\n"
         "Decoder(['key'], topic='t', partition=0)\n"
-        "Encoder(1, identity=None, now_ms=lambda: 0)\n"
+        "BatchEncoder(1, identity=None, now_ms=lambda: 0)\n"
         "print('numba' in sys.modules)",
         **{VARIABLE: "plain"},
     )
@@ -149,13 +151,13 @@ def test_compiled_work_imports_no_pandas() -> None:
         "import sys\n"
         "from penstock.bulk.columns import TYPES\n"
         "from penstock.bulk.decode import Decoder\n"
-        "from penstock.bulk.encode import Encoder\n"
+        "from penstock.bulk.encode import BatchEncoder\n"
         "from penstock.wire.batch import Record, build_batch\n"
         "batch = build_batch([Record(0, 1, b'k', b'v', [('a', b'b')])])\n"
         "rows = Decoder(list(TYPES), topic='t', partition=0).decode(batch, 0, 1).rows\n"
         "columns = {name: rows.column(name) for name in"
         " ('key', 'value', 'headers', 'partition', 'timestamp')}\n"
-        "encoder = Encoder(1, identity=None, now_ms=lambda: 0)\n"
+        "encoder = BatchEncoder(1, identity=None, now_ms=lambda: 0)\n"
         "encoder.encode(**columns)\n"
         "print(len(encoder.flush()), 'pandas' in sys.modules, 'pyarrow.compute' in sys.modules)",
         **{VARIABLE: "numba"},

@@ -13,7 +13,7 @@ SMAPS = Path("/proc/self/smaps")
 SCRIPT = """
 import json, re
 from penstock.bulk.unused_pages import release_unused_pages
-from penstock.bulk.compiling import numba
+from penstock.bulk.compiler import numba
 from penstock.log.compaction.kernels import scan_batches
 from penstock.log.compaction.compiled import CompiledEngine
 from penstock.log.compaction.order import Segment

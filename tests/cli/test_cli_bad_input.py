@@ -1,4 +1,4 @@
-"""What cannot be sent is refused before it is tried, as a mistake of whoever typed it."""
+"""Arguments that cannot be sent are rejected at once, as usage errors."""
 
 from collections.abc import Iterator
 

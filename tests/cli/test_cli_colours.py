@@ -5,7 +5,7 @@ import io
 import pytest
 from cli_running import run, run_at_terminal
 
-from penstock.cli.colours import Style, coloured, styled
+from penstock.cli.terminal.output import Style, coloured, styled
 
 
 class Terminal(io.StringIO):

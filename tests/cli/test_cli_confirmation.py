@@ -1,4 +1,4 @@
-"""What destroys something asks first; where nobody can be asked it needs --yes."""
+"""Destructive commands ask first; without a terminal they need --yes."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def test_without_a_terminal_it_needs_yes(cluster: Cluster, command: list[str]) -
     run("--bootstrap", cluster.bootstrap, "produce", "a", stdin=b"x\n")
     ran = run("--bootstrap", cluster.bootstrap, *command)
     assert ran.code == 2
-    assert "nothing was changed; --yes does it" in ran.err
+    assert "nothing was changed; --yes confirms" in ran.err
     assert cluster.bootstrap in ran.err
 
 

@@ -97,11 +97,11 @@ def test_another_protocol_is_recognised(serve: Callable[[Answer], int], answer: 
 
 
 def test_a_server_that_goes_away_is_said(serve: Callable[[Answer], int]) -> None:
-    def refuse(*_: int) -> bytes:
+    def reject(*_: int) -> bytes:
         raise ConnectionError
 
     with pytest.raises(CannotReach, match="did not answer ApiVersions: it closed the connection"):
-        Connection("127.0.0.1", serve(refuse))
+        Connection("127.0.0.1", serve(reject))
 
 
 def test_silence_ends_with_the_timeout() -> None:

@@ -10,11 +10,11 @@ import yaml  # type: ignore[import-untyped]
 from cli_clients import WAIT_SECONDS_MAX, produce, transactional, write_open
 from cli_running import Ran, run, run_at_terminal
 
-from penstock.cli import consume, record_reading
-from penstock.cli.access import Access
-from penstock.cli.consume_options import Isolation
-from penstock.cli.output import CommandFailed, ExitCode
-from penstock.cli.places import Kind, Place, find_place
+from penstock.cli.arguments.places import LogPlace, PlaceKind, find_place
+from penstock.cli.connection.access import Access
+from penstock.cli.consume import command, reader
+from penstock.cli.consume.command import ConsumeIsolation
+from penstock.cli.terminal.output import CommandFailed, ExitCode
 from penstock.client.values import PartitionDescription, TopicDescription
 from penstock.model import TopicPartition
 from penstock.testing import Cluster
@@ -174,14 +174,14 @@ def test_a_setting_without_effect_is_told(cluster: Cluster, ten: str) -> None:
 
 def test_security_reaches_every_client(cluster: Cluster, ten: str) -> None:
     """The node speaks plain text, so nobody who was told to speak TLS gets through."""
-    for command in ["topic", "list"], ["consume", ten], ["produce", ten]:
-        ran = at(cluster, *command, "-X", "security.protocol=SSL", stdin=b"x\n")
+    for words in ["topic", "list"], ["consume", ten], ["produce", ten]:
+        ran = at(cluster, *words, "-X", "security.protocol=SSL", stdin=b"x\n")
         assert ran.code == 3, ran
 
 
 def test_a_group_needs_a_name(cluster: Cluster, topic: str) -> None:
-    refused = at(cluster, "consume", topic, "--group", "")
-    assert (refused.code, refused.err) == (2, "error: --group: a group needs a name\n")
+    rejected = at(cluster, "consume", topic, "--group", "")
+    assert (rejected.code, rejected.err) == (2, "error: --group: a group needs a name\n")
 
 
 # -- a node that goes away
@@ -190,7 +190,7 @@ def test_a_group_needs_a_name(cluster: Cluster, topic: str) -> None:
 @pytest.fixture
 def mortal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A node that may come to harm; whoever reads from it is not patient."""
-    monkeypatch.setattr(record_reading, "QUIET_S_MAX", 0.5)
+    monkeypatch.setattr(reader, "QUIET_S_MAX", 0.5)
     with Cluster() as running:
         running.create_topic("t", partitions=2)
         produce(running.bootstrap, "t", {0: 2, 1: 1})
@@ -205,7 +205,7 @@ def once_found(monkeypatch: pytest.MonkeyPatch, harm: Callable[[], None]) -> Non
         harm()
         return found
 
-    monkeypatch.setattr(consume, "find_place", find)
+    monkeypatch.setattr(command, "find_place", find)
 
 
 def test_reading_ends_if_the_node_goes_away_and_stays_away(
@@ -233,12 +233,12 @@ def test_reading_goes_on_when_the_node_is_back(
     once_found(monkeypatch, mortal.stop)
     looked: list[str] = []
 
-    def look_after(_access: Access, wanted: consume.Wanted) -> None:
+    def ask_cluster(_access: Access, wanted: command.ConsumeRequest) -> None:
         if not looked:
             mortal.start()
         looked.extend(wanted.topics)
 
-    monkeypatch.setattr(consume, "_look_after", look_after)
+    monkeypatch.setattr(command, "_ask_why_quiet", ask_cluster)
     ran = at(mortal, "consume", "t")
     assert ran.code == 0
     assert sorted(ran.out.split()) == ["0", "0", "1"]
@@ -255,7 +255,7 @@ def test_who_follows_is_told_once_that_the_node_is_away_and_waits(
         noted.append(text)
         mortal.start()
 
-    monkeypatch.setattr(record_reading, "note", note)
+    monkeypatch.setattr(reader, "note", note)
     ran = at(mortal, "consume", "t", "--follow", "-n", "3")
     assert sorted(ran.out.split()) == ["0", "0", "1"]
     assert noted == ["warning: 1/1 brokers are down (ALL_BROKERS_DOWN)"]
@@ -267,8 +267,10 @@ def test_a_partition_that_nobody_leads_is_named(monkeypatch: pytest.MonkeyPatch)
     admin.describe_topics.return_value = {
         "t": TopicDescription("t", bytes(16), False, (partition,))
     }
-    monkeypatch.setattr(consume, "connect", lambda _access: nullcontext(admin))
-    wanted = consume.Wanted(("t",), Place(Kind.START), [], None, Isolation.COMMITTED, False)
+    monkeypatch.setattr(command, "connect", lambda _access: nullcontext(admin))
+    wanted = command.ConsumeRequest(
+        ("t",), LogPlace(PlaceKind.START), [], None, ConsumeIsolation.COMMITTED, False
+    )
     with pytest.raises(CommandFailed, match="not all was read: t-0 has no leader") as failed:
-        consume._look_after(Access("h:1"), wanted)
+        command._ask_why_quiet(Access("h:1"), wanted)
     assert failed.value.code == ExitCode.CANNOT_REACH

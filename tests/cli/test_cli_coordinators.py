@@ -127,10 +127,10 @@ def test_a_group_that_is_not_of_the_new_kind_is_described_as_a_classic_one() -> 
         protocol_data="range",
         members=[member],
     )
-    refused = k69.DescribedGroup(group_id="g", error_code=GroupIdNotFound.code)
+    rejected = k69.DescribedGroup(group_id="g", error_code=GroupIdNotFound.code)
     answers = {
         15: InTurn(k15.DescribeGroupsResponse(groups=[classic])),
-        69: InTurn(k69.ConsumerGroupDescribeResponse(groups=[refused])),
+        69: InTurn(k69.ConsumerGroupDescribeResponse(groups=[rejected])),
     }
     for highest in {}, {69: -1}:
         with (

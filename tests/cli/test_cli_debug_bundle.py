@@ -1,4 +1,4 @@
-"""`penstock debug bundle`: what is in the archive, and what is not."""
+"""`penstock debug bundle`: the contents of the archive, without credentials."""
 
 import json
 import tarfile
@@ -10,8 +10,8 @@ import pytest
 from cli_clients import commit
 from cli_running import run
 
-from penstock.cli import debug_bundle
-from penstock.cli.redaction import redacted, redacted_settings
+from penstock.cli.debug import bundle
+from penstock.cli.debug.redaction import redacted, redacted_settings
 from penstock.testing import Cluster
 
 SECRET = "hunter2"
@@ -38,7 +38,7 @@ def test_a_bundle_has_what_a_maintainer_needs_and_no_credentials(
     settings = {"metrics.listener": "127.0.0.1:0", "ssl.keystore.password": SECRET}
     with Cluster(settings) as cluster:
         address = urlsplit(cluster.metrics_url).netloc
-        monkeypatch.setattr(debug_bundle, "metrics_address", lambda _admin, _broker: address)
+        monkeypatch.setattr(bundle, "metrics_address", lambda _admin, _broker: address)
         cluster.create_topic("orders", config={"retention.ms": 5_000})
         run("--bootstrap", cluster.bootstrap, "produce", "orders", stdin=b"1\n2\n")
         commit(cluster.bootstrap, "billing", "orders", {0: 1})

@@ -1,4 +1,4 @@
-"""Filters of `penstock consume`: what passes, and what is refused."""
+"""Filters of `penstock consume`: records that pass, and filters that are rejected."""
 
 import contextlib
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import filters
-from penstock.cli.filters import parse_filter
-from penstock.cli.output import CommandFailed, ExitCode
-from penstock.cli.record_view import RawRecord
+from penstock.cli.consume import filters
+from penstock.cli.consume.filters import parse_filter
+from penstock.cli.consume.record_view import RawRecord
+from penstock.cli.terminal.output import CommandFailed, ExitCode
 from penstock.client.records import Record
 
 JANUARY_MS = 1_769_860_800_000  # 2026-01-31T12:00:00Z
@@ -91,9 +91,9 @@ def test_texts_that_look_like_numbers_are_compared_as_numbers_where_order_counts
     ],
 )  # fmt: skip
 def test_what_is_no_filter_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(CommandFailed, match="Such as key=abc") as refused:
+    with pytest.raises(CommandFailed, match="Such as key=abc") as rejected:
         parse_filter(text)
-    assert refused.value.code is ExitCode.USAGE
+    assert rejected.value.code is ExitCode.USAGE
 
 
 @given(st.text())

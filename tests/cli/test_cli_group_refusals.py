@@ -7,7 +7,7 @@ import pytest
 from cli_running import Ran, run
 from scripted_server import Answer, ScriptedServer
 
-from penstock.cli.times import HOUR_MS, wall_ms
+from penstock.cli.arguments.times import HOUR_MS, wall_ms
 from penstock.client.cluster import routing
 from penstock.errors import (
     CoordinatorNotAvailable,
@@ -29,7 +29,7 @@ from penstock.wire.messages import k65_describe_transactions as k65
 from penstock.wire.messages import k66_list_transactions as k66
 
 LOGS = {TopicPartition("orders", 0): (0, 10), TopicPartition("orders", 1): (0, 10)}
-GONE = 5  # a partition that the group has committed for, and that is there no more
+GONE = 5  # a partition that the group has committed for, and that was deleted
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_offsets_of_partitions_that_are_gone_are_left_alone() -> None:
     answers = {15: empty_group(), 9: committed({0: 1, GONE: 2}), 8: commits({})}
     ran = ask(answers, "group", "reset", "g", "--all-topics", "--to-latest", "--execute")
     assert (ran.code, len(ran.out.splitlines())) == (0, 2)
-    assert "note: orders-5 is there no more, and is left as it is" in ran.err
+    assert "note: orders-5 does not exist any more, and its offset is kept" in ran.err
 
 
 def test_offsets_of_partitions_that_are_gone_are_shown_without_a_lag() -> None:
@@ -122,7 +122,7 @@ def test_offsets_of_partitions_that_are_gone_are_shown_without_a_lag() -> None:
     ran = ask(answers, "group", "describe", "g", "--format", "json")
     assert ran.code == 0
     assert [row["lag"] for row in ran.json[0]["partitions"]] == [9, None]
-    assert ran.err == "note: orders-5 is there no more\n"
+    assert ran.err == "note: orders-5 does not exist any more\n"
 
 
 def test_a_group_with_nothing_says_so() -> None:

@@ -1,8 +1,8 @@
-"""What is shown of a group: lag, and a row for every partition that concerns it."""
+"""Rows of a group: lag, and a row for every committed or assigned partition."""
 
 import pytest
 
-from penstock.cli.group_view import lag, offset_rows
+from penstock.cli.group.view import lag, offset_rows
 from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription, GroupMember
 from penstock.client.values import FoundOffset
 from penstock.errors import KafkaError, UnknownTopicOrPartition

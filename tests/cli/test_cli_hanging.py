@@ -1,6 +1,11 @@
 """Which open transactions hang."""
 
-from penstock.cli.hanging import Coordinated, hanging, idle_longer_than, open_transactions
+from penstock.cli.txn.open_transactions import (
+    Coordinated,
+    hanging_transactions,
+    idle_longer_than,
+    open_transactions,
+)
 from penstock.client.admin.coordinator_values import ProducerState, TransactionDescription
 from penstock.model import TopicPartition
 
@@ -28,20 +33,22 @@ def test_a_transaction_that_was_just_written_to_is_not_suspected() -> None:
 
 def test_a_transaction_of_a_producer_that_no_coordinator_knows_hangs() -> None:
     opened = open_transactions({HERE: [producer(7)]})
-    assert hanging(opened, Coordinated({}, {})) == opened
+    assert hanging_transactions(opened, Coordinated({}, {})) == opened
 
 
 def test_a_transaction_whose_id_is_gone_hangs() -> None:
     opened = open_transactions({HERE: [producer(7)]})
-    assert hanging(opened, Coordinated({7: "pay"}, {})) == opened
+    assert hanging_transactions(opened, Coordinated({7: "pay"}, {})) == opened
 
 
 def test_a_transaction_that_its_coordinator_will_end_does_not_hang() -> None:
     opened = open_transactions({HERE: [producer(7)]})
-    assert hanging(opened, Coordinated({7: "pay"}, {"pay": described("pay", HERE)})) == []
+    assert (
+        hanging_transactions(opened, Coordinated({7: "pay"}, {"pay": described("pay", HERE)})) == []
+    )
 
 
 def test_a_partition_that_its_coordinator_has_left_out_hangs() -> None:
     opened = open_transactions({HERE: [producer(7)], THERE: [producer(7)]})
-    stuck = hanging(opened, Coordinated({7: "pay"}, {"pay": described("pay", THERE)}))
+    stuck = hanging_transactions(opened, Coordinated({7: "pay"}, {"pay": described("pay", THERE)}))
     assert [each.partition for each in stuck] == [HERE]

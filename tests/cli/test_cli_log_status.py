@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from cli_running import run
 
-from penstock.cli.log_status import STRAYS_SHOWN_MAX, Seen, Status, lines, rates
+from penstock.cli.log.status import STRAYS_SHOWN_MAX, FirstSeen, Status, lines, rates
 from penstock.testing import Cluster
 
 STATUS: Status = {
@@ -135,7 +135,7 @@ def test_duties_are_shown_with_a_bar_a_rate_and_the_time_left() -> None:
 
 
 def test_a_rate_is_that_of_the_time_it_was_watched() -> None:
-    seen: Seen = {}
+    seen: FirstSeen = {}
     rates(STATUS, seen)
     duty = {**STATUS["duties"][0], "done": 60 * 1024**2}
     later = {**STATUS, "now_ms": 63_000, "duties": [duty]}

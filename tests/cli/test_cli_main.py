@@ -1,4 +1,4 @@
-"""What all commands share: help, exit codes, errors for people."""
+"""Help, exit codes and error messages of all commands."""
 
 import subprocess
 import sys
@@ -8,8 +8,8 @@ import pytest
 from cli_running import run
 
 from penstock import __version__
-from penstock.cli import topic
-from penstock.cli.output import Format, print_rows
+from penstock.cli.terminal.output import Format, print_rows
+from penstock.cli.topic import command
 from penstock.client.transport.connection import NotAuthenticated
 
 NOBODY = "127.0.0.1:1"
@@ -263,10 +263,10 @@ def test_a_store_that_cannot_be_read_is_the_users_mistake(tmp_path: Path) -> Non
 
 
 def test_who_is_not_let_in_is_told_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object) -> None:
+    def reject(*_arguments: object) -> None:
         raise NotAuthenticated("a:1 refused to authenticate alice")
 
-    monkeypatch.setattr(topic, "connect", refuse)
+    monkeypatch.setattr(command, "connect", reject)
     ran = run("topic", "list")
     assert ran.code == 3
     assert "alice" in ran.err and "sasl.*" in ran.err and "penstock start" not in ran.err

@@ -7,8 +7,8 @@ import pytest
 from cli_clients import WAIT_SECONDS_MAX, commit, transactional
 from cli_running import Ran, run
 
-from penstock.cli.keys import dynamic_sibling
-from penstock.cli.known_names import no_match
+from penstock.cli.arguments.known_names import no_match
+from penstock.cli.config.keys import dynamic_sibling
 from penstock.testing import Cluster
 
 
@@ -121,7 +121,7 @@ def test_the_open_transaction_of_an_id_is_aborted(cluster: Cluster) -> None:
     assert producer.flush(WAIT_SECONDS_MAX) == 0
     shown = at(cluster, "txn", "abort", "shop-1", "--dry-run", "--format", "json")
     assert shown.json[0]["partitions"] == "orders:0"
-    assert at(cluster, "txn", "abort", "shop-1").code == 2, "nobody is there to ask"
+    assert at(cluster, "txn", "abort", "shop-1").code == 2, "stdin is no terminal"
     assert at(cluster, "txn", "abort", "shop-1", "--yes").out == "shop-1: aborted\n"
     (row,) = at(cluster, "txn", "describe", "shop-1", "--format", "json").json
     assert row["state"] in ("PrepareAbort", "CompleteAbort", "Empty")

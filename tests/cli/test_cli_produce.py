@@ -13,19 +13,25 @@ from cli_running import Ran, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli import produce, produce_input
-from penstock.cli.produce import send
-from penstock.cli.produce_input import Chunk, InputEnded, NamedInput, chunks_of, lines_of
-from penstock.cli.produce_json import NotARecord, entries_of_lines, entry_of_line
-from penstock.cli.produce_options import Input
-from penstock.cli.produce_progress import Progress
-from penstock.cli.produce_tally import Tally
+from penstock.cli.produce import command, input_chunks
+from penstock.cli.produce.command import send
+from penstock.cli.produce.input_chunks import (
+    InputChunk,
+    InputEnded,
+    NamedInput,
+    chunks_of,
+    lines_of,
+)
+from penstock.cli.produce.json_lines import NotARecord, entries_of_lines, entry_of_line
+from penstock.cli.produce.options import Input
+from penstock.cli.produce.progress import ProduceProgress, Tally
 from penstock.testing import Cluster
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+    # Tests write records of 1970: retention would delete them between a write and a read.
+    with Cluster({"log.retention.ms": "-1"}) as running:
         yield running
 
 
@@ -49,8 +55,8 @@ def named(data: bytes) -> NamedInput:
 @given(st.binary(), st.integers(1, 20), st.integers(1, 5))
 def test_lines_are_the_same_whatever_the_blocks(data: bytes, block: int, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(produce_input, "BLOCK_BYTES", block)
-        patch.setattr(produce_input, "CHUNK_ENTRIES_MAX", chunk)
+        patch.setattr(input_chunks, "BLOCK_BYTES", block)
+        patch.setattr(input_chunks, "CHUNK_ENTRIES_MAX", chunk)
         found = list(lines_of(named(data)))
     lines = [line.removesuffix(b"\n") for line in io.BytesIO(data)]
     assert [line for each in found for line in each.lines] == lines
@@ -62,7 +68,7 @@ def test_lines_are_the_same_whatever_the_blocks(data: bytes, block: int, chunk: 
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(input_chunks, "LINE_BYTES_MAX", 10)
     with pytest.raises(InputEnded, match="stdin: line 2 is longer"):
         list(lines_of(named(b"a\n" + b"b" * 11)))
 
@@ -253,7 +259,7 @@ def test_a_file_can_be_one_record(cluster: Cluster, topic: str, tmp_path: Path) 
 def test_what_came_before_a_line_that_is_too_long_is_written_and_counted(
     cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(input_chunks, "LINE_BYTES_MAX", 10)
     path = tmp_path / "lines"
     path.write_bytes(b"a\nb\n" + b"c" * 11)
     ran = at(cluster, "produce", topic, str(path), "--format", "json")
@@ -267,7 +273,7 @@ def test_what_came_before_a_line_that_is_too_long_is_written_and_counted(
 def test_a_first_line_that_is_too_long_is_an_input_that_cannot_be_read(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(produce_input, "LINE_BYTES_MAX", 10)
+    monkeypatch.setattr(input_chunks, "LINE_BYTES_MAX", 10)
     assert at(cluster, "produce", topic, stdin=b"c" * 11).code == 2
 
 
@@ -283,7 +289,7 @@ def test_what_came_before_a_disk_failed_is_written_and_counted(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     failing = NamedInput("disk", Failing(), None)
-    monkeypatch.setattr(produce, "_inputs", lambda *_: [failing])
+    monkeypatch.setattr(command, "_inputs", lambda *_: [failing])
     ran = at(cluster, "produce", topic)
     assert ran.code == 4
     assert "error: disk: input/output error; nothing from there on was read\n" in ran.err
@@ -329,7 +335,7 @@ class _Interrupted:
         self._tally = tally
         self.waiting = 2
 
-    def send(self, chunk: Chunk) -> None:
+    def send(self, chunk: InputChunk) -> None:
         self._tally.accepted += len(chunk.entries)
         raise KeyboardInterrupt
 
@@ -337,9 +343,9 @@ class _Interrupted:
 def test_an_interruption_tells_what_was_written(capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally()
     sender: Any = _Interrupted(tally)
-    chunks = iter([Chunk([{"value": b"x"}] * 5, True, 10)])
+    chunks = iter([InputChunk([{"value": b"x"}] * 5, True, 10)])
     with pytest.raises(KeyboardInterrupt):
-        send(sender, chunks, tally, Progress(io.StringIO(), [None]))
+        send(sender, chunks, tally, ProduceProgress(io.StringIO(), [None]))
     assert capsys.readouterr().err == "interrupted: 3 records written, 2 more may have been\n"
 
 

@@ -2,7 +2,7 @@
 
 import io
 
-from penstock.cli.produce_progress import Progress, line
+from penstock.cli.produce.progress import ProduceProgress, line
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ class Clock:
 
 def test_nothing_is_drawn_on_what_is_no_terminal() -> None:
     out, clock = io.StringIO(), Clock()
-    progress = Progress(out, [None], clock)
+    progress = ProduceProgress(out, [None], clock)
     clock.now_s = 60.0
     progress.show(100, 0)
     progress.end()
@@ -29,7 +29,7 @@ def test_nothing_is_drawn_on_what_is_no_terminal() -> None:
 
 def test_what_is_done_in_a_moment_has_no_line() -> None:
     out, clock = Terminal(), Clock()
-    progress = Progress(out, [None], clock)
+    progress = ProduceProgress(out, [None], clock)
     clock.now_s = 0.5
     progress.show(100, 0)
     progress.end()
@@ -38,7 +38,7 @@ def test_what_is_done_in_a_moment_has_no_line() -> None:
 
 def test_a_long_run_is_shown_now_and_then_and_taken_away() -> None:
     out, clock = Terminal(), Clock()
-    progress = Progress(out, [None], clock)
+    progress = ProduceProgress(out, [None], clock)
     progress.read_bytes = 2048
     clock.now_s = 2.0
     progress.show(1_500, 500)
@@ -54,5 +54,5 @@ def test_of_files_it_is_known_how_much_is_left() -> None:
     said = line(1_000, 0, 25, 100, took=10.0)
     assert said.startswith("[######..................] ")
     assert said.endswith("about 30 s left")
-    assert Progress(Terminal(), [5, None])._total_bytes is None
-    assert Progress(Terminal(), [5, 6])._total_bytes == 11
+    assert ProduceProgress(Terminal(), [5, None])._total_bytes is None
+    assert ProduceProgress(Terminal(), [5, 6])._total_bytes == 11

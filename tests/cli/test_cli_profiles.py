@@ -1,4 +1,4 @@
-"""Profiles: what the file says, what wins, what is hidden."""
+"""Profiles: their file, their precedence, hidden secrets."""
 
 import stat
 import tomllib
@@ -9,9 +9,9 @@ from cli_running import run, run_at_terminal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.access import resolve
-from penstock.cli.output import CommandFailed, ExitCode, Options
-from penstock.cli.profiles import Profile, Profiles, is_secret, read_profiles, to_toml
+from penstock.cli.connection.access import resolve
+from penstock.cli.profile.profiles import Profile, Profiles, is_secret, read_profiles, to_toml
+from penstock.cli.terminal.output import CommandFailed, ExitCode, Options
 from penstock.cli.worker import configure
 from penstock.worker import Worker
 
@@ -152,9 +152,9 @@ def test_a_host_without_a_port_is_told_which_one_it_gets(file: Path) -> None:
 def test_a_file_that_is_no_profiles_says_where(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
-    with pytest.raises(CommandFailed, match=why) as refused:
+    with pytest.raises(CommandFailed, match=why) as rejected:
         read_profiles(path)
-    assert refused.value.code is ExitCode.USAGE
+    assert rejected.value.code is ExitCode.USAGE
 
 
 def test_numbers_and_truth_values_are_settings_too(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.cli.progress_bar import (
+from penstock.cli.terminal.progress_bar import (
     BarredStream,
     RecoveryBar,
     bar,

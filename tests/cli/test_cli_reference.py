@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from penstock.cli.examples import EXAMPLES
 from penstock.cli.main import app
-from penstock.cli.output import Options
 from penstock.cli.reference import leaves, reference
+from penstock.cli.terminal.output import Options
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 

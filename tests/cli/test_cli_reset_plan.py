@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.cli.reset_plan import (
+from penstock.cli.group.reset_plan import (
     Aim,
-    CannotPlan,
-    Known,
-    Move,
+    OffsetMove,
+    PlannedOffsets,
+    ResetRejected,
     ShiftBy,
     ToCurrent,
     ToEarliest,
@@ -15,7 +15,7 @@ from penstock.cli.reset_plan import (
     ToOffset,
     ToTime,
     from_csv,
-    plan,
+    plan_moves,
     to_csv,
 )
 from penstock.model import TopicPartition
@@ -23,8 +23,8 @@ from penstock.model import TopicPartition
 ORDERS = TopicPartition("orders", 0)
 
 
-def new_offset(aim: Aim, known: Known) -> int:
-    (move,) = plan(aim, {ORDERS: known})
+def new_offset(aim: Aim, known: PlannedOffsets) -> int:
+    (move,) = plan_moves(aim, {ORDERS: known})
     return move.offset
 
 
@@ -41,24 +41,24 @@ def new_offset(aim: Aim, known: Known) -> int:
     ],
 )
 def test_a_partition_goes_where_it_was_told(aim: Aim, offset: int) -> None:
-    assert new_offset(aim, Known(log_start=10, log_end=90, committed=40)) == offset
+    assert new_offset(aim, PlannedOffsets(log_start=10, log_end=90, committed=40)) == offset
 
 
 def test_a_time_is_the_first_record_at_or_after_it() -> None:
-    assert new_offset(ToTime(5), Known(10, 90, 40, at_time=33)) == 33
+    assert new_offset(ToTime(5), PlannedOffsets(10, 90, 40, at_time=33)) == 33
 
 
 def test_a_time_after_the_last_record_is_the_end() -> None:
-    assert new_offset(ToTime(5), Known(10, 90, 40, at_time=None)) == 90
+    assert new_offset(ToTime(5), PlannedOffsets(10, 90, 40, at_time=None)) == 90
 
 
 def test_what_is_not_committed_begins_at_the_end_when_the_rest_stays() -> None:
-    assert new_offset(ToCurrent(), Known(10, 90, None)) == 90
+    assert new_offset(ToCurrent(), PlannedOffsets(10, 90, None)) == 90
 
 
 def test_what_is_not_committed_cannot_be_shifted() -> None:
-    with pytest.raises(CannotPlan, match="orders-0 has no committed offset to shift"):
-        new_offset(ShiftBy(1), Known(10, 90, None))
+    with pytest.raises(ResetRejected, match="orders-0 has no committed offset to shift"):
+        new_offset(ShiftBy(1), PlannedOffsets(10, 90, None))
 
 
 @pytest.mark.parametrize(
@@ -75,22 +75,22 @@ def test_what_is_not_committed_cannot_be_shifted() -> None:
 def test_an_offset_outside_the_log_becomes_the_nearest_inside(
     aim: Aim, offset: int, note: str | None
 ) -> None:
-    (move,) = plan(aim, {ORDERS: Known(10, 90, 40)})
+    (move,) = plan_moves(aim, {ORDERS: PlannedOffsets(10, 90, 40)})
     assert (move.offset, move.note) == (offset, note)
 
 
 def test_a_committed_offset_outside_the_log_does_not_stay() -> None:
-    assert new_offset(ToCurrent(), Known(log_start=50, log_end=90, committed=40)) == 50
+    assert new_offset(ToCurrent(), PlannedOffsets(log_start=50, log_end=90, committed=40)) == 50
 
 
 def test_moves_are_in_order_of_partitions() -> None:
     places = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 9)]
-    moves = plan(ToEarliest(), dict.fromkeys(places, Known(0, 1, None)))
+    moves = plan_moves(ToEarliest(), dict.fromkeys(places, PlannedOffsets(0, 1, None)))
     assert [str(move.partition) for move in moves] == ["a-9", "a-10", "b-0"]
 
 
 def test_an_exported_plan_is_read_back() -> None:
-    moves = [Move(ORDERS, 3, 5, 5), Move(TopicPartition("orders", 1), None, 7, 7)]
+    moves = [OffsetMove(ORDERS, 3, 5, 5), OffsetMove(TopicPartition("orders", 1), None, 7, 7)]
     text = to_csv(moves)
     assert text == "orders,0,5\norders,1,7\n"
     assert from_csv(text, "any") == {ORDERS: 5, TopicPartition("orders", 1): 7}
@@ -104,7 +104,7 @@ def test_kafkas_own_export_quotes_long_names() -> None:
 def test_lines_with_a_group_count_for_that_group() -> None:
     text = "mine,orders,0,5\nother,orders,0,6\n"
     assert from_csv(text, "mine") == {ORDERS: 5}
-    with pytest.raises(CannotPlan, match="no line is for third"):
+    with pytest.raises(ResetRejected, match="no line is for third"):
         from_csv(text, "third")
 
 
@@ -120,5 +120,5 @@ def test_lines_with_a_group_count_for_that_group() -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_says_where(text: str, complaint: str) -> None:
-    with pytest.raises(CannotPlan, match=complaint):
+    with pytest.raises(ResetRejected, match=complaint):
         from_csv(text, "mine")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from cli_running import run
 
-from penstock.config import BrokerConfig, Listener
+from penstock.config import BrokerConfig, ListenerAddress
 from penstock.config.listeners import Address
 
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
@@ -22,7 +22,7 @@ ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.list
 class Running(NamedTuple):
     config: BrokerConfig
     cluster_id: str
-    listeners: tuple[Listener, ...]
+    listeners: tuple[ListenerAddress, ...]
     metrics: Address | None
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from penstock.cli.output import CommandFailed, ExitCode
-from penstock.cli.template import Template
+from penstock.cli.consume.template import Template
+from penstock.cli.terminal.output import CommandFailed, ExitCode
 from penstock.client.records import Record
 
 ORDER: Record[bytes, bytes] = Record(
@@ -55,6 +55,6 @@ def test_json_has_nothing_in_it_that_steers_a_terminal() -> None:
 
 @pytest.mark.parametrize("text", ["%x", "%", "a%", r"\q", "\\", r"\x4", r"\c more"])
 def test_what_has_no_meaning_is_refused(text: str) -> None:
-    with pytest.raises(CommandFailed, match="has no meaning") as refused:
+    with pytest.raises(CommandFailed, match="has no meaning") as rejected:
         Template(text)
-    assert refused.value.code is ExitCode.USAGE
+    assert rejected.value.code is ExitCode.USAGE

@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.cli.output import CommandFailed, ExitCode
-from penstock.cli.times import (
+from penstock.cli.arguments.times import (
     DAY_MS,
     HOUR_MS,
     MINUTE_MS,
@@ -13,6 +12,7 @@ from penstock.cli.times import (
     parse_time,
     time_text,
 )
+from penstock.cli.terminal.output import CommandFailed, ExitCode
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`penstock top`: what two looks at a cluster become, and the command."""
+"""`penstock top`: frames of two snapshots of a cluster, and the command."""
 
 import os
 import pty
@@ -13,11 +13,11 @@ import pytest
 from cli_clients import commit, produce
 from cli_running import NO_PROFILES, run
 
-from penstock.cli.top_view import (
+from penstock.cli.top.view import (
     FIXED_LINES,
-    Frame,
-    GroupSeen,
-    Look,
+    ClusterSnapshot,
+    GroupSnapshot,
+    TopFrame,
     frame_of,
     lag_of,
     lines_of,
@@ -39,16 +39,16 @@ def topic(name: str, leader: int = 1, in_sync: tuple[int, ...] = (1, 2)) -> Topi
 def look(
     at_s: float,
     ends: Mapping[TopicPartition, int],
-    *groups: GroupSeen,
+    *groups: GroupSnapshot,
     starts: Mapping[TopicPartition, int] | None = None,
     topics: tuple[TopicDescription, ...] = (topic("a"), topic("b", leader=2, in_sync=(2,))),
-) -> Look:
+) -> ClusterSnapshot:
     brokers = (Broker(1, "one", 9092), Broker(2, "two", 9092, "r"))
-    return Look(at_s, "cluster", 2, brokers, topics, starts or {}, ends, groups)
+    return ClusterSnapshot(at_s, "cluster", 2, brokers, topics, starts or {}, ends, groups)
 
 
-def group(name: str, committed: Mapping[TopicPartition, int]) -> GroupSeen:
-    return GroupSeen(name, "Stable", 1, committed)
+def group(name: str, committed: Mapping[TopicPartition, int]) -> GroupSnapshot:
+    return GroupSnapshot(name, "Stable", 1, committed)
 
 
 def test_a_rate_is_the_difference_of_end_offsets_over_the_time_between() -> None:
@@ -143,7 +143,7 @@ def test_there_are_always_some_rows(height: int) -> None:
 
 
 def test_headings_are_bold_where_colours_are_wanted() -> None:
-    frame = Frame("c", None, [], [], [], 0)
+    frame = TopFrame("c", None, [], [], [], 0)
     assert "\x1b[1mTOPIC" in "\n".join(lines_of(frame, rows=1, colours=True))
     assert "\x1b" not in "\n".join(lines_of(frame, rows=1))
 

@@ -15,7 +15,7 @@ from cli_clients import (
 from cli_running import Ran, run
 from confluent_kafka import Producer
 
-from penstock.cli.times import HOUR_MS, wall_ms
+from penstock.cli.arguments.times import HOUR_MS, wall_ms
 from penstock.client.admin.blocking import Admin
 from penstock.model import TopicPartition
 from penstock.testing import Cluster

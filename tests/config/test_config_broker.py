@@ -5,9 +5,9 @@ import pytest
 from penstock.config import (
     Address,
     BrokerConfig,
-    Source,
+    ConfigSource,
     Synonym,
-    Voter,
+    VoterAddress,
     check_dynamic,
     describe_broker,
     describe_cluster_default,
@@ -37,7 +37,7 @@ def test_without_settings_a_node_is_a_cluster_of_one() -> None:
 def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig.of({"broker.id": "4"}).node_id == 4
     assert BrokerConfig.of({"broker.id": "4"}).get("node.id") == 4
-    assert BrokerConfig.of({"node.id": "4"}).source("broker.id") is Source.STATIC_BROKER
+    assert BrokerConfig.of({"node.id": "4"}).source("broker.id") is ConfigSource.STATIC_BROKER
     assert "two names of one number" in refusal(broker_id="4", node_id="5")
 
 
@@ -51,11 +51,11 @@ def test_dynamic_values_come_before_static_ones() -> None:
     config = static.with_dynamic({"log.retention.ms": "3"}, {"log.retention.ms": "2"})
     assert config.get("log.retention.ms") == 3
     assert config.synonyms("log.retention.ms") == (
-        Synonym("log.retention.ms", "3", Source.DYNAMIC_BROKER),
-        Synonym("log.retention.ms", "2", Source.DYNAMIC_DEFAULT_BROKER),
-        Synonym("log.retention.ms", "1", Source.STATIC_BROKER),
+        Synonym("log.retention.ms", "3", ConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.ms", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.ms", "1", ConfigSource.STATIC_BROKER),
     )
-    assert config.source("message.max.bytes") is Source.STATIC_BROKER
+    assert config.source("message.max.bytes") is ConfigSource.STATIC_BROKER
     assert config.with_dynamic({}, {}).get("log.retention.ms") == 1
     assert static.get("log.retention.ms") == 1
 
@@ -76,7 +76,7 @@ def test_describe_tells_value_source_type_and_synonyms() -> None:
     segment = rows["log.segment.bytes"]
     assert (segment.value, segment.source, segment.type) == ("1048576", 4, 3)
     assert not segment.read_only
-    assert segment.synonyms[1] == Synonym("log.segment.bytes", "1073741824", Source.DEFAULT)
+    assert segment.synonyms[1] == Synonym("log.segment.bytes", "1073741824", ConfigSource.DEFAULT)
     assert rows["ssl.key.password"].is_sensitive
     assert rows["ssl.key.password"].value is None
     assert rows["ssl.key.password"].synonyms[0].value is None
@@ -111,7 +111,10 @@ def test_voters_are_parsed_and_checked() -> None:
             "controller.listener.names": "CONTROLLER",
         }
     )
-    assert config.voters == (Voter(1, Address("a", 9093)), Voter(2, Address("::1", 9094)))
+    assert config.voters == (
+        VoterAddress(1, Address("a", 9093)),
+        VoterAddress(2, Address("::1", 9094)),
+    )
     assert not config.sole_voter
     assert "id@host:port" in refusal(controller_quorum_voters="a:9093")
     assert "twice" in refusal(controller_quorum_voters="1@a:1,1@b:1")

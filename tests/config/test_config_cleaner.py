@@ -5,7 +5,7 @@ import pytest
 from penstock.config.broker import BrokerConfig
 from penstock.config.check import broker_problems, validate_broker_config
 from penstock.controller.config_rules import TableRules
-from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResource
+from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResourceId
 from penstock.errors import InvalidConfig, InvalidRequest
 
 MEBIBYTE = 1024 * 1024
@@ -58,14 +58,14 @@ def test_a_start_is_refused_with_too_little_memory_per_thread() -> None:
     assert "1048576 bytes for each of log.cleaner.threads (4)" in problem
 
 
-def _set(resource: ConfigResource, **changes: str) -> None:
+def _set(resource: ConfigResourceId, **changes: str) -> None:
     dotted = {name.replace("_", "."): value for name, value in changes.items()}
     TableRules(BrokerConfig.of({})).validate(resource, dict(dotted), dotted)
 
 
-@pytest.mark.parametrize("resource", [EVERY_BROKER, ConfigResource(BROKER, "1")])
+@pytest.mark.parametrize("resource", [EVERY_BROKER, ConfigResourceId(BROKER, "1")])
 def test_a_change_that_leaves_a_thread_too_little_memory_is_refused(
-    resource: ConfigResource,
+    resource: ConfigResourceId,
 ) -> None:
     _set(resource, log_cleaner_threads="128")
     with pytest.raises(InvalidRequest, match=r"log\.cleaner\.threads"):

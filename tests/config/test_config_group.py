@@ -5,8 +5,8 @@ import pytest
 from penstock.config import (
     GROUP_KEYS,
     BrokerConfig,
+    ConfigSource,
     GroupConfig,
-    Source,
     Synonym,
     describe_group,
     validate_group_default,
@@ -40,24 +40,24 @@ def test_the_groups_own_value_comes_before_the_brokers() -> None:
     group = GroupConfig({SESSION: " +46000 "}, broker)
     assert group.get(SESSION) == 46_000
     assert group.synonyms(SESSION) == (
-        Synonym(SESSION, "46000", Source.GROUP),
-        Synonym("group.consumer.session.timeout.ms", "50000", Source.STATIC_BROKER),
-        Synonym("group.consumer.session.timeout.ms", "45000", Source.DEFAULT),
+        Synonym(SESSION, "46000", ConfigSource.GROUP),
+        Synonym("group.consumer.session.timeout.ms", "50000", ConfigSource.STATIC_BROKER),
+        Synonym("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
     )
 
 
 def test_a_key_that_no_broker_has_falls_back_to_its_own_default() -> None:
     group = GroupConfig({"share.isolation.level": "read_committed"}, DEFAULTS)
     assert group.synonyms("share.isolation.level") == (
-        Synonym("share.isolation.level", "read_committed", Source.GROUP),
-        Synonym("share.isolation.level", "read_uncommitted", Source.DEFAULT),
+        Synonym("share.isolation.level", "read_committed", ConfigSource.GROUP),
+        Synonym("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),
     )
 
 
 def test_a_group_follows_a_dynamic_change_of_its_broker() -> None:
     broker = DEFAULTS.with_dynamic({}, {f"group.{ASSIGNMENT}": "3000"})
     (row,) = describe_group(GroupConfig({}, broker), [ASSIGNMENT])
-    assert (row.value, row.source) == ("3000", Source.DYNAMIC_DEFAULT_BROKER)
+    assert (row.value, row.source) == ("3000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 def test_a_value_of_another_release_does_not_hide_the_brokers() -> None:
@@ -71,7 +71,7 @@ def test_describe_has_every_key_as_kafka_prints_it() -> None:
     assert set(rows) == set(GROUP_KEYS)
     assert rows["share.renew.acknowledge.enable"].value == "true"
     assert not any(row.read_only or row.is_sensitive for row in rows.values())
-    assert all(row.source == Source.DEFAULT for row in rows.values())
+    assert all(row.source == ConfigSource.DEFAULT for row in rows.values())
 
 
 def test_keys_of_groups_that_are_not_served_say_so() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.config import ConfigRefused, ConfigText, Loaded, Source, load
+from penstock.config import ConfigRejected, ConfigSource, ConfigText, Loaded, load
 
 SAMPLE = """
 ############################# Server Basics #############################
@@ -45,7 +45,7 @@ def load_text(text: str, *sets: str, environment: dict[str, str] | None = None) 
 
 
 def refusal(text: str, *sets: str, environment: dict[str, str] | None = None) -> str:
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load_text(text, *sets, environment=environment)
     return str(caught.value)
 
@@ -78,7 +78,7 @@ def test_the_command_line_comes_before_the_environment_and_that_before_files() -
     assert config.where("node.id") == "environment KAFKA_NODE_ID"
     assert config.where("log.segment.bytes") == "server.properties line 3"
     assert config.where("log.dir") == "default"
-    assert config.source("num.partitions") is Source.STATIC_BROKER
+    assert config.source("num.partitions") is ConfigSource.STATIC_BROKER
 
 
 def test_a_bad_value_names_the_file_the_line_and_the_reason() -> None:
@@ -133,7 +133,7 @@ def test_a_key_twice_in_a_file_counts_the_last_time_and_is_mentioned() -> None:
     loaded = load_text("num.partitions=1\nnum.partitions=2")
     assert loaded.config.get("num.partitions") == 2
     assert loaded.warnings == (
-        "num.partitions: server.properties line 1 is set aside by server.properties line 2",
+        "num.partitions: server.properties line 1 is overridden by server.properties line 2",
     )
 
 
@@ -154,7 +154,7 @@ def test_a_weaker_key_from_a_stronger_source_wins() -> None:
     loaded = load_text("log.dirs=/file\nlog.retention.ms=5", "log.dir=/set")
     assert loaded.config.log_dirs == ("/set",)
     assert loaded.config.get("log.retention.ms") == 5
-    assert "set aside by --set log.dir" in loaded.warnings[0]
+    assert "overridden by --set log.dir" in loaded.warnings[0]
 
 
 def test_an_empty_value_leaves_a_key_unset() -> None:
@@ -181,7 +181,7 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
         "num.partitions=0\nlisteners=SSL://127.0.0.1:9092,SASL_SSL://127.0.0.1:9092\n"
         "authorizer.class.name=x\nremote.log.storage.system.enable=true\nlog.dirs=a,a\n"
     )
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load([ConfigText("f", text)])
     told = "\n".join(caught.value.problems)
     for part in (
@@ -196,13 +196,13 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
 
 
 def test_a_value_that_cannot_be_read_is_blamed_once_and_nothing_that_depends_on_it() -> None:
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load([ConfigText("f", "socket.request.max.bytes=x\nqueued.max.request.bytes=9\n")])
     assert len(caught.value.problems) == 1
 
 
 def test_every_listener_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(ConfigRefused) as refused:
+    with pytest.raises(ConfigRejected) as refused:
         load(sets=["listeners=FOO://:1,nonsense", "advertised.listeners=BAR://h:1"])
     assert [each.split(": ", 2)[1:] for each in refused.value.problems] == [
         ["listeners", "nothing says which protocol FOO speaks; add "

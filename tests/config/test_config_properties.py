@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.properties import Entry, PropertiesError, parse_properties
+from penstock.config.properties import PropertiesError, PropertyEntry, parse_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
@@ -37,7 +37,10 @@ def test_a_comment_sign_after_a_continued_line_is_text() -> None:
 
 
 def test_the_line_of_an_entry_is_its_first() -> None:
-    assert parse_properties("#\na=\\\n1\nb=2") == [Entry(2, "a", "1"), Entry(4, "b", "2")]
+    assert parse_properties("#\na=\\\n1\nb=2") == [
+        PropertyEntry(2, "a", "1"),
+        PropertyEntry(4, "b", "2"),
+    ]
 
 
 def test_escapes_are_undone_in_keys_and_values() -> None:

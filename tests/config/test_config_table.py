@@ -17,7 +17,7 @@ from penstock.config.table import (
     TOPIC_KEYS,
     find_broker_key,
     nearest,
-    retired,
+    removed_key,
 )
 from penstock.config.values import parse, to_text
 from penstock.errors import InvalidConfig
@@ -148,7 +148,7 @@ def test_a_key_narrowed_to_a_listener_is_known() -> None:
 
 
 def test_every_zookeeper_key_stops_with_a_way_out() -> None:
-    found = retired("zookeeper.session.timeout.ms")
+    found = removed_key("zookeeper.session.timeout.ms")
     assert found is not None
     assert found.stops
     assert "Remove" in found.way_out

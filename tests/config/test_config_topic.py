@@ -5,7 +5,7 @@ import pytest
 from penstock.config import (
     TOPIC_KEYS,
     BrokerConfig,
-    Source,
+    ConfigSource,
     Synonym,
     describe_topic,
     topic_config,
@@ -28,10 +28,10 @@ def test_an_override_comes_before_the_broker() -> None:
     assert topic_config({}, broker).get("retention.ms") == 3_600_000
     topic = topic_config({"retention.ms": " 5 "}, broker)
     assert topic.integer("retention.ms") == 5
-    assert topic.source("retention.ms") is Source.TOPIC
+    assert topic.source("retention.ms") is ConfigSource.TOPIC
     assert topic.synonyms("retention.ms") == (
-        Synonym("retention.ms", "5", Source.TOPIC),
-        Synonym("log.retention.hours", "1", Source.STATIC_BROKER),
+        Synonym("retention.ms", "5", ConfigSource.TOPIC),
+        Synonym("log.retention.hours", "1", ConfigSource.STATIC_BROKER),
     )
 
 
@@ -39,7 +39,7 @@ def test_a_topic_follows_a_dynamic_change_of_its_broker() -> None:
     broker = DEFAULTS.with_dynamic({}, {"log.segment.bytes": "2000000"})
     topic = topic_config({}, broker)
     assert topic.segment_bytes == 2_000_000
-    assert topic.source("segment.bytes") is Source.DYNAMIC_DEFAULT_BROKER
+    assert topic.source("segment.bytes") is ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
 def test_tests_may_ask_for_small_segments() -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.config import BrokerConfig, ConfigRefused, ConfigText, load
+from penstock.config import BrokerConfig, ConfigRejected, ConfigText, load
 from penstock.errors import InvalidConfig
 
 FILE = "server.properties"
 
 
 def problems(text: str, *sets: str, environment: dict[str, str] | None = None) -> tuple[str, ...]:
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load([ConfigText(FILE, text)], environment, sets)
     return caught.value.problems
 
@@ -75,7 +75,7 @@ def test_a_number_of_a_node_is_not_below_zero(key: str, number: str) -> None:
 
 def test_a_bad_value_does_not_hide_the_warnings() -> None:
     text = "num.partition=3\nnum.partitions=x\nlog.retention.hour=1"
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load([ConfigText(FILE, text)])
     assert [each.partition(":")[0] for each in caught.value.warnings] == [
         f"{FILE} line 1",
@@ -84,7 +84,7 @@ def test_a_bad_value_does_not_hide_the_warnings() -> None:
 
 
 def test_a_problem_across_keys_does_not_hide_them_either() -> None:
-    with pytest.raises(ConfigRefused) as caught:
+    with pytest.raises(ConfigRejected) as caught:
         load([ConfigText(FILE, "num.partition=3\nlisteners=x")])
     assert len(caught.value.warnings) == 1
 

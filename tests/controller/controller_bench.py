@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.controller.controller import Controller, Request, Step
-from penstock.controller.image import BROKER, TOPIC, ConfigResource, Image
+from penstock.broker.metadata.storage_format import NEW_CLUSTER_FEATURES
+from penstock.controller.controller import Controller, ControllerRequest, Step
+from penstock.controller.image import BROKER, TOPIC, ConfigResourceId, Image
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import SUPPORTED_FEATURES, ConfigEntry, ControllerSettings
-from penstock.controller.storage import NEW_CLUSTER_FEATURES
 from penstock.effects import Outcome
 from penstock.errors import InvalidConfig
 from penstock.wire.messages import k19_create_topics as k19
@@ -16,7 +16,7 @@ from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.records.metadata import FeatureLevelRecord
 
-ORDERS = ConfigResource(TOPIC, "orders")
+ORDERS = ConfigResourceId(TOPIC, "orders")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 BOOTSTRAP = [FeatureLevelRecord(name=n, feature_level=v) for n, v in NEW_CLUSTER_FEATURES.items()]
 
@@ -34,7 +34,7 @@ class FewRules:
 
     def validate(
         self,
-        resource: ConfigResource,
+        resource: ConfigResourceId,
         changes: Mapping[str, str | None],
         after: Mapping[str, str],  # noqa: ARG002
     ) -> None:
@@ -120,7 +120,7 @@ class Bench:
     def ask(self, message: Any, version: int = 0) -> Any:
         self._seeds += 1
         seed = self._seeds.to_bytes(16, "big")
-        return self.apply(self.controller.handle(Request(message, version, seed), 0))
+        return self.apply(self.controller.handle(ControllerRequest(message, version, seed), 0))
 
     def join(self, broker_id: int, **fields: Any) -> int:
         """Register and unfence; the broker's epoch."""
@@ -166,7 +166,7 @@ def manual(bench: Bench, assignment: dict[int, list[int]], **fields: Any) -> Any
 
 def alter(
     bench: Bench,
-    resource: ConfigResource,
+    resource: ConfigResourceId,
     *changes: tuple[str, int, str | None],
     validate_only: bool = False,
 ) -> int:
@@ -176,14 +176,14 @@ def alter(
 
 
 def alter_message(
-    bench: Bench, resource: ConfigResource, *changes: tuple[str, int, str | None]
+    bench: Bench, resource: ConfigResourceId, *changes: tuple[str, int, str | None]
 ) -> str:
     return alter_response(bench, resource, changes).error_message or ""
 
 
 def alter_response(
     bench: Bench,
-    resource: ConfigResource,
+    resource: ConfigResourceId,
     changes: Sequence[tuple[str, int, str | None]],
     *,
     validate_only: bool = False,

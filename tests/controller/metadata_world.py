@@ -6,13 +6,14 @@ from typing import Any
 
 from controller_bench import FewRules, registration
 
-from penstock.controller.metadata import MetadataQuorum, SnapshotPolicy
+from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
+from penstock.broker.metadata.storage_format import MetaProperties, open_directories_now
+from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.controller.settings import ControllerSettings
-from penstock.controller.storage import MetaProperties, open_directories_now
 from penstock.errors import KafkaError
-from penstock.raft.quorum import METADATA_DIRECTORY, QuorumSettings
-from penstock.raft.stored_log import open_stored_log
-from penstock.raft.voters import Voter, VoterEndpoint
+from penstock.raft.quorum import QuorumSettings
+from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k63_broker_heartbeat as k63
@@ -90,7 +91,7 @@ class MetadataWorld:
         self.failures: list[DiskFailed] = []
         self.voter_ids = voter_ids
         self.meta: MetaProperties
-        self.metadata: MetadataQuorum
+        self.metadata: QuorumController
         self.start()
 
     def start(self) -> None:
@@ -103,12 +104,12 @@ class MetadataWorld:
             clock=self.time,
             entropy=self.time,
         )
-        self.metadata = MetadataQuorum(
+        self.metadata = QuorumController(
             self.disk,
             self.time,
             self.time,
             self.time,
-            me=Voter(1, self.meta.directory_id, (ENDPOINT,)),
+            me=QuorumVoter(1, self.meta.directory_id, (ENDPOINT,)),
             quorum=QuorumSettings(voter_ids=self.voter_ids),
             controller=ControllerSettings(cluster_id=self.meta.cluster_id, node_id=1),
             rules=FewRules(),

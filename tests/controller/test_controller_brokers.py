@@ -7,7 +7,7 @@ from controller_bench import ORDERS, Bench, alter, manual, registration
 
 from penstock import errors
 from penstock.controller.configs import SET
-from penstock.controller.image import ELIGIBLE_LEADERS, NO_LEADER, RECOVERING, Partition
+from penstock.controller.image import ELIGIBLE_LEADERS, NO_LEADER, RECOVERING, PartitionImage
 from penstock.controller.records import METADATA_VERSION
 from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.messages import k64_unregister_broker as k64
@@ -101,7 +101,7 @@ def test_after_a_crash_the_only_replica_leads_on_in_a_new_epoch() -> None:
     assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1,))
 
 
-def partition_of(bench: Bench, name: str = "orders") -> Partition:
+def partition_of(bench: Bench, name: str = "orders") -> PartitionImage:
     return bench.image.topics[name].partitions[0]
 
 

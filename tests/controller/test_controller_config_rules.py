@@ -4,12 +4,12 @@ import pytest
 
 from penstock.config import BrokerConfig
 from penstock.controller.config_rules import TableRules
-from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, ConfigResource
+from penstock.controller.image import BROKER, EVERY_BROKER, GROUP, TOPIC, ConfigResourceId
 from penstock.errors import InvalidConfig, InvalidRequest
 
-ORDERS = ConfigResource(TOPIC, "orders")
-BROKER_1 = ConfigResource(BROKER, "1")
-READERS = ConfigResource(GROUP, "readers")
+ORDERS = ConfigResourceId(TOPIC, "orders")
+BROKER_1 = ConfigResourceId(BROKER, "1")
+READERS = ConfigResourceId(GROUP, "readers")
 
 
 @pytest.fixture
@@ -41,7 +41,9 @@ def test_legal_values_pass(rules: TableRules) -> None:
         (READERS, "consumer.session.timeout.ms", "44999"),
     ],
 )
-def test_others_do_not(rules: TableRules, resource: ConfigResource, name: str, value: str) -> None:
+def test_others_do_not(
+    rules: TableRules, resource: ConfigResourceId, name: str, value: str
+) -> None:
     with pytest.raises((InvalidConfig, InvalidRequest)):
         rules.validate(resource, {name: value}, {name: value})
 

@@ -11,7 +11,7 @@ from penstock.controller.image import (
     CLIENT_METRICS,
     GROUP,
     TOPIC,
-    ConfigResource,
+    ConfigResourceId,
 )
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k44_incremental_alter_configs as k44
@@ -60,7 +60,7 @@ def test_the_same_value_again_writes_nothing_for_a_topic(bench: Bench) -> None:
 
 
 def test_the_same_value_again_reaches_a_broker(bench: Bench) -> None:
-    one = ConfigResource(BROKER, "1")
+    one = ConfigResourceId(BROKER, "1")
     alter(bench, one, ("log.cleaner.threads", SET, "2"))
     offset = bench.offset
     alter(bench, one, ("log.cleaner.threads", SET, "2"))
@@ -70,41 +70,41 @@ def test_the_same_value_again_reaches_a_broker(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("resource", "code"),
     [
-        (ConfigResource(TOPIC, "nothing"), errors.UnknownTopicOrPartition.code),
-        (ConfigResource(TOPIC, "a b"), errors.InvalidTopic.code),
-        (ConfigResource(BROKER, "x"), errors.InvalidRequest.code),
-        (ConfigResource(BROKER, "7"), errors.InvalidRequest.code),
-        (ConfigResource(BROKER_LOGGER, "1"), errors.InvalidRequest.code),
-        (ConfigResource(99, "x"), errors.InvalidRequest.code),
-        (ConfigResource(GROUP, ""), errors.InvalidRequest.code),
-        (ConfigResource(CLIENT_METRICS, ""), errors.InvalidRequest.code),
-        (ConfigResource(GROUP, "g"), 0),
-        (ConfigResource(CLIENT_METRICS, "m"), 0),
-        (ConfigResource(BROKER, ""), 0),
+        (ConfigResourceId(TOPIC, "nothing"), errors.UnknownTopicOrPartition.code),
+        (ConfigResourceId(TOPIC, "a b"), errors.InvalidTopic.code),
+        (ConfigResourceId(BROKER, "x"), errors.InvalidRequest.code),
+        (ConfigResourceId(BROKER, "7"), errors.InvalidRequest.code),
+        (ConfigResourceId(BROKER_LOGGER, "1"), errors.InvalidRequest.code),
+        (ConfigResourceId(99, "x"), errors.InvalidRequest.code),
+        (ConfigResourceId(GROUP, ""), errors.InvalidRequest.code),
+        (ConfigResourceId(CLIENT_METRICS, ""), errors.InvalidRequest.code),
+        (ConfigResourceId(GROUP, "g"), 0),
+        (ConfigResourceId(CLIENT_METRICS, "m"), 0),
+        (ConfigResourceId(BROKER, ""), 0),
     ],
 )
-def test_resources_are_checked(bench: Bench, resource: ConfigResource, code: int) -> None:
+def test_resources_are_checked(bench: Bench, resource: ConfigResourceId, code: int) -> None:
     assert alter(bench, resource, ("log.cleaner.threads", SET, "2")) == code
 
 
 @pytest.mark.parametrize(
     ("resource", "change", "sentence"),
     [
-        (ConfigResource(BROKER, "7"), KEY_SET, "Unexpected broker id, expected 1"),
-        (ConfigResource(BROKER, "x"), KEY_SET, "Node id must be an integer, but it is: x"),
-        (ConfigResource(GROUP, ""), KEY_SET, "Default group resources are not allowed."),
-        (ConfigResource(CLIENT_METRICS, ""), KEY_SET, "Subscription name can't be empty"),
+        (ConfigResourceId(BROKER, "7"), KEY_SET, "Unexpected broker id, expected 1"),
+        (ConfigResourceId(BROKER, "x"), KEY_SET, "Node id must be an integer, but it is: x"),
+        (ConfigResourceId(GROUP, ""), KEY_SET, "Default group resources are not allowed."),
+        (ConfigResourceId(CLIENT_METRICS, ""), KEY_SET, "Subscription name can't be empty"),
         (ORDERS, ("retention.ms", 9, "1"), "Unknown operations type 9"),
         (ORDERS, ("retention.ms", APPEND, "1"), "Can't APPEND to key retention.ms because its"),
         (
-            ConfigResource(BROKER, ""),
+            ConfigResourceId(BROKER, ""),
             ("log.cleaner.threads", SUBTRACT, "1"),
             "Config value subtract is not allowed for config key: log.cleaner.threads",
         ),
     ],
 )
 def test_a_change_is_refused_with_kafkas_sentence(
-    bench: Bench, resource: ConfigResource, change: tuple[str, int, str], sentence: str
+    bench: Bench, resource: ConfigResourceId, change: tuple[str, int, str], sentence: str
 ) -> None:
     assert alter_message(bench, resource, change).startswith(sentence)
 
@@ -125,12 +125,12 @@ def test_unknown_operations_and_missing_values(bench: Bench) -> None:
 
 def test_min_isr_is_shared_while_eligible_leaders_are_in_use(bench: Bench) -> None:
     key = "min.insync.replicas"
-    assert bench.image.config(ConfigResource(BROKER, "")) == {key: "1"}
-    assert alter(bench, ConfigResource(BROKER, "1"), (key, SET, "2")) == errors.InvalidConfig.code
+    assert bench.image.config(ConfigResourceId(BROKER, "")) == {key: "1"}
+    assert alter(bench, ConfigResourceId(BROKER, "1"), (key, SET, "2")) == errors.InvalidConfig.code
     assert (
-        alter(bench, ConfigResource(BROKER, ""), (key, DELETE, None)) == errors.InvalidConfig.code
+        alter(bench, ConfigResourceId(BROKER, ""), (key, DELETE, None)) == errors.InvalidConfig.code
     )
-    assert alter(bench, ConfigResource(BROKER, ""), (key, SET, "2")) == 0
+    assert alter(bench, ConfigResourceId(BROKER, ""), (key, SET, "2")) == 0
 
 
 def test_the_old_call_replaces_everything(bench: Bench) -> None:
@@ -147,10 +147,10 @@ def test_the_old_call_replaces_everything(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("resource", "cleared"),
-    [(ORDERS, ["orders"]), (ConfigResource(BROKER, ""), ["orders", "other"])],
+    [(ORDERS, ["orders"]), (ConfigResourceId(BROKER, ""), ["orders", "other"])],
 )
 def test_a_change_of_min_isr_clears_the_eligible_leaders_it_concerns(
-    resource: ConfigResource, cleared: list[str]
+    resource: ConfigResourceId, cleared: list[str]
 ) -> None:
     bench = Bench((1, 2, 3), min_insync_replicas=2)
     for topic in ("orders", "other"):

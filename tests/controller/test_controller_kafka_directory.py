@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from metadata_world import MetadataWorld
 
-from penstock.controller.image import BROKER, NO_LEADER, ConfigResource
+from penstock.controller.image import BROKER, NO_LEADER, ConfigResourceId
 from penstock.model import id_to_text
 from penstock.testing.sim.disk import SimDisk
 
@@ -35,7 +35,7 @@ def test_all_that_kafka_stored_is_there(without: str) -> None:
     assert world.metadata.describe().epoch == 2
     assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"t2": 4}
     assert id_to_text(image.topics["t2"].topic_id) == "fOraCGahRFuDWZinRSmMhw"
-    assert image.config(ConfigResource(BROKER, "")) == {
+    assert image.config(ConfigResourceId(BROKER, "")) == {
         "min.insync.replicas": "1",
         "log.cleaner.threads": "2",
     }

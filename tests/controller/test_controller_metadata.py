@@ -6,12 +6,12 @@ import pytest
 from metadata_world import MetadataWorld
 
 from penstock import errors
+from penstock.broker.metadata.quorum_controller import SnapshotPolicy
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY, SNAPSHOTS_KEPT
+from penstock.broker.metadata.snapshot_files import list_snapshots
 from penstock.controller.delta import Delta
 from penstock.controller.describe import describe_quorum
-from penstock.controller.image import TOPIC, ConfigResource, Image
-from penstock.controller.metadata import SnapshotPolicy
-from penstock.raft.quorum import METADATA_DIRECTORY, SNAPSHOTS_KEPT
-from penstock.raft.snapshot import list_snapshots
+from penstock.controller.image import TOPIC, ConfigResourceId, Image
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k55_describe_quorum as k55
 from penstock.world import DiskFailed, DiskFull
@@ -272,7 +272,7 @@ def test_configs_of_a_topic_go_with_it() -> None:
         configs=[k19.CreatableTopicConfig(name="retention.ms", value="1")],
     )
     world.ask(k19.CreateTopicsRequest(topics=[topic]), 7)
-    assert ConfigResource(TOPIC, "orders") in world.metadata.image.configs
+    assert ConfigResourceId(TOPIC, "orders") in world.metadata.image.configs
 
 
 def test_stopping_tells_everyone_who_waits() -> None:

@@ -7,7 +7,7 @@ import pytest
 from metadata_world import MetadataWorld
 
 from penstock.controller.configs import DELETE, SET
-from penstock.controller.image import TOPIC, ConfigResource
+from penstock.controller.image import TOPIC, ConfigResourceId
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
@@ -121,7 +121,7 @@ class Administration:
             assert image.topic_names[topic.topic_id] == topic.name
             assert all(partition.leader == 1 for partition in topic.partitions.values())
         assert set(image.topic_names.values()) == set(image.topics)
-        assert ConfigResource(4, "") in image.configs
+        assert ConfigResourceId(4, "") in image.configs
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.controller.chance import Chance
-from penstock.controller.image import Broker
+from penstock.controller.image import BrokerImage
 from penstock.controller.placement import place
+from penstock.controller.seeded_random import SeededRandom
 from penstock.errors import InvalidReplicationFactor
 from penstock.model import id_to_text
 
 
-def broker(broker_id: int, rack: str | None = None, fenced: bool = False) -> Broker:
-    return Broker(broker_id, 0, b"", (), {}, rack, fenced, False, ())
+def broker(broker_id: int, rack: str | None = None, fenced: bool = False) -> BrokerImage:
+    return BrokerImage(broker_id, 0, b"", (), {}, rack, fenced, False, ())
 
 
 @given(
@@ -32,7 +32,7 @@ def test_replicas_differ_and_the_leader_is_up(
         for index, rack in enumerate(racks)
     ]
     up = {each.broker_id for each in brokers if not each.fenced}
-    chance = Chance(seed.to_bytes(8, "big"))
+    chance = SeededRandom(seed.to_bytes(8, "big"))
     if not up or factor > len(brokers):
         with pytest.raises(InvalidReplicationFactor):
             place(brokers, partitions, factor, chance)
@@ -48,7 +48,7 @@ def test_replicas_differ_and_the_leader_is_up(
 def test_leaders_and_replicas_are_spread_evenly(count: int, seed: int) -> None:
     factor = min(3, count)
     brokers = [broker(index) for index in range(count)]
-    placed = place(brokers, count * 10, factor, Chance(seed.to_bytes(8, "big")))
+    placed = place(brokers, count * 10, factor, SeededRandom(seed.to_bytes(8, "big")))
     leaders = Counter(replicas[0] for replicas in placed)
     assert set(leaders.values()) == {10}
 
@@ -56,23 +56,23 @@ def test_leaders_and_replicas_are_spread_evenly(count: int, seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_each_replica_is_in_another_rack_while_there_are_racks(seed: int) -> None:
     brokers = [broker(index, "abc"[index % 3]) for index in range(9)]
-    for replicas in place(brokers, 40, 3, Chance(seed.to_bytes(8, "big"))):
+    for replicas in place(brokers, 40, 3, SeededRandom(seed.to_bytes(8, "big"))):
         assert len({brokers[each].rack for each in replicas}) == 3
 
 
 def test_the_start_varies() -> None:
     brokers = [broker(index) for index in range(5)]
-    starts = {place(brokers, 1, 1, Chance(bytes([seed])))[0][0] for seed in range(50)}
+    starts = {place(brokers, 1, 1, SeededRandom(bytes([seed])))[0][0] for seed in range(50)}
     assert starts == set(range(5))
 
 
 def test_the_same_seed_places_the_same() -> None:
     brokers = [broker(index) for index in range(5)]
-    assert place(brokers, 20, 3, Chance(b"x")) == place(brokers, 20, 3, Chance(b"x"))
+    assert place(brokers, 20, 3, SeededRandom(b"x")) == place(brokers, 20, 3, SeededRandom(b"x"))
 
 
 @given(st.binary(min_size=16, max_size=16))
 def test_ids_are_version_4_and_easy_to_type(seed: bytes) -> None:
-    value = Chance(seed).uuid()
+    value = SeededRandom(seed).uuid()
     assert value[6] >> 4 == 4
     assert not id_to_text(value).startswith("-")

@@ -6,7 +6,7 @@ import pytest
 from controller_bench import ORDERS, Bench, alter, manual
 
 from penstock import errors
-from penstock.controller.image import UNASSIGNED_DIRECTORY, Partition
+from penstock.controller.image import UNASSIGNED_DIRECTORY, PartitionImage
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 
@@ -32,7 +32,7 @@ def reassign(
     return result
 
 
-def orders(bench: Bench) -> Partition:
+def orders(bench: Bench) -> PartitionImage:
     return bench.image.topics["orders"].partitions[0]
 
 

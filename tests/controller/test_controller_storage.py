@@ -3,7 +3,9 @@
 import pytest
 from metadata_world import ENDPOINT, MetadataWorld, Ticking
 
-from penstock.controller.storage import (
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
+from penstock.broker.metadata.snapshot_files import read_snapshot
+from penstock.broker.metadata.storage_format import (
     BOOTSTRAP,
     META_PROPERTIES,
     MetadataMissing,
@@ -18,12 +20,11 @@ from penstock.controller.storage import (
     read_bootstrap,
 )
 from penstock.model import id_to_text
-from penstock.raft.quorum import METADATA_DIRECTORY
-from penstock.raft.snapshot import SnapshotId, read_snapshot
+from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.testing.sim.disk import SimDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-FIRST = SnapshotId(0, 0)
+FIRST = MetadataSnapshotId(0, 0)
 
 
 def open_them(

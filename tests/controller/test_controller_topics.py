@@ -6,7 +6,7 @@ import pytest
 from controller_bench import Bench, manual
 
 from penstock import errors
-from penstock.controller.image import TOPIC, ConfigResource
+from penstock.controller.image import TOPIC, ConfigResourceId
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
@@ -23,7 +23,7 @@ def test_a_new_topic_has_its_partitions_its_id_and_its_configs() -> None:
     partition = topic.partitions[0]
     assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), 1)
     assert partition.directories == bench.image.brokers[1].directories
-    assert bench.image.config(ConfigResource(TOPIC, "orders")) == {"retention.ms": "1000"}
+    assert bench.image.config(ConfigResourceId(TOPIC, "orders")) == {"retention.ms": "1000"}
     assert bench.steps[-1].delta.created_topics == ("orders",)
 
 
@@ -174,7 +174,7 @@ def test_deleting_by_name_and_by_id() -> None:
     assert (by_id.responses[0].error_code, by_id.responses[0].name) == (0, "first")
     assert not bench.image.topics
     assert not bench.image.topic_names
-    assert ConfigResource(TOPIC, "first") not in bench.image.configs
+    assert ConfigResourceId(TOPIC, "first") not in bench.image.configs
     assert bench.steps[-1].delta.deleted_topics == (("first", first),)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from classic_story import BEGINNING_MS, GROUP, Asked, Story, subscription
 
-from penstock.coordinator.groups.classic import ClassicGroup, timers_of
-from penstock.coordinator.groups.classic.storing import record_of
+from penstock.coordinator.groups.classic import ClassicGroup
+from penstock.coordinator.groups.classic.group_record import record_of
 from penstock.errors import NONE, KafkaError, KafkaStorageError
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
@@ -373,7 +373,7 @@ class World:
         assert {*group.joining, *group.syncing, *group.unsynced} <= set(group.members)
         assert not set(group.pending) & set(group.members)
         # A timer whose end was refused goes off, and means nothing then.
-        assert self.was_full or set(self.story.timers) <= {each.name for each in timers_of(group)}
+        assert self.was_full or set(self.story.timers) <= set(group.timers)
         assert bool(group.members) or group.state_name in {"Empty", "PreparingRebalance"}
         if group.state_name == "Stable":
             self._judge_log(group)
@@ -381,7 +381,7 @@ class World:
     def _judge_log(self, group: ClassicGroup) -> None:
         """A group at rest is what its last record says."""
         stored = list(self.story.logged())[-1].value
-        now = record_of(group).value
+        now = record_of(GROUP, group.current).value
         assert isinstance(stored, GroupMetadataValue) and isinstance(now, GroupMetadataValue)
         stored.current_state_timestamp = now.current_state_timestamp
         assert stored == now

@@ -9,13 +9,13 @@ from itertools import count
 from typing import Any
 
 from penstock.coordinator.batches import decode, encode
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.admin import AdminWork
-from penstock.coordinator.groups.classic import ClassicGroup, ClassicWork
-from penstock.coordinator.groups.group import GroupState
+from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.groups.admin import AdminRequests
+from penstock.coordinator.groups.classic import ClassicGroup, ClassicRequests
+from penstock.coordinator.groups.group import GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.offsets import OffsetStore
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.effects import Outcome, SetTimer, Ticket
 from penstock.errors import NONE, KafkaError, NotCoordinator, from_code
 from penstock.wire.batch import HEADER
@@ -81,7 +81,7 @@ class Story:
         self.settings = GroupSettings(**settings)
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
-        self.new_records: list[Record] = []
+        self.new_records: list[CoordinatorRecord] = []
         self.refusal: KafkaError | None = None  # of the log, as long as it is there
         self.wakes = 0
         self._seeds = count(1)
@@ -89,9 +89,9 @@ class Story:
         self._begin()
 
     def _begin(self) -> None:
-        self.state = GroupState(OffsetStore())
-        self.work = ClassicWork(self.state, self.settings)
-        self.admin = AdminWork(self.state)
+        self.state = GroupCoordinatorState(OffsetStore())
+        self.work = ClassicRequests(self.state, self.settings)
+        self.admin = AdminRequests(self.state)
         self.waiting: dict[Ticket, Asked] = {}
         self._timers: dict[str, tuple[int, int, Any]] = {}
         self._due: list[tuple[int, int, str]] = []
@@ -102,7 +102,7 @@ class Story:
         self, message: Any, version: int, client_id: str = "client", host: str = "/1.2.3.4"
     ) -> Asked:
         seed = next(self._seeds).to_bytes(16, "big")
-        call = Call(message, version, client_id, host, seed)
+        call = GroupRequest(message, version, client_id, host, seed)
         asked = Asked()
         handle = {
             JoinGroupRequest: self.work.join,
@@ -162,13 +162,13 @@ class Story:
     def timers(self) -> list[str]:
         return sorted(self._timers)
 
-    def logged(self) -> Iterator[Record]:
+    def logged(self) -> Iterator[CoordinatorRecord]:
         for batch in self.log:
             for record in decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch)):
-                assert isinstance(record, Record)
+                assert isinstance(record, CoordinatorRecord)
                 yield record
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[CoordinatorRecord]:
         """What was written since the last look."""
         records, self.new_records = self.new_records, []
         return records
@@ -227,9 +227,9 @@ class Story:
         for answer in outcome.answers:
             if answer.ticket in self.waiting:
                 self.waiting.pop(answer.ticket).take(error)
-        if outcome.if_refused is None:
+        if outcome.if_rejected is None:
             return
-        undone = self.work.woken(outcome.if_refused, self.now_ms)
+        undone = self.work.woken(outcome.if_rejected, self.now_ms)
         assert undone is not None and not undone.records
         self._perform(undone, None)
 

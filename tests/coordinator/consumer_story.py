@@ -11,11 +11,11 @@ from typing import Any
 
 from penstock.coordinator.batches import decode, encode
 from penstock.coordinator.cluster import TopicView
-from penstock.coordinator.events import Call, TopicsChanged
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Outcome, SetTimer, Ticket
 from penstock.errors import NONE, KafkaError, UnknownServerError, from_code
 from penstock.wire.batch import HEADER
@@ -33,7 +33,7 @@ from penstock.wire.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     DescribedGroup,
 )
-from penstock.wire.primitives import Unwritable
+from penstock.wire.primitives import UnencodableValue
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -97,7 +97,7 @@ class Story:
         self.cluster.assignment_interval_ms = assignment_interval_ms
         self.now_ms = BEGINNING_MS
         self.log: list[bytes] = []
-        self.new_records: list[Record] = []
+        self.new_records: list[CoordinatorRecord] = []
         self.refusal: KafkaError | None = None  # of the log, as long as it is there
         self._seeds = count(1)
         self._order = count()
@@ -116,7 +116,7 @@ class Story:
         seed = next(self._seeds).to_bytes(16, "big")
         try:
             outcome = self.machine.handle(
-                Call(message, version, client_id, host, seed), self.now_ms
+                GroupRequest(message, version, client_id, host, seed), self.now_ms
             )
         except KafkaError as error:
             return error
@@ -175,11 +175,11 @@ class Story:
         assert isinstance(described, DescribedGroup)
         return described
 
-    def logged(self) -> Iterator[Record | Pending | EndMarker]:
+    def logged(self) -> Iterator[CoordinatorRecord | PendingOffset | EndMarker]:
         for batch in self.log:
             yield from decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch))
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[CoordinatorRecord]:
         """What was written since the last look."""
         records, self.new_records = self.new_records, []
         return records
@@ -205,7 +205,7 @@ class Story:
         if outcome.records:
             try:
                 self._append(outcome.records)
-            except (KafkaError, Unwritable) as problem:
+            except (KafkaError, UnencodableValue) as problem:
                 known = isinstance(problem, KafkaError)
                 return self._refuse(outcome, problem if known else UnknownServerError())
             for record in outcome.records:
@@ -232,11 +232,11 @@ class Story:
 
     def _refuse(self, outcome: Outcome, error: Any) -> Any:
         """The machine takes back what it counts on already."""
-        assert outcome.if_refused is not None, "nothing here is rebuilt"
+        assert outcome.if_rejected is not None, "nothing here is rebuilt"
         for answer in outcome.answers:
             if not answer.waits_on and answer.ticket in self.waiting:
                 self.waiting.pop(answer.ticket).append(error)
-        undone = self.machine.handle(outcome.if_refused, self.now_ms)
+        undone = self.machine.handle(outcome.if_rejected, self.now_ms)
         assert not undone.records
         self._perform(undone)
         return error

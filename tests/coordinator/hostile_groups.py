@@ -6,10 +6,10 @@ from typing import Any
 from consumer_story import Cluster
 from hostile_world import HostileWorld
 
-from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.coordinator.groups.settings import GroupSettings
 from penstock.errors import KafkaError, UnknownMemberId
 from penstock.wire.codec import read, write
 from penstock.wire.messages import k13_leave_group as k13
@@ -35,7 +35,7 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import (
     TopicPartitions,
 )
 from penstock.wire.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
-from penstock.wire.primitives import Unwritable
+from penstock.wire.primitives import UnencodableValue
 from penstock.wire.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -98,7 +98,7 @@ class HostileGroups(HostileWorld):
         )
         self.cluster.make("last", 1)
         answers: list[Any] = []
-        self.ask(Call(beat, 1), answers.append)
+        self.ask(GroupRequest(beat, 1), answers.append)
         self.time.advance(0)
         assert [each.assignment.topic_partitions[0].partitions for each in answers] == [[0]]
         assert self.open == 0, "nobody waits for an answer that never comes"
@@ -154,12 +154,12 @@ class HostileGroups(HostileWorld):
         version = self.chance.randint(versions.first, versions.last)
         try:
             data = write(message, version)
-        except Unwritable:  # an older version has no place for it
+        except UnencodableValue:  # an older version has no place for it
             version = versions.last
             data = write(message, version)
         # What a peer sends, not what was meant: through the bytes of its version.
         sent = read(type(message), version, data, 0)
-        call = Call(sent, version, "client", "/host", self.chance.randbytes(16))
+        call = GroupRequest(sent, version, "client", "/host", self.chance.randbytes(16))
         self.ask(call, lambda answer: _heard(peer, answer))
 
     def is_odd(self) -> bool:

@@ -6,17 +6,17 @@ from hostile_world import HostileWorld
 
 from penstock.coordinator.transactions.events import (
     AddPartitions,
-    Describe,
+    DescribeTransaction,
     EndTransaction,
     InitProducer,
-    ListIds,
+    ListTransactionalIds,
     MarkersWritten,
-    Producer,
+    ProducerIdAndEpoch,
     VerifyPartitions,
     WriteMarkers,
 )
 from penstock.coordinator.transactions.machine import TransactionCoordinator
-from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.model import TopicPartition
 from penstock.wire.records.coordinator import TRANSACTION_RECORDS
 
@@ -32,7 +32,7 @@ DAY_MS = 86_400_000
 
 class HostileTransactions(HostileWorld):
     def __init__(self, seed: int) -> None:
-        self.producers: list[Producer] = [Producer(1000, 0)]
+        self.producers: list[ProducerIdAndEpoch] = [ProducerIdAndEpoch(1000, 0)]
         self.sent: list[WriteMarkers] = []
         settings = TransactionSettings(two_phase_commit=True)
         super().__init__(
@@ -65,7 +65,7 @@ class HostileTransactions(HostileWorld):
             self.restart()
 
     def heard(self, answer: Any) -> None:
-        if isinstance(answer, Producer):
+        if isinstance(answer, ProducerIdAndEpoch):
             self.producers.append(answer)
 
     def event(self) -> Any:
@@ -98,4 +98,6 @@ class HostileTransactions(HostileWorld):
                 return EndTransaction(name, producer_id, epoch, commits, v2, drawn)
             case _:
                 longer_ms = chance.choice((-1, 0, 2**63 - 1))
-                return chance.choice((Describe(name), ListIds(longer_than_ms=longer_ms)))
+                return chance.choice(
+                    (DescribeTransaction(name), ListTransactionalIds(longer_than_ms=longer_ms))
+                )

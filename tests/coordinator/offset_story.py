@@ -10,18 +10,18 @@ from typing import Any
 
 from penstock.coordinator.batches import decode, encode
 from penstock.coordinator.cluster import TopicView
-from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
 from penstock.coordinator.groups.classic import (
     ClassicGroup,
     ClassicMember,
-    ClassicState,
-    ClassicWork,
+    ClassicRequests,
     OfferedProtocol,
 )
-from penstock.coordinator.groups.group import GroupState, Kind
-from penstock.coordinator.groups.offsets import OffsetStore, OffsetWork
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.coordinator.groups.classic.generation import ClassicGeneration
+from penstock.coordinator.groups.group import GroupCoordinatorState, Kind
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore
+from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Outcome, SetTimer
 from penstock.errors import KafkaError, StaleMemberEpoch
 from penstock.model import ZERO_ID
@@ -133,8 +133,8 @@ class Consumers:
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed
 
-    def tombstones(self) -> Sequence[Record]:
-        return [Record(GroupMetadataKey(group=self.group_id))]
+    def tombstones(self) -> Sequence[CoordinatorRecord]:
+        return [CoordinatorRecord(GroupMetadataKey(group=self.group_id))]
 
 
 @dataclass
@@ -158,9 +158,9 @@ class Story:
 
     def restart(self) -> None:
         """As after a crash: all that is known is what the log holds."""
-        self.state = GroupState(OffsetStore())
-        self.work = OffsetWork(self.state, self.settings, self.topics)
-        self._classic = ClassicWork(self.state, self.settings)
+        self.state = GroupCoordinatorState(OffsetStore())
+        self.work = OffsetRequests(self.state, self.settings, self.topics)
+        self._classic = ClassicRequests(self.state, self.settings)
         self.timers.clear()
         for batch in self.log:
             for record in decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch)):
@@ -207,17 +207,17 @@ class Story:
             )
         return encode(records, self.now_ms)
 
-    def _replay(self, record: Record | Pending | EndMarker) -> None:
+    def _replay(self, record: CoordinatorRecord | PendingOffset | EndMarker) -> None:
         match record:
             case EndMarker():
                 self.work.replay_end(record)
-            case Pending():
+            case PendingOffset():
                 self.work.replay_pending(record)
-            case Record(GroupMetadataKey() as key) if self._is_consumer(key.group):
+            case CoordinatorRecord(GroupMetadataKey() as key) if self._is_consumer(key.group):
                 del self.state.groups[key.group]
-            case Record(GroupMetadataKey()):
+            case CoordinatorRecord(GroupMetadataKey()):
                 self._classic.replay(record)
-            case Record():
+            case CoordinatorRecord():
                 self.work.replay(record)
 
     def _is_consumer(self, group_id: str) -> bool:
@@ -246,16 +246,13 @@ class Story:
         self, group_id: str, *subscribed: str, protocol_type: str = "consumer"
     ) -> ClassicGroup:
         """A stable classic group of one member, m, in generation 5."""
-        group = ClassicGroup(group_id, self.now_ms)
-        group.protocol_type, group.protocol_name, group.generation = protocol_type, "range", 5
         subscription = b"\x00\x00" + len(subscribed).to_bytes(4)
         for topic in subscribed:
             subscription += len(topic).to_bytes(2) + topic.encode()
         protocol = OfferedProtocol("range", subscription + bytes(4))
-        group.add(ClassicMember("m", None, "", "", 60_000, 10_000, (protocol,)))
-        group.state = ClassicState.STABLE
-        group.learn_topics()
-        self.state.groups[group_id] = group
+        member = ClassicMember("m", None, "", "", 60_000, 10_000, (protocol,))
+        rest = ClassicGeneration(5, protocol_type, "range", "m", [member], self.now_ms)
+        group = self.state.groups[group_id] = ClassicGroup(group_id, rest)
         return group
 
     # What clients ask
@@ -295,7 +292,7 @@ class Story:
                 for topic, partitions in _by_topic(places).items()
             ],
         )
-        reply = self._perform(self.work.commit(Call(message, version), self.now_ms))
+        reply = self._perform(self.work.commit(GroupRequest(message, version), self.now_ms))
         return _codes(reply)
 
     def commit_in_transaction(
@@ -331,7 +328,7 @@ class Story:
                 for topic, partitions in _by_topic(places).items()
             ],
         )
-        call = Call(message, version)
+        call = GroupRequest(message, version)
         return _codes(self._perform(self.work.commit_in_transaction(call, self.now_ms)))
 
     def end(self, producer_id: int, *, committed: bool) -> None:
@@ -369,7 +366,7 @@ class Story:
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
             require_stable=stable,
         )
-        reply = self._perform(self.work.fetch(Call(message, 9), self.now_ms))
+        reply = self._perform(self.work.fetch(GroupRequest(message, 9), self.now_ms))
         (answer,) = reply.groups
         assert isinstance(answer, OffsetFetchResponseGroup)
         return answer
@@ -387,7 +384,7 @@ class Story:
                 for topic, partitions in _by_topic(places).items()
             ],
         )
-        reply = self._perform(self.work.delete(Call(message, 0), self.now_ms))
+        reply = self._perform(self.work.delete(GroupRequest(message, 0), self.now_ms))
         assert isinstance(reply, OffsetDeleteResponse) and reply.error_code == 0
         return _codes(reply)
 
@@ -409,7 +406,7 @@ class Story:
         return [
             (each.key.group, each.key.topic, each.key.partition)
             for each in self.written
-            if isinstance(each, Record)
+            if isinstance(each, CoordinatorRecord)
             and isinstance(each.key, OffsetCommitKey)
             and each.value is None
         ]

@@ -8,7 +8,7 @@ from classic_story import DELAY_MS, GROUP, SESSION_MS, Member, Story, assigned_b
 
 from penstock.coordinator.groups.classic import ClassicGroup
 from penstock.coordinator.groups.group import Kind
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import NonEmptyGroup
 from penstock.wire.codec import read, write
 from penstock.wire.messages.k15_describe_groups import (
@@ -55,8 +55,8 @@ class OtherGroup:
         if not self.is_empty:
             raise NonEmptyGroup(self.group_id)
 
-    def tombstones(self) -> Sequence[Record]:
-        return [Record(ConsumerGroupMetadataKey(group_id=self.group_id))]
+    def tombstones(self) -> Sequence[CoordinatorRecord]:
+        return [CoordinatorRecord(ConsumerGroupMetadataKey(group_id=self.group_id))]
 
 
 def other(story: Story, group_id: str, state_name: str, *, empty: bool = False) -> None:
@@ -208,7 +208,10 @@ def test_an_empty_group_is_deleted_with_its_offsets() -> None:
     store.put(GROUP, "t", 3, store.stored(OffsetCommitValue(offset=7)))
     story.take_records()
     assert delete(story, GROUP) == [(GROUP, "NONE")]
-    assert story.take_records() == [Record(key), Record(GroupMetadataKey(group=GROUP))]
+    assert story.take_records() == [
+        CoordinatorRecord(key),
+        CoordinatorRecord(GroupMetadataKey(group=GROUP)),
+    ]
     assert story.state.groups == {}
     story.restart()
     assert story.state.groups == {}
@@ -241,7 +244,9 @@ def test_each_group_has_its_own_result_and_a_name_that_is_said_twice_one() -> No
         ("nobody", "GROUP_ID_NOT_FOUND"),
         ("modern", "NON_EMPTY_GROUP"),
     ]
-    assert story.take_records() == [Record(ConsumerGroupMetadataKey(group_id="modern and empty"))]
+    assert story.take_records() == [
+        CoordinatorRecord(ConsumerGroupMetadataKey(group_id="modern and empty"))
+    ]
 
 
 def test_whoever_was_about_to_join_a_deleted_group_begins_anew() -> None:

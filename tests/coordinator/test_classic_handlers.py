@@ -15,7 +15,7 @@ from penstock.broker.handlers import (
     k16_list_groups,
     k42_delete_groups,
 )
-from penstock.coordinator.events import Call
+from penstock.coordinator.events import GroupRequest
 from penstock.errors import (
     CoordinatorLoadInProgress,
     KafkaError,
@@ -53,7 +53,7 @@ class FakeRuntime:
         self.asked: list[Any] = []
         self.answer: Callable[[Any], None] = lambda _: None
 
-    def submit(self, call: Call, done: Callable[[Any], None]) -> None:
+    def submit(self, call: GroupRequest, done: Callable[[Any], None]) -> None:
         self.asked.append(call.message)
         self.answer = done
 
@@ -72,8 +72,8 @@ class FakeCoordinators:
     def all_groups(self) -> list[FakeRuntime]:
         return list(self.runtimes.values())
 
-    def call(self, request: "FakeRequest", message: Any) -> Call:
-        return Call(message, request.api_version)
+    def call(self, request: "FakeRequest", message: Any) -> GroupRequest:
+        return GroupRequest(message, request.api_version)
 
     def ask_group(
         self, group_id: str, request: "FakeRequest", message: Any, refused: Callable[..., Any]

@@ -290,7 +290,7 @@ def test_without_a_protocol_its_name_is_empty_before_v7_and_null_from_then_on(
 def test_in_v0_the_session_timeout_is_the_rebalance_timeout(version: int, timeout_ms: int) -> None:
     story = Story()
     Member(story, "alice", version=version).ask_to_join()
-    assert story.group.rebalance_timeout_ms == timeout_ms
+    assert story.group.current.rebalance_timeout_ms == timeout_ms
 
 
 # New members who wait

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from classic_model import World
 
-from penstock.testing.sim.repeating import repeatable
+from depth import seeds
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
+SEEDS = seeds(300, few=50)
+TESTS = Path(__file__).parents[1]
 
 
 def live(seed: int) -> str:
@@ -22,7 +23,7 @@ def live(seed: int) -> str:
     return world.trace.hexdigest()
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_members_do_the_group_keeps_its_promises(seed: int) -> None:
     live(seed)
 
@@ -32,7 +33,7 @@ def test_a_seed_gives_the_same_life_under_another_hash_seed() -> None:
     there = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

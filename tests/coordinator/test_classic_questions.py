@@ -3,13 +3,10 @@
 import pytest
 from classic_story import DELAY_MS, GROUP, Member, Story, stable
 
-from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
-from penstock.coordinator.groups.group import Group
+from penstock.coordinator.groups.classic import ClassicGroup
+from penstock.coordinator.groups.group import CoordinatedGroup
 from penstock.errors import (
-    CoordinatorNotAvailable,
-    GroupIdNotFound,
     IllegalGeneration,
-    KafkaError,
     NonEmptyGroup,
     UnknownMemberId,
 )
@@ -32,7 +29,7 @@ def commit(
 
 
 def test_a_group_with_nothing_but_an_id_holds_offsets() -> None:
-    group: Group = ClassicGroup(GROUP)
+    group: CoordinatedGroup = ClassicGroup(GROUP)
     assert (group.group_id, group.kind) == (GROUP, "classic")
     assert (group.state_name, group.protocol_type) == ("Empty", "")
     assert group.is_empty
@@ -152,21 +149,6 @@ def test_a_group_in_use_may_not_be_deleted_in_any_state() -> None:
             story.group.check_delete()
         step()
     assert states == ["PreparingRebalance", "CompletingRebalance", "Stable"]
-
-
-@pytest.mark.parametrize(
-    ("ask", "error"),
-    [
-        (commit, CoordinatorNotAvailable),
-        (lambda group: group.check_fetch(None, -1), GroupIdNotFound),
-        (lambda group: group.check_delete(), GroupIdNotFound),
-    ],
-)
-def test_a_dead_group_answers_nothing(ask: object, error: type[KafkaError]) -> None:
-    group = ClassicGroup(GROUP)
-    group.state = ClassicState.DEAD
-    with pytest.raises(error):
-        ask(group)  # type: ignore[operator]
 
 
 # Subscriptions

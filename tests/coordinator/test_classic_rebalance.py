@@ -2,6 +2,7 @@
 
 from classic_story import (
     DELAY_MS,
+    GROUP,
     REBALANCE_MS,
     SESSION_MS,
     Member,
@@ -10,7 +11,8 @@ from classic_story import (
     stable,
 )
 
-from penstock.coordinator.groups.classic.group import GENERATION_MAX
+from penstock.coordinator.groups.classic.generation import GENERATION_MAX
+from penstock.coordinator.groups.classic.timers import JoinExpired, SyncExpired
 
 
 def three(story: Story) -> tuple[Member, Member, Member]:
@@ -208,7 +210,7 @@ def test_after_the_largest_generation_comes_the_first() -> None:
     story = Story()
     alice = Member(story, "alice")
     stable(story, alice)
-    story.group.generation = GENERATION_MAX
+    story.group.rest.number = GENERATION_MAX
     alice.ask_to_join()
     assert alice.generation == 1
 
@@ -217,7 +219,7 @@ def test_a_timer_that_was_replaced_means_nothing_even_if_it_goes_off() -> None:
     story = Story()
     alice = Member(story, "alice")
     stable(story, alice)
-    late = story.group.members[alice.member_id].alarm
+    [late] = story.group.timers.values()
     alice.heartbeat()
     outcome = story.work.woken(late, story.now_ms)
     assert outcome is not None and not outcome.records and not outcome.timers
@@ -229,13 +231,12 @@ def test_so_it_is_with_the_timers_of_joins_and_syncs() -> None:
     alice, bob = Member(story, "alice"), Member(story, "bob")
     stable(story, alice, bob)
     alice.ask_to_join()
-    joins = story.group.join_alarm
+    joins = story.group.timers[JoinExpired(GROUP).name]
     bob.topics = ("other",)
     bob.ask_to_join()
-    syncs = story.group.sync_alarm
+    syncs = story.group.timers[SyncExpired(GROUP).name]
     alice.topics = ("other",)
     alice.ask_to_join()
-    assert joins is not None and syncs is not None
     for late in (joins, syncs):
         outcome = story.work.woken(late, story.now_ms)
         assert outcome is not None and not outcome.answers

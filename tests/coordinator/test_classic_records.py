@@ -4,9 +4,9 @@ import pytest
 from classic_story import GROUP, Member, Story, assigned_by, stable, subscription
 
 from penstock.coordinator.batches import value_version
-from penstock.coordinator.groups.classic import ClassicGroup, ClassicState, timers_of
-from penstock.coordinator.groups.classic.storing import group_of, record_of
-from penstock.coordinator.records import Record
+from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
+from penstock.coordinator.groups.classic.group_record import generation_of, record_of
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records.coordinator import (
     GROUP_RECORDS,
     read_coordinator_key,
@@ -16,20 +16,24 @@ from penstock.wire.records.coordinator import (
 from penstock.wire.records.group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
+def group_of(value: GroupMetadataValue, group_id: str = GROUP) -> ClassicGroup:
+    return ClassicGroup(group_id, generation_of(value))
+
+
 def test_a_group_at_rest_comes_back_as_it_was() -> None:
     story = Story()
     alice = Member(story, "alice", topics=("a", "b"))
     bob = Member(story, "bob", instance_id="box-2", topics=("c",))
     stable(story, alice, bob)
-    before = record_of(story.group)
+    before = record_of(GROUP, story.group.current)
     story.restart()
     assert story.group.state is ClassicState.STABLE
-    assert story.group.subscribed_topics == frozenset({"a", "b", "c"})
-    since_ms = story.group.state_since_ms
+    assert story.group.current.subscribed_topics == frozenset({"a", "b", "c"})
+    since_ms = story.group.rest.since_ms
     assert since_ms is not None and since_ms <= story.now_ms
     assert isinstance(before.value, GroupMetadataValue)
     before.value.current_state_timestamp = since_ms
-    assert record_of(story.group) == before
+    assert record_of(GROUP, story.group.current) == before
 
 
 def test_a_rebalance_that_was_under_way_is_undone_by_a_restart() -> None:
@@ -76,15 +80,14 @@ def test_a_tombstone_forgets_the_group() -> None:
     alice.leave()
     group = story.group
     [tombstone] = group.tombstones()
-    assert tombstone == Record(GroupMetadataKey(group=GROUP))
+    assert tombstone == CoordinatorRecord(GroupMetadataKey(group=GROUP))
     story.work.replay(tombstone)
     assert story.state.groups == {}
-    assert group.state is ClassicState.DEAD
 
 
 def test_a_tombstone_of_a_group_that_nobody_knows_does_nothing() -> None:
     story = Story()
-    story.work.replay(Record(GroupMetadataKey(group="other")))
+    story.work.replay(CoordinatorRecord(GroupMetadataKey(group="other")))
     assert story.state.groups == {}
 
 
@@ -92,7 +95,7 @@ def test_a_record_of_another_hand_replaces_what_is_in_memory() -> None:
     story = Story()
     stable(story, Member(story, "alice"))
     value = GroupMetadataValue(protocol_type="consumer", generation=7)
-    story.work.replay(Record(GroupMetadataKey(group=GROUP), value))
+    story.work.replay(CoordinatorRecord(GroupMetadataKey(group=GROUP), value))
     assert (story.group.state_name, story.group.generation) == ("Empty", 7)
 
 
@@ -100,7 +103,7 @@ def test_a_group_that_only_held_offsets_gives_way_to_its_record() -> None:
     story = Story()
     story.state.groups[GROUP] = ClassicGroup(GROUP)
     value = GroupMetadataValue(protocol_type="consumer", generation=7)
-    story.work.replay(Record(GroupMetadataKey(group=GROUP), value))
+    story.work.replay(CoordinatorRecord(GroupMetadataKey(group=GROUP), value))
     assert story.group.protocol_type == "consumer"
 
 
@@ -108,22 +111,22 @@ def test_a_refused_append_is_the_end_of_the_machine() -> None:
     story = Story()
     alice = Member(story, "alice")
     stable(story, alice)
-    alarm = story.group.members[alice.member_id].alarm
-    outcome = story.work.woken(alarm, story.now_ms)
+    [expiry] = story.group.timers.values()
+    outcome = story.work.woken(expiry, story.now_ms)
     assert outcome is not None and outcome.records
     assert outcome.volatile
 
 
 def test_old_records_without_a_rebalance_timeout_use_the_session_timeout() -> None:
     member = MemberMetadata(member_id="a", session_timeout=9_000, subscription=b"")
-    group = group_of(GROUP, GroupMetadataValue(protocol="range", members=[member]))
+    group = group_of(GroupMetadataValue(protocol="range", members=[member]))
     assert group.members["a"].rebalance_timeout_ms == 9_000
-    assert group.state_since_ms is None
+    assert group.rest.since_ms is None
 
 
 def test_a_timeout_below_zero_in_an_older_log_counts_as_none() -> None:
     member = MemberMetadata(member_id="a", session_timeout=-2, rebalance_timeout=-(2**31))
-    group = group_of(GROUP, GroupMetadataValue(protocol="range", members=[member]))
+    group = group_of(GroupMetadataValue(protocol="range", members=[member]))
     assert group.members["a"].rebalance_timeout_ms == 0
     assert group.members["a"].session_timeout_ms == 0
 
@@ -132,7 +135,7 @@ def test_a_timeout_below_zero_in_an_older_log_counts_as_none() -> None:
 def test_a_group_without_a_known_leader_takes_the_first_member(leader: str | None) -> None:
     members = [MemberMetadata(member_id="a"), MemberMetadata(member_id="b")]
     value = GroupMetadataValue(protocol="range", leader=leader, members=members)
-    assert group_of(GROUP, value).leader_id == "a"
+    assert group_of(value).leader_id == "a"
 
 
 def test_what_kafka_wrote_is_read_and_written_the_same() -> None:
@@ -151,14 +154,14 @@ def test_what_kafka_wrote_is_read_and_written_the_same() -> None:
     key = read_coordinator_key(GROUP_RECORDS, bytes.fromhex("0002 0006 6f7264657273"))
     value, version = read_coordinator_value(GROUP_RECORDS, key, raw)
     assert isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue)
-    group = group_of(key.group, value)
+    group = group_of(value, key.group)
     assert (group.group_id, group.generation, group.leader_id) == (GROUP, 3, static_id)
     assert (group.protocol_type, group.protocol_name) == ("consumer", "range")
-    assert group.subscribed_topics == frozenset({"t"})
+    assert group.current.subscribed_topics == frozenset({"t"})
     assert group.static_ids == {"i1": static_id}
     member = group.members[dynamic_id]
     assert (member.assignment, member.client_host) == (b"3:#3", "/127.0.0.1")
-    again = record_of(group)
+    again = record_of(GROUP, group.current)
     assert write_coordinator_value(again.value, version) == raw
     assert value_version(again.value) == version
 
@@ -169,7 +172,7 @@ def test_a_group_that_goes_takes_its_timers_along() -> None:
     stable(story, alice)
     bob.ask_to_join()
     alice.ask_to_join()
-    assert sorted(timer.name for timer in timers_of(story.group)) == story.timers
+    assert sorted(story.group.timers) == story.timers
 
 
 # What members are subscribed to
@@ -182,7 +185,7 @@ def test_topics_are_read_from_every_version_of_a_subscription(version: int) -> N
         protocol="range",
         members=[MemberMetadata(member_id="a", subscription=subscription("x", version=version))],
     )
-    group = group_of(GROUP, value)
+    group = group_of(value)
     assert group.is_subscribed_to("x")
     assert not group.is_subscribed_to("y")
 
@@ -194,12 +197,12 @@ def test_of_a_consumer_that_cannot_be_understood_every_topic_may_be_in_use(garba
     good = MemberMetadata(member_id="a", subscription=subscription("x"))
     bad = MemberMetadata(member_id="b", subscription=garbage)
     value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[good, bad])
-    group = group_of(GROUP, value)
-    assert group.subscribed_topics is None
+    group = group_of(value)
+    assert group.current.subscribed_topics is None
     assert group.is_subscribed_to("y")
 
 
 def test_members_of_another_protocol_type_are_not_looked_into() -> None:
     member = MemberMetadata(member_id="a", subscription=subscription("x"))
     value = GroupMetadataValue(protocol_type="connect", protocol="range", members=[member])
-    assert not group_of(GROUP, value).is_subscribed_to("x")
+    assert not group_of(value).is_subscribed_to("x")

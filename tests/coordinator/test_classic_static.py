@@ -1,5 +1,7 @@
 """Static members: they come back under a new id, and their old selves are fenced."""
 
+from dataclasses import replace
+
 import pytest
 from classic_story import (
     DELAY_MS,
@@ -189,7 +191,8 @@ def test_a_member_that_returns_may_say_the_rest_of_its_subscription_anew() -> No
     alice = static(story, "alice")
     stable(story, alice)
     member = story.group.members[alice.member_id]
-    member.protocols = (member.protocols[0]._replace(metadata=subscription("t", version=0)),)
+    older = member.protocols[0]._replace(metadata=subscription("t", version=0))
+    story.group.change().put(replace(member, protocols=(older,)))
     assert returned(alice).joined.error == "NONE"
 
 

@@ -253,13 +253,14 @@ def test_too_many_members_are_not_upgraded() -> None:
 
 def test_members_that_are_no_consumers_are_not_upgraded(story: Story) -> None:
     classic_pair(story)
-    classic_group(story).protocol_type = "connect"
+    classic_group(story).rest.protocol_type = "connect"
     assert Consumer(story, "a", "t").join().error == "GROUP_ID_NOT_FOUND"
 
 
 def test_malformed_members_are_not_upgraded(story: Story) -> None:
     first, _ = classic_pair(story)
-    classic_group(story).members[first.member_id].assignment = b"\x00\x03\x00"
+    member = classic_group(story).members[first.member_id]
+    classic_group(story).change().put(replace(member, assignment=b"\x00\x03\x00"))
     newcomer = Consumer(story, "a", "t").join()
     assert newcomer.error == "GROUP_ID_NOT_FOUND"
     assert "malformed" in newcomer.answer.message
@@ -490,6 +491,23 @@ def test_a_downgrade_is_one_batch_that_survives_a_restart(story: Story) -> None:
     group = classic_group(story)
     assert list(group.members) == [classic.member_id]
     assert assigned_in(group.members[classic.member_id].assignment) == classic.has
+
+
+def test_a_restart_before_the_rest_have_rebalanced_begins_the_rebalance_again(
+    story: Story,
+) -> None:
+    consumer, classic = mixed(story)
+    consumer.leave()
+    story.restart()
+    assert classic.beat() == "REBALANCE_IN_PROGRESS"
+
+
+def test_a_downgrade_without_a_rebalance_is_stable_after_a_restart(story: Story) -> None:
+    classic_pair(story, instance_id="i")
+    Consumer(story, "a", "t", instance_id="i1").join()
+    Classic(story, "c1", "t", instance_id="i1").join()
+    story.restart()
+    assert story.group_state == "Stable"
 
 
 def test_a_silent_member_downgrades_the_group_too(story: Story) -> None:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from consumer_model import Model
 
-from penstock.testing.sim.repeating import repeatable
+from depth import seeds
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
+SEEDS = seeds(300, few=50)
+TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_partition_has_two_owners_and_every_group_comes_to_rest(seed: int) -> None:
     model = Model(seed)
     with repeatable(seed, __file__, lambda: "\n".join(model.trace[-30:])):
@@ -37,7 +38,7 @@ def test_a_seed_writes_the_same_log_under_another_hash_seed() -> None:
     there = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

@@ -3,7 +3,7 @@
 import pytest
 from consumer_story import Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.member import Member, MemberState
+from penstock.coordinator.groups.consumer.member import ConsumerMember, MemberState
 from penstock.coordinator.groups.consumer.reconcile import Goal, reconcile
 from penstock.errors import FencedMemberEpoch
 from penstock.wire.messages.k68_consumer_group_heartbeat import TopicPartitions
@@ -191,9 +191,9 @@ def goal(epoch: int, *partitions: int, topics: frozenset[bytes] = frozenset({T})
     return Goal(epoch, {T: frozenset(partitions)}, topics, subscription_changed=False)
 
 
-def member_at(epoch: int, *partitions: int, state: MemberState = STABLE) -> Member:
+def member_at(epoch: int, *partitions: int, state: MemberState = STABLE) -> ConsumerMember:
     owned = {T: dict.fromkeys(partitions, epoch)} if partitions else {}
-    return Member("m", epoch=epoch, previous_epoch=epoch, state=state, assigned=owned)
+    return ConsumerMember("m", epoch=epoch, previous_epoch=epoch, state=state, assigned=owned)
 
 
 def nobody(_topic_id: bytes, _partition: int) -> str | None:
@@ -231,14 +231,14 @@ def test_a_member_that_waits_moves_to_the_epoch_of_its_target() -> None:
 
 
 def test_a_change_of_subscription_drops_topics_even_without_a_new_target() -> None:
-    member = Member("m", epoch=5, assigned={T: {0: 5}, U: {1: 5}})
+    member = ConsumerMember("m", epoch=5, assigned={T: {0: 5}, U: {1: 5}})
     wish = Goal(5, {T: frozenset({0})}, frozenset({T}), subscription_changed=True)
     moved = reconcile(member, wish, nobody, None)
     assert (moved.state, moved.assigned, moved.revoking) == (UNREVOKED, {T: {0: 5}}, {U: {1: 5}})
 
 
 def test_a_change_of_subscription_adds_to_what_is_being_revoked() -> None:
-    member = Member(
+    member = ConsumerMember(
         "m", epoch=5, state=UNREVOKED, assigned={U: {1: 5}}, revoking={T: {0: 5}, U: {0: 5}}
     )
     wish = Goal(6, {}, frozenset(), subscription_changed=True)
@@ -247,7 +247,7 @@ def test_a_change_of_subscription_adds_to_what_is_being_revoked() -> None:
 
 
 def test_what_was_dropped_and_is_not_reported_is_gone_at_once() -> None:
-    member = Member("m", epoch=5, assigned={T: {0: 5}, U: {1: 5}})
+    member = ConsumerMember("m", epoch=5, assigned={T: {0: 5}, U: {1: 5}})
     wish = Goal(5, {T: frozenset({0})}, frozenset({T}), subscription_changed=True)
     moved = reconcile(member, wish, nobody, [TopicPartitions(topic_id=T, partitions=[0])])
     assert (moved.state, moved.assigned, moved.revoking) == (STABLE, {T: {0: 5}}, {})

@@ -5,7 +5,7 @@ from consumer_story import GROUP, Consumer, Story, settle
 
 from penstock.coordinator.groups.consumer.member import MemberState
 from penstock.coordinator.groups.consumer.subscription import MetadataHash
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records import group as kept
 
 T = (1).to_bytes(16, "big")
@@ -20,9 +20,9 @@ def story() -> Story:
 
 def current(
     member_id: str, epoch: int, *partitions: int, state: int = 0, epochs: list[int] | None = None
-) -> Record:
+) -> CoordinatorRecord:
     owned = kept.TopicPartitions(topic_id=T, partitions=list(partitions), assignment_epochs=epochs)
-    return Record(
+    return CoordinatorRecord(
         kept.ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id=member_id),
         kept.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=epoch,
@@ -35,8 +35,8 @@ def current(
 
 def member(
     member_id: str, instance_id: str | None = None, rebalance_timeout_ms: int = 60_000
-) -> Record:
-    return Record(
+) -> CoordinatorRecord:
+    return CoordinatorRecord(
         kept.ConsumerGroupMemberMetadataKey(group_id=GROUP, member_id=member_id),
         kept.ConsumerGroupMemberMetadataValue(
             instance_id=instance_id,
@@ -50,14 +50,14 @@ def member(
     )
 
 
-def epoch(number: int) -> Record:
-    return Record(
+def epoch(number: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         kept.ConsumerGroupMetadataKey(group_id=GROUP), kept.ConsumerGroupMetadataValue(epoch=number)
     )
 
 
-def partition_metadata() -> Record:
-    return Record(
+def partition_metadata() -> CoordinatorRecord:
+    return CoordinatorRecord(
         kept.ConsumerGroupPartitionMetadataKey(group_id=GROUP),
         kept.ConsumerGroupPartitionMetadataValue(
             topics=[kept.TopicMetadata(topic_id=T, topic_name="t", num_partitions=4)]
@@ -65,8 +65,8 @@ def partition_metadata() -> Record:
     )
 
 
-def target(member_id: str, *partitions: int) -> Record:
-    return Record(
+def target(member_id: str, *partitions: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         kept.ConsumerGroupTargetAssignmentMemberKey(group_id=GROUP, member_id=member_id),
         kept.ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[kept.TopicPartition(topic_id=T, partitions=list(partitions))]
@@ -74,14 +74,14 @@ def target(member_id: str, *partitions: int) -> Record:
     )
 
 
-def target_epoch(number: int) -> Record:
-    return Record(
+def target_epoch(number: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         kept.ConsumerGroupTargetAssignmentMetadataKey(group_id=GROUP),
         kept.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=number),
     )
 
 
-def load(story: Story, *records: Record) -> None:
+def load(story: Story, *records: CoordinatorRecord) -> None:
     for record in records:
         story.machine.replay(record)
     story._perform(story.machine.loaded(story.now_ms))
@@ -178,13 +178,13 @@ def test_a_member_with_another_instance_in_its_later_record_has_left_the_first(
 ) -> None:
     load(story, member("a", "i0"), member("a", "i1"), epoch(5))
     assert story.group.static_ids == {"i1": "a"}
-    load(story, Record(member("a").key))
+    load(story, CoordinatorRecord(member("a").key))
     assert Consumer(story, "b", "t", instance_id="i0").join().error == "NONE"
 
 
 def test_tombstones_of_what_is_not_there_mean_nothing(story: Story) -> None:
     for record in (member("a"), current("a", 1), epoch(1), target("a"), target_epoch(1)):
-        story.machine.replay(Record(record.key))
+        story.machine.replay(CoordinatorRecord(record.key))
     assert story.kind == "none"
 
 

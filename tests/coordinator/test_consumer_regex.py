@@ -3,7 +3,7 @@
 import pytest
 from consumer_story import Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.alarms import REFUSED_RETRY_MS
+from penstock.coordinator.groups.consumer.timers import REJECTED_RETRY_MS
 from penstock.coordinator.patterns.automaton import EFFORT_MAX
 from penstock.errors import KafkaStorageError
 from penstock.wire.records.group import (
@@ -79,7 +79,7 @@ def test_a_resolution_that_the_log_refuses_is_tried_again(story: Story) -> None:
     story.pass_ms(0)
     story.refusal = None
     assert member.beat().has == []
-    story.pass_ms(REFUSED_RETRY_MS)
+    story.pass_ms(REJECTED_RETRY_MS)
     assert member.beat().has == FOO
 
 

@@ -5,7 +5,7 @@ from collections import UserDict
 import pytest
 from consumer_story import Consumer, Story
 
-from penstock.coordinator.groups.consumer.member import Member
+from penstock.coordinator.groups.consumer.member import ConsumerMember
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_members_are_asked_once_however_often_the_question_comes(story: Story) -
     group = story.group
     assert group.is_subscribed_to("t")
 
-    class Untouchable(UserDict[str, Member]):
+    class Untouchable(UserDict[str, ConsumerMember]):
         def values(self) -> None:  # type: ignore[override]
             raise AssertionError("a sweep asks for every offset")
 

@@ -3,7 +3,7 @@
 import pytest
 from consumer_story import GROUP, REBALANCE_MS, SESSION_MS, Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.alarms import MemberSilent
+from penstock.coordinator.groups.consumer.timers import ConsumerSessionExpired
 
 
 @pytest.fixture
@@ -111,10 +111,10 @@ def test_a_timer_that_was_replaced_means_nothing(story: Story) -> None:
     member = Consumer(story, "a", "t").join()
     [(_, _, stale)] = [each for name, each in story.timers.items() if "session" in name]
     member.beat()
-    assert isinstance(stale, MemberSilent)
+    assert isinstance(stale, ConsumerSessionExpired)
     assert story.machine.handle(stale, story.now_ms).records == ()
     assert list(story.group.members) == ["a"]
 
 
 def test_names_of_timers_do_not_run_into_each_other() -> None:
-    assert MemberSilent("a' 'b", "c").name != MemberSilent("a", "b' 'c").name
+    assert ConsumerSessionExpired("a' 'b", "c").name != ConsumerSessionExpired("a", "b' 'c").name

@@ -8,14 +8,14 @@ import pytest
 from consumer_story import CLASSIC_SESSION_MS, Classic, Cluster, Consumer, Story, error_of
 from hostile_world import HostileWorld
 
-from penstock.coordinator.events import Call
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import rebalance
-from penstock.coordinator.groups.classic.joining import Joining
+from penstock.coordinator.groups.classic.joining import ClassicJoin
 from penstock.coordinator.groups.consumer import replay as consumer_replay
-from penstock.coordinator.groups.consumer.advance import Advance
+from penstock.coordinator.groups.consumer.update_member import MemberUpdater
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.messages import k08_offset_commit as k08
 from penstock.wire.messages import k09_offset_fetch as k09
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -96,7 +96,7 @@ class Groups(HostileWorld):
 
     def say(self, message: Any, version: int = 9) -> list[Any]:
         heard: list[Any] = []
-        self.ask(Call(message, version, seed=self.chance.randbytes(16)), heard.append)
+        self.ask(GroupRequest(message, version, seed=self.chance.randbytes(16)), heard.append)
         return heard
 
     def join(self, group_id: str, member_id: str = "") -> list[Any]:
@@ -168,7 +168,7 @@ def test_a_failed_rebalance_costs_its_group_and_tells_its_members_to_ask_again(
         patch.setattr(
             rebalance,
             "complete",
-            lambda group, turn: fail() if group.group_id == "bad" else complete(group, turn),
+            lambda group, builder: fail() if group.group_id == "bad" else complete(group, builder),
         )
         first, second = groups.join("bad"), groups.join("bad")
         groups.time.advance(1)
@@ -190,11 +190,11 @@ def test_a_poisoned_timer_is_tried_again_after_a_while_and_logged_once(
         fail()
 
     groups.beat("bad")
-    monkeypatch.setattr(Advance, "without", count_and_fail)
+    monkeypatch.setattr(MemberUpdater, "without", count_and_fail)
     groups.time.advance(600_000)
     assert 2 <= len(tries) <= 20
     assert len(machine_failures) == 1
-    assert "group 'bad', MemberSilent" in machine_failures[0].getMessage()
+    assert "group 'bad', ConsumerSessionExpired" in machine_failures[0].getMessage()
 
 
 def test_a_consumer_group_that_was_to_become_classic_is_there_again(
@@ -202,7 +202,7 @@ def test_a_consumer_group_that_was_to_become_classic_is_there_again(
 ) -> None:
     groups.beat("g")
     groups.say(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1), 1)
-    monkeypatch.setattr(Joining, "join", fail)
+    monkeypatch.setattr(ClassicJoin, "join", fail)
     assert error_of(groups.join("g")[0]) == "UNKNOWN_SERVER_ERROR"
     assert groups.listed() == {"g": "Empty"}
     assert groups.beat("g").error_code == 0
@@ -213,7 +213,7 @@ def with_bad_record(groups: Groups) -> Groups:
     """A log in which one group cannot be replayed."""
     groups.commit("bad")
     groups.beat("good")
-    groups.log.append([Record(GroupMetadataKey(group="bad"), twice_the_same_member())])
+    groups.log.append([CoordinatorRecord(GroupMetadataKey(group="bad"), twice_the_same_member())])
     groups.restart()
     return groups
 
@@ -257,7 +257,7 @@ def test_a_later_record_of_a_classic_group_that_was_set_aside_heals_it(
 ) -> None:
     groups = with_bad_record
     value = GroupMetadataValue(protocol_type="consumer", generation=2, protocol=None, leader=None)
-    groups.log.append([Record(GroupMetadataKey(group="bad"), value)])
+    groups.log.append([CoordinatorRecord(GroupMetadataKey(group="bad"), value)])
     groups.restart()
     assert groups.listed()["bad"] == "Empty"
 

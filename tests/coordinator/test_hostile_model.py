@@ -2,7 +2,6 @@
 many lives there are."""
 
 import logging
-import os
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -11,29 +10,31 @@ import pytest
 from hostile_groups import HostileGroups
 from hostile_transactions import HostileTransactions
 
-from penstock.coordinator.groups.classic.turn import Turn as ClassicTurn
-from penstock.coordinator.groups.consumer.turn import Turn as ConsumerTurn
-from penstock.testing.sim.repeating import repeatable
+from depth import seeds
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
+from penstock.coordinator.groups.consumer.outcome_builder import (
+    ConsumerOutcomeBuilder as ConsumerTurn,
+)
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "80"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
+SEEDS = seeds(80, few=16)
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_request_to_a_group_fails_in_the_server(seed: int) -> None:
     groups = HostileGroups(seed)
     with repeatable(seed, __file__, lambda: "\n".join(groups.trace[-40:])):
         groups.run()
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_fails_inside_every_request_is_answered_and_the_group_lives_on(
     seed: int, monkeypatch: pytest.MonkeyPatch, machine_failures: list[logging.LogRecord]
 ) -> None:
     groups = HostileGroups(seed)
     with repeatable(seed, __file__, lambda: "\n".join(groups.trace[-40:])):
         with monkeypatch.context() as patch:
-            for turn in (ClassicTurn, ConsumerTurn):
+            for turn in (ClassicOutcomeBuilder, ConsumerTurn):
                 patch.setattr(turn, "watch", fails_at_times(turn.watch, groups.chance))
             groups.run()
         machine_failures.clear()
@@ -51,7 +52,7 @@ def fails_at_times(method: Callable[..., None], chance: Random) -> Callable[...,
     return watch
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_request_about_a_transaction_fails_in_the_server(seed: int) -> None:
     transactions = HostileTransactions(seed)
     with repeatable(seed, __file__, lambda: "\n".join(transactions.trace[-40:])):

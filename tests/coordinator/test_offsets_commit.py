@@ -4,8 +4,8 @@ import pytest
 from offset_story import START_MS, Story
 
 from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
-from penstock.coordinator.groups.classic.alarms import SessionOver, session_timer
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.classic.timers import SessionExpired
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import (
     GroupIdNotFound,
     IllegalGeneration,
@@ -126,7 +126,7 @@ def test_the_group_refuses_zombies(story: Story) -> None:
         story.commit("g", {("orders", 0): 5}, member_id="m", epoch=4)
     with pytest.raises(UnknownMemberId):
         story.commit("g", {("orders", 0): 5})
-    group.state = ClassicState.COMPLETING_REBALANCE
+    group.change().state = ClassicState.COMPLETING_REBALANCE
     with pytest.raises(RebalanceInProgress):
         story.commit("g", {("orders", 0): 5}, member_id="m", epoch=5)
     assert story.fetch("g", None) == {}
@@ -166,11 +166,12 @@ def test_metadata_is_measured_in_utf_16_as_kafka_does() -> None:
 
 def test_a_commit_of_a_classic_member_counts_as_a_heartbeat(story: Story) -> None:
     group = story.classic("g")
-    alarm = group.members["m"].alarm = SessionOver("g", "m")
+    expiry = SessionExpired("g", "m")
+    group.timers[expiry.name] = expiry
     story.commit("g", {("orders", 0): 5}, member_id="m", epoch=5)
-    due = story.timers[session_timer("g", "m")]
+    due = story.timers[expiry.name]
     assert due.at_ms == START_MS + group.members["m"].session_timeout_ms
-    assert due.event is alarm, "if the log refuses the commit, the old timer must still count"
+    assert due.event is expiry, "if the log refuses the commit, the old timer must still count"
 
 
 def test_a_commit_from_outside_is_no_sign_of_life(story: Story) -> None:
@@ -180,6 +181,6 @@ def test_a_commit_from_outside_is_no_sign_of_life(story: Story) -> None:
 
 
 def test_a_member_that_nobody_watches_is_not_watched_because_of_a_commit(story: Story) -> None:
-    story.classic("g").members["m"].alarm = None
+    story.classic("g")
     story.commit("g", {("orders", 0): 5}, member_id="m", epoch=5)
     assert list(story.timers) == ["offset-check"]

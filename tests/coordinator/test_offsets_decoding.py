@@ -14,7 +14,7 @@ from penstock.coordinator.batches import (
     read_plainly,
 )
 from penstock.coordinator.offset_batches import Pair, read_quickly, write_quickly
-from penstock.coordinator.records import Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, PendingOffset
 from penstock.wire import batch as batches
 from penstock.wire.compression import decompress
 from penstock.wire.primitives import Malformed
@@ -115,7 +115,7 @@ def test_both_ways_read_the_same_records(batch: bytes) -> None:
     plainly = read_plainly(GROUP_RECORDS, batch)
     assert by_hand(batch) in (None, plainly)
     header = batches.HEADER.unpack_from(batch)
-    assert decode(GROUP_RECORDS, batch, header) == [Record(*pair) for pair in plainly]
+    assert decode(GROUP_RECORDS, batch, header) == [CoordinatorRecord(*pair) for pair in plainly]
 
 
 @given(written(), st.randoms(use_true_random=False))
@@ -127,13 +127,13 @@ def test_both_ways_refuse_the_same_broken_batches(batch: bytes, dice: random.Ran
     header = batches.HEADER.unpack_from(broken)
     expected = outcome(read_plainly, GROUP_RECORDS, bytes(broken))
     if expected is not Malformed:
-        expected = [Record(*pair) for pair in expected]
+        expected = [CoordinatorRecord(*pair) for pair in expected]
     assert outcome(decode, GROUP_RECORDS, bytes(broken), header) == expected
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 1_000_000])
 def test_both_ways_judge_a_wrong_count_alike(count: int) -> None:
-    batch = bytearray(encode([Record(OffsetCommitKey(group="g"))] * 2, 5))
+    batch = bytearray(encode([CoordinatorRecord(OffsetCommitKey(group="g"))] * 2, 5))
     batch[batches.HEADER_BYTES - 4 : batches.HEADER_BYTES] = count.to_bytes(4, signed=True)
     header = batches.HEADER.unpack_from(batch)
     with pytest.raises(Malformed):
@@ -157,15 +157,15 @@ def test_what_is_usual_is_read_by_hand(version: int, topic_id: bytes) -> None:
 def test_a_batch_of_a_transaction_holds_pending_records() -> None:
     key = OffsetCommitKey(group="group", topic="topic", partition=7)
     value = OffsetCommitValue(offset=5)
-    batch = encode([Pending(77, 3, key, value)], 5)
+    batch = encode([PendingOffset(77, 3, key, value)], 5)
     header = batches.HEADER.unpack_from(batch)
-    assert decode(GROUP_RECORDS, batch, header) == [Pending(77, 3, key, value)]
+    assert decode(GROUP_RECORDS, batch, header) == [PendingOffset(77, 3, key, value)]
 
 
 @given(
     st.lists(
         st.builds(
-            Record,
+            CoordinatorRecord,
             st.builds(OffsetCommitKey, group=NAMES, topic=NAMES, partition=INT32),
             st.builds(
                 OffsetCommitValue,
@@ -179,7 +179,7 @@ def test_a_batch_of_a_transaction_holds_pending_records() -> None:
     )
 )
 def test_offsets_are_written_by_hand_as_the_general_codec_writes_them(
-    records: list[Record],
+    records: list[CoordinatorRecord],
 ) -> None:
     assert write_quickly(records) == encode_plainly(records)
 
@@ -187,7 +187,7 @@ def test_offsets_are_written_by_hand_as_the_general_codec_writes_them(
 def test_a_commit_of_very_many_offsets_is_written_by_hand_too() -> None:
     """The number of a record takes one byte below 64, two below 8,192, then three."""
     key, value = OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=5)
-    records = [Record(key, value)] * 8_200
+    records = [CoordinatorRecord(key, value)] * 8_200
     assert write_quickly(records) == encode_plainly(records)
 
 
@@ -201,9 +201,9 @@ def test_a_commit_of_very_many_offsets_is_written_by_hand_too() -> None:
     ],
 )
 def test_what_is_no_plain_offset_is_left_to_the_general_codec(value: object) -> None:
-    assert write_quickly([Record(OffsetCommitKey(group="g", topic="t"), value)]) is None
+    assert write_quickly([CoordinatorRecord(OffsetCommitKey(group="g", topic="t"), value)]) is None
 
 
 def test_a_commit_of_a_very_long_name_is_left_to_the_general_codec() -> None:
-    long = Record(OffsetCommitKey(group="g" * 1_000, topic="t"), OffsetCommitValue())
+    long = CoordinatorRecord(OffsetCommitKey(group="g" * 1_000, topic="t"), OffsetCommitValue())
     assert write_quickly([long]) is None

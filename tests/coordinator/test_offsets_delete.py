@@ -3,7 +3,7 @@
 import pytest
 from offset_story import MINUTE_MS, Story
 
-from penstock.coordinator.events import Call, TopicsChanged
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups import offset_expiry
 from penstock.errors import GroupIdNotFound, GroupSubscribedToTopic, NonEmptyGroup
 from penstock.wire.messages.k47_offset_delete import OffsetDeleteRequest
@@ -73,7 +73,8 @@ def test_members_that_are_no_consumers_keep_all_of_their_offsets(story: Story) -
 
 def test_a_request_without_topics_only_asks_for_the_group(story: Story) -> None:
     story.commit("g", {ORDERS: 5})
-    outcome = story.work.delete(Call(OffsetDeleteRequest(group_id="g"), 0), story.now_ms)
+    outcome = story.work.delete(GroupRequest(OffsetDeleteRequest(group_id="g"), 0), story.now_ms)
+    assert outcome.reply is not None
     assert (outcome.reply.error_code, outcome.reply.topics, outcome.records) == (0, [], [])
 
 

@@ -4,8 +4,9 @@ import pytest
 from offset_story import DAY_MS, MINUTE_MS, Story
 
 from penstock.coordinator.groups import offset_expiry, offset_store
-from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.classic import ClassicGroup
+from penstock.coordinator.groups.classic.generation import ClassicGeneration
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.wire.records.group import OffsetCommitValue
 
 ALICE = 77
@@ -22,10 +23,7 @@ def story() -> Story:
 def empty(story: Story, group_id: str, protocol_type: str = "consumer") -> ClassicGroup:
     """The last member leaves now."""
     group = story.classic(group_id, protocol_type=protocol_type)
-    group.remove("m")
-    group.move_to(ClassicState.PREPARING_REBALANCE, story.now_ms)
-    group.move_to(ClassicState.EMPTY, story.now_ms)
-    group.learn_topics()
+    group.replay(ClassicGeneration(6, protocol_type, since_ms=story.now_ms))
     return group
 
 
@@ -82,7 +80,7 @@ def test_offsets_of_a_group_without_members_expire_since_the_last_one_left(story
 
 
 def test_if_nobody_knows_when_the_last_member_left_the_commit_counts(story: Story) -> None:
-    empty(story, "g").state_since_ms = None
+    empty(story, "g").rest.since_ms = None
     story.commit("g", {ORDERS: 5})
     story.pass_time(WEEK_MS)
     assert story.fetch("g", None) == {}
@@ -101,7 +99,7 @@ def test_offsets_of_topics_that_members_use_never_expire(story: Story) -> None:
 def test_nothing_expires_while_a_classic_group_rebalances(story: Story) -> None:
     group = story.classic("g", "orders")
     story.commit("g", {BILLS: 6}, member_id="m", epoch=5)
-    group.state = ClassicState.PREPARING_REBALANCE
+    group.change().prepare()
     story.pass_time(WEEK_MS)
     assert story.fetch("g", None) == {BILLS: 6}
 

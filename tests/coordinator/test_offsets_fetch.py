@@ -3,7 +3,7 @@
 import pytest
 from offset_story import Story
 
-from penstock.coordinator.events import Call
+from penstock.coordinator.events import GroupRequest
 from penstock.errors import GroupIdNotFound, StaleMemberEpoch, UnstableOffsetCommit
 from penstock.wire.messages.k09_offset_fetch import (
     OffsetFetchRequest,
@@ -70,7 +70,8 @@ def test_the_error_of_one_group_does_not_concern_the_others(story: Story) -> Non
     story.consumers("bad").refusal = StaleMemberEpoch()
     story.commit("good", {("orders", 0): 5})
     groups = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("bad", "good")]
-    outcome = story.work.fetch(Call(OffsetFetchRequest(groups=groups), 9), story.now_ms)
+    outcome = story.work.fetch(GroupRequest(OffsetFetchRequest(groups=groups), 9), story.now_ms)
+    assert outcome.reply is not None
     bad, good = outcome.reply.groups
     assert (bad.group_id, bad.error_code) == ("bad", StaleMemberEpoch.code)
     assert (good.group_id, good.error_code) == ("good", 0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from offset_desk import Coordinator, Desk
+from offset_requests import Coordinator, OffsetBroker
 from offset_story import Story
 
 from penstock.errors import (
@@ -48,15 +48,19 @@ Told = dict[tuple[str, int], int]
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.topic("orders", ORDERS, 3)
-    desk.topic("bills", BILLS, 1)
-    return desk
+def broker() -> OffsetBroker:
+    broker = OffsetBroker()
+    broker.topic("orders", ORDERS, 3)
+    broker.topic("bills", BILLS, 1)
+    return broker
 
 
 def commit(
-    desk: Desk, version: int, topics: dict[str, list[int]], group_id: str = "g", **member: Any
+    broker: OffsetBroker,
+    version: int,
+    topics: dict[str, list[int]],
+    group_id: str = "g",
+    **member: Any,
 ) -> Told:
     """Commits the offset 100 + partition everywhere; the error codes."""
     message = OffsetCommitRequest(
@@ -74,7 +78,7 @@ def commit(
         ],
         **member,
     )
-    response = desk.ask(message, version)
+    response = broker.ask(message, version)
     assert len({(each.name, each.topic_id) for each in response.topics}) == len(response.topics)
     return {
         (each.name or NAMES[each.topic_id], partition.partition_index): partition.error_code
@@ -116,10 +120,10 @@ def told(answer: Any) -> dict[tuple[str, int], tuple[int, int]]:
 
 
 def fetch(
-    desk: Desk, version: int, topics: dict[str, list[int]] | None, group_id: str = "g"
+    broker: OffsetBroker, version: int, topics: dict[str, list[int]] | None, group_id: str = "g"
 ) -> Any:
     """The answer for one group, in whatever place this version has for it."""
-    response = desk.ask(fetch_request(version, topics, group_id), version)
+    response = broker.ask(fetch_request(version, topics, group_id), version)
     if version < 8:
         return response
     (answer,) = response.groups
@@ -131,23 +135,25 @@ def fetch(
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_every_version_commits(desk: Desk, version: int) -> None:
-    codes = commit(desk, version, {"orders": [0, 2], "bills": [0]})
+def test_every_version_commits(broker: OffsetBroker, version: int) -> None:
+    codes = commit(broker, version, {"orders": [0, 2], "bills": [0]})
     assert codes == {("orders", 0): 0, ("orders", 2): 0, ("bills", 0): 0}
     expected = {("orders", 0): 100, ("orders", 2): 102, ("bills", 0): 100}
-    assert desk.story.fetch("g", None) == expected
+    assert broker.story.fetch("g", None) == expected
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_the_id_of_the_topic_is_kept_whoever_named_it(desk: Desk, version: int) -> None:
-    commit(desk, version, {"orders": [0]})
-    assert desk.story.values[0].topic_id == ORDERS
+def test_the_id_of_the_topic_is_kept_whoever_named_it(broker: OffsetBroker, version: int) -> None:
+    commit(broker, version, {"orders": [0]})
+    assert broker.story.values[0].topic_id == ORDERS
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_what_does_not_exist_is_refused_and_the_rest_committed(desk: Desk, version: int) -> None:
+def test_what_does_not_exist_is_refused_and_the_rest_committed(
+    broker: OffsetBroker, version: int
+) -> None:
     unknown = UnknownTopicOrPartition.code
-    codes = commit(desk, version, {"gone": [0, 1], "orders": [3, 1], "bills": [0]})
+    codes = commit(broker, version, {"gone": [0, 1], "orders": [3, 1], "bills": [0]})
     gone = UnknownTopicId.code if version == 10 else unknown
     assert codes == {
         ("gone", 0): gone,
@@ -156,36 +162,36 @@ def test_what_does_not_exist_is_refused_and_the_rest_committed(desk: Desk, versi
         ("orders", 1): 0,
         ("bills", 0): 0,
     }
-    assert desk.story.fetch("g", None) == {("orders", 1): 101, ("bills", 0): 100}
+    assert broker.story.fetch("g", None) == {("orders", 1): 101, ("bills", 0): 100}
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_nobody_is_asked_if_nothing_exists(desk: Desk, version: int) -> None:
-    commit(desk, version, {"gone": [0]})
-    assert desk.ask(OffsetCommitRequest(group_id="g"), version).topics == []
-    assert desk.first.calls == []
+def test_nobody_is_asked_if_nothing_exists(broker: OffsetBroker, version: int) -> None:
+    commit(broker, version, {"gone": [0]})
+    assert broker.ask(OffsetCommitRequest(group_id="g"), version).topics == []
+    assert broker.first.calls == []
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_what_the_group_refuses_is_told_per_partition(desk: Desk, version: int) -> None:
-    desk.story.classic("g")
-    codes = commit(desk, version, {"orders": [0, 9]}, member_id="zombie")
+def test_what_the_group_refuses_is_told_per_partition(broker: OffsetBroker, version: int) -> None:
+    broker.story.classic("g")
+    codes = commit(broker, version, {"orders": [0, 9]}, member_id="zombie")
     assert codes == {
         ("orders", 0): UnknownMemberId.code,
         ("orders", 9): UnknownTopicOrPartition.code,
     }
 
 
-def test_members_and_retention_reach_the_group(desk: Desk) -> None:
-    commit(desk, 4, {"orders": [0]}, retention_time_ms=99)
-    assert desk.story.values[0].expire_timestamp == desk.story.now_ms + 99
-    desk.story.classic("g")
-    codes = commit(desk, 9, {"orders": [0]}, member_id="m", generation_id_or_member_epoch=5)
+def test_members_and_retention_reach_the_group(broker: OffsetBroker) -> None:
+    commit(broker, 4, {"orders": [0]}, retention_time_ms=99)
+    assert broker.story.values[0].expire_timestamp == broker.story.now_ms + 99
+    broker.story.classic("g")
+    codes = commit(broker, 9, {"orders": [0]}, member_id="m", generation_id_or_member_epoch=5)
     assert codes == {("orders", 0): 0}
 
 
-def test_a_commit_for_another_coordinator_is_told_per_partition(desk: Desk) -> None:
-    codes = commit(desk, 9, {"orders": [0, 1]}, "elsewhere")
+def test_a_commit_for_another_coordinator_is_told_per_partition(broker: OffsetBroker) -> None:
+    codes = commit(broker, 9, {"orders": [0, 1]}, "elsewhere")
     assert codes == {("orders", 0): NotCoordinator.code, ("orders", 1): NotCoordinator.code}
 
 
@@ -199,29 +205,29 @@ def test_a_commit_for_another_coordinator_is_told_per_partition(desk: Desk) -> N
     ],
 )
 def test_what_a_log_refuses_is_told_in_words_of_coordinators(
-    desk: Desk, refusal: type[KafkaError], told_as: type[KafkaError]
+    broker: OffsetBroker, refusal: type[KafkaError], told_as: type[KafkaError]
 ) -> None:
-    desk.first.error = refusal()
-    assert commit(desk, 9, {"orders": [0]}) == {("orders", 0): told_as.code}
-    assert delete(desk, {"orders": [0]}) == (told_as.code, {})
-    assert fetch(desk, 9, {"orders": [0]}).error_code == told_as.code
+    broker.first.error = refusal()
+    assert commit(broker, 9, {"orders": [0]}) == {("orders", 0): told_as.code}
+    assert delete(broker, {"orders": [0]}) == (told_as.code, {})
+    assert fetch(broker, 9, {"orders": [0]}).error_code == told_as.code
 
 
 # OffsetFetch
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_every_version_fetches(desk: Desk, version: int) -> None:
-    commit(desk, 9, {"orders": [0, 1]})
-    answer = fetch(desk, version, {"orders": [1, 2], "bills": [0]})
+def test_every_version_fetches(broker: OffsetBroker, version: int) -> None:
+    commit(broker, 9, {"orders": [0, 1]})
+    answer = fetch(broker, version, {"orders": [1, 2], "bills": [0]})
     assert answer.error_code == 0
     assert told(answer) == {("orders", 1): (101, 0), ("orders", 2): (-1, 0), ("bills", 0): (-1, 0)}
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS[1:])
-def test_no_topics_means_all_of_them(desk: Desk, version: int) -> None:
-    commit(desk, 9, {"orders": [0, 1], "bills": [0]})
-    answer = fetch(desk, version, None)
+def test_no_topics_means_all_of_them(broker: OffsetBroker, version: int) -> None:
+    commit(broker, 9, {"orders": [0, 1], "bills": [0]})
+    answer = fetch(broker, version, None)
     assert told(answer) == {
         ("orders", 0): (100, 0),
         ("orders", 1): (101, 0),
@@ -230,9 +236,11 @@ def test_no_topics_means_all_of_them(desk: Desk, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_an_error_of_the_group_is_in_the_place_of_its_version(desk: Desk, version: int) -> None:
-    desk.story.consumers("g").refusal = StaleMemberEpoch()
-    answer = fetch(desk, version, {"orders": [0, 1]})
+def test_an_error_of_the_group_is_in_the_place_of_its_version(
+    broker: OffsetBroker, version: int
+) -> None:
+    broker.story.consumers("g").refusal = StaleMemberEpoch()
+    answer = fetch(broker, version, {"orders": [0, 1]})
     code = StaleMemberEpoch.code
     if version == 1:
         assert told(answer) == {("orders", 0): (-1, code), ("orders", 1): (-1, code)}
@@ -241,9 +249,11 @@ def test_an_error_of_the_group_is_in_the_place_of_its_version(desk: Desk, versio
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_an_error_of_the_coordinator_is_in_the_same_place(desk: Desk, version: int) -> None:
-    desk.first.error = CoordinatorLoadInProgress()
-    answer = fetch(desk, version, {"orders": [0]})
+def test_an_error_of_the_coordinator_is_in_the_same_place(
+    broker: OffsetBroker, version: int
+) -> None:
+    broker.first.error = CoordinatorLoadInProgress()
+    answer = fetch(broker, version, {"orders": [0]})
     code = CoordinatorLoadInProgress.code
     if version == 1:
         assert told(answer) == {("orders", 0): (-1, code)}
@@ -251,16 +261,16 @@ def test_an_error_of_the_coordinator_is_in_the_same_place(desk: Desk, version: i
         assert (answer.error_code, answer.topics) == (code, [])
 
 
-def test_offsets_of_a_deleted_topic_are_told_by_name_but_not_by_id(desk: Desk) -> None:
-    desk.story.commit("g", {("gone", 0): 5, ("orders", 0): 6})
-    assert told(fetch(desk, 9, {"gone": [0]})) == {("gone", 0): (5, 0)}
-    assert told(fetch(desk, 9, None)) == {("gone", 0): (5, 0), ("orders", 0): (6, 0)}
-    assert told(fetch(desk, 10, None)) == {("orders", 0): (6, 0)}
+def test_offsets_of_a_deleted_topic_are_told_by_name_but_not_by_id(broker: OffsetBroker) -> None:
+    broker.story.commit("g", {("gone", 0): 5, ("orders", 0): 6})
+    assert told(fetch(broker, 9, {"gone": [0]})) == {("gone", 0): (5, 0)}
+    assert told(fetch(broker, 9, None)) == {("gone", 0): (5, 0), ("orders", 0): (6, 0)}
+    assert told(fetch(broker, 10, None)) == {("orders", 0): (6, 0)}
 
 
-def test_an_id_that_nobody_has_is_told_per_topic(desk: Desk) -> None:
-    commit(desk, 10, {"orders": [0]})
-    answer = fetch(desk, 10, {"gone": [0, 1], "orders": [0]})
+def test_an_id_that_nobody_has_is_told_per_topic(broker: OffsetBroker) -> None:
+    commit(broker, 10, {"orders": [0]})
+    answer = fetch(broker, 10, {"gone": [0, 1], "orders": [0]})
     code = UnknownTopicId.code
     assert told(answer) == {
         ("orders", 0): (100, 0),
@@ -270,84 +280,86 @@ def test_an_id_that_nobody_has_is_told_per_topic(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_the_member_is_made_known_to_the_group(desk: Desk, version: int) -> None:
+def test_the_member_is_made_known_to_the_group(broker: OffsetBroker, version: int) -> None:
     message = fetch_request(version, {"orders": [0]}, "g")
     message.groups[0].member_id, message.groups[0].member_epoch = "m", 7
-    desk.ask(message, version)
-    (asked,) = desk.first.calls[-1].message.groups
+    broker.ask(message, version)
+    (asked,) = broker.first.calls[-1].message.groups
     assert (asked.member_id, asked.member_epoch) == ("m", 7)
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
-def test_stability_is_asked_for(desk: Desk, version: int) -> None:
+def test_stability_is_asked_for(broker: OffsetBroker, version: int) -> None:
     message = fetch_request(version, None, "g")
     message.require_stable = True
-    desk.ask(message, version)
-    assert desk.first.calls[-1].message.require_stable
+    broker.ask(message, version)
+    assert broker.first.calls[-1].message.require_stable
 
 
 # Several coordinators
 
 
-def second(desk: Desk, *group_ids: str) -> Coordinator:
+def second(broker: OffsetBroker, *group_ids: str) -> Coordinator:
     other = Coordinator(Story())
     for group_id in group_ids:
-        desk.coordinators[group_id] = other
+        broker.coordinators[group_id] = other
     return other
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
 def test_each_coordinator_is_asked_once_and_answers_keep_the_order(
-    desk: Desk, version: int
+    broker: OffsetBroker, version: int
 ) -> None:
-    other = second(desk, "b", "d")
+    other = second(broker, "b", "d")
     for group_id in ("a", "c"):
-        desk.story.commit(group_id, {("orders", 0): ord(group_id)})
+        broker.story.commit(group_id, {("orders", 0): ord(group_id)})
     for group_id in ("b", "d"):
         other.story.commit(group_id, {("orders", 0): ord(group_id)})
-    response = desk.ask(fetch_request(version, {"orders": [0]}, "a", "b", "c", "d"), version)
+    response = broker.ask(fetch_request(version, {"orders": [0]}, "a", "b", "c", "d"), version)
     assert [each.group_id for each in response.groups] == ["a", "b", "c", "d"]
     offsets = [each.topics[0].partitions[0].committed_offset for each in response.groups]
     assert offsets == [ord(each) for each in "abcd"]
-    assert (len(desk.first.calls), len(other.calls)) == (1, 1)
+    assert (len(broker.first.calls), len(other.calls)) == (1, 1)
 
 
-def test_the_answer_waits_for_the_last_coordinator(desk: Desk) -> None:
-    other = second(desk, "b")
+def test_the_answer_waits_for_the_last_coordinator(broker: OffsetBroker) -> None:
+    other = second(broker, "b")
     other.holds_back = True
-    desk.send(fetch_request(9, {"orders": [0]}, "a", "b"), 9)
-    assert desk.replies == []
+    broker.send(fetch_request(9, {"orders": [0]}, "a", "b"), 9)
+    assert broker.replies == []
     other.let_go()
-    (response,) = desk.replies
+    (response,) = broker.replies
     assert [each.group_id for each in response.groups] == ["a", "b"]
 
 
-def test_a_coordinator_elsewhere_does_not_spoil_the_others(desk: Desk) -> None:
-    second(desk, "b").error = CoordinatorLoadInProgress()
-    commit(desk, 9, {"orders": [0]}, "a")
-    response = desk.ask(fetch_request(9, {"orders": [0]}, "elsewhere", "a", "b"), 9)
+def test_a_coordinator_elsewhere_does_not_spoil_the_others(broker: OffsetBroker) -> None:
+    second(broker, "b").error = CoordinatorLoadInProgress()
+    commit(broker, 9, {"orders": [0]}, "a")
+    response = broker.ask(fetch_request(9, {"orders": [0]}, "elsewhere", "a", "b"), 9)
     codes = [each.error_code for each in response.groups]
     assert codes == [NotCoordinator.code, 0, CoordinatorLoadInProgress.code]
     assert told(response.groups[1]) == {("orders", 0): (100, 0)}
 
 
-def test_a_group_that_is_named_twice_is_answered_twice(desk: Desk) -> None:
-    commit(desk, 9, {"orders": [0, 1]})
+def test_a_group_that_is_named_twice_is_answered_twice(broker: OffsetBroker) -> None:
+    commit(broker, 9, {"orders": [0, 1]})
     message = fetch_request(9, {"orders": [0]}, "g", "g")
     message.groups[1].topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[1])]
-    first, again = desk.ask(message, 9).groups
+    first, again = broker.ask(message, 9).groups
     assert told(first) == {("orders", 0): (100, 0)}
     assert told(again) == {("orders", 1): (101, 0)}
 
 
-def test_no_groups_get_no_answers(desk: Desk) -> None:
-    assert desk.ask(OffsetFetchRequest(), 9).groups == []
+def test_no_groups_get_no_answers(broker: OffsetBroker) -> None:
+    assert broker.ask(OffsetFetchRequest(), 9).groups == []
 
 
 # OffsetDelete
 
 
-def delete(desk: Desk, topics: dict[str, list[int]], group_id: str = "g") -> tuple[int, Told]:
+def delete(
+    broker: OffsetBroker, topics: dict[str, list[int]], group_id: str = "g"
+) -> tuple[int, Told]:
     message = OffsetDeleteRequest(
         group_id=group_id,
         topics=[
@@ -358,7 +370,7 @@ def delete(desk: Desk, topics: dict[str, list[int]], group_id: str = "g") -> tup
             for name, indexes in topics.items()
         ],
     )
-    response = desk.ask(message, 0)
+    response = broker.ask(message, 0)
     codes = {
         (topic.name, each.partition_index): each.error_code
         for topic in response.topics
@@ -367,17 +379,17 @@ def delete(desk: Desk, topics: dict[str, list[int]], group_id: str = "g") -> tup
     return response.error_code, codes
 
 
-def test_offsets_are_deleted_and_what_does_not_exist_is_refused(desk: Desk) -> None:
-    commit(desk, 9, {"orders": [0, 1]})
+def test_offsets_are_deleted_and_what_does_not_exist_is_refused(broker: OffsetBroker) -> None:
+    commit(broker, 9, {"orders": [0, 1]})
     unknown = UnknownTopicOrPartition.code
-    assert delete(desk, {"gone": [0], "orders": [1, 3]}) == (
+    assert delete(broker, {"gone": [0], "orders": [1, 3]}) == (
         0,
         {("gone", 0): unknown, ("orders", 1): 0, ("orders", 3): unknown},
     )
-    assert desk.story.fetch("g", None) == {("orders", 0): 100}
+    assert broker.story.fetch("g", None) == {("orders", 0): 100}
 
 
-def test_what_is_wrong_with_the_group_is_told_once(desk: Desk) -> None:
-    assert delete(desk, {"orders": [1], "gone": [0]}) == (GroupIdNotFound.code, {})
-    assert delete(desk, {"orders": [1]}, "elsewhere") == (NotCoordinator.code, {})
-    assert delete(desk, {"orders": [1]}, "") == (InvalidGroupId.code, {})
+def test_what_is_wrong_with_the_group_is_told_once(broker: OffsetBroker) -> None:
+    assert delete(broker, {"orders": [1], "gone": [0]}) == (GroupIdNotFound.code, {})
+    assert delete(broker, {"orders": [1]}, "elsewhere") == (NotCoordinator.code, {})
+    assert delete(broker, {"orders": [1]}, "") == (InvalidGroupId.code, {})

@@ -4,7 +4,6 @@ The model keeps the offset of every record in the log and compares those, as Kaf
 keeps no such thing. PENSTOCK_SIM_RUNS says how many stories are told.
 """
 
-import os
 import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,13 +11,13 @@ from typing import NamedTuple
 import pytest
 from offset_story import DAY_MS, Story
 
+from depth import seeds
 from penstock.coordinator.groups import offset_expiry
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import GroupIdNotFound, GroupSubscribedToTopic, UnstableOffsetCommit
 from penstock.model import ZERO_ID
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
+SEEDS = seeds(300, few=50)
 STEPS = 60
 
 RETENTION_MS, CHECK_MS = 7 * DAY_MS, DAY_MS
@@ -269,7 +268,7 @@ class Life:
         assert self.story.now_ms == self.model.now_ms
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_offsets_are_what_the_rules_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_expiry, "SLICE_OFFSETS_MAX", seed % 7 + 1)
     life = Life(seed)

@@ -3,8 +3,8 @@
 import pytest
 from offset_story import START_MS, Story
 
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import EndMarker, Pending
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.records import EndMarker, PendingOffset
 from penstock.errors import (
     IllegalGeneration,
     OffsetMetadataTooLarge,
@@ -26,7 +26,7 @@ def story() -> Story:
 def test_a_commit_in_a_transaction_is_a_pending_record_of_its_producer(story: Story) -> None:
     assert story.commit_in_transaction(ALICE, "g", {ORDERS: 5}, metadata="m") == {ORDERS: 0}
     assert story.written == [
-        Pending(
+        PendingOffset(
             ALICE,
             0,
             OffsetCommitKey(group="g", topic="orders", partition=0),

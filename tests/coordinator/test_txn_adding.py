@@ -3,7 +3,7 @@
 import pytest
 from txn_story import A0, A1, B0, NOW_MS, Story, error_of, on
 
-from penstock.coordinator.transactions.events import Producer
+from penstock.coordinator.transactions.events import ProducerIdAndEpoch
 from penstock.errors import TransactionAbortable
 
 
@@ -37,13 +37,13 @@ def test_a_partition_that_takes_part_already_is_not_written_again() -> None:
 
 
 def test_an_id_that_nobody_knows_has_no_transaction() -> None:
-    assert error_of(Story().add(Producer(1, 0), A0)) == "INVALID_PRODUCER_ID_MAPPING"
+    assert error_of(Story().add(ProducerIdAndEpoch(1, 0), A0)) == "INVALID_PRODUCER_ID_MAPPING"
 
 
 def test_another_producer_id_does_not_belong_to_it() -> None:
     story = Story()
     story.begin()
-    assert error_of(story.add(Producer(4, 0), A0)) == "INVALID_PRODUCER_ID_MAPPING"
+    assert error_of(story.add(ProducerIdAndEpoch(4, 0), A0)) == "INVALID_PRODUCER_ID_MAPPING"
 
 
 @pytest.mark.parametrize("epoch", [0, 2])

@@ -3,15 +3,19 @@
 import pytest
 from txn_story import A0, NAME, NOW_MS, Story, error_of, on
 
-from penstock.coordinator.transactions.events import InitProducer, NeedsProducerId, Producer
-from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.events import (
+    InitProducer,
+    NeedsProducerId,
+    ProducerIdAndEpoch,
+)
 from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX, EPOCH_MAX
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 
 
 def test_a_new_id_needs_a_producer_id_first() -> None:
     story = Story()
     assert story.tell(InitProducer(NAME, 1000)) == NeedsProducerId()
-    assert story.tell(InitProducer(NAME, 1000, drawn=77)) == Producer(77, 0)
+    assert story.tell(InitProducer(NAME, 1000, drawn=77)) == ProducerIdAndEpoch(77, 0)
 
 
 def test_a_new_id_is_stored_empty_with_its_timeout() -> None:
@@ -24,7 +28,7 @@ def test_a_new_id_is_stored_empty_with_its_timeout() -> None:
 
 def test_a_producer_that_believes_in_an_id_nobody_knows_gets_a_new_one() -> None:
     story = Story()
-    assert story.begin(producer_id=5, producer_epoch=3) == Producer(1001, 0)
+    assert story.begin(producer_id=5, producer_epoch=3) == ProducerIdAndEpoch(1001, 0)
 
 
 def test_asking_again_bumps_the_epoch() -> None:
@@ -47,7 +51,7 @@ def test_a_timeout_must_be_allowed(timeout_ms: int) -> None:
 
 
 def test_the_longest_timeout_is_allowed() -> None:
-    assert Story().begin(timeout_ms=900_000) == Producer(1001, 0)
+    assert Story().begin(timeout_ms=900_000) == ProducerIdAndEpoch(1001, 0)
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 3), (3, -1)])
@@ -59,7 +63,7 @@ def test_an_id_and_its_epoch_belong_together(producer_id: int, epoch: int) -> No
 # ---- a producer that goes on
 
 
-def goes_on(story: Story, producer: Producer) -> object:
+def goes_on(story: Story, producer: ProducerIdAndEpoch) -> object:
     return story.begin(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
 
 
@@ -103,7 +107,7 @@ def test_an_epoch_that_was_never_given_is_fenced() -> None:
 def test_another_producer_id_is_fenced() -> None:
     story = Story()
     story.begin()
-    assert error_of(goes_on(story, Producer(4, 0))) == "PRODUCER_FENCED"
+    assert error_of(goes_on(story, ProducerIdAndEpoch(4, 0))) == "PRODUCER_FENCED"
 
 
 # ---- an open transaction
@@ -185,7 +189,7 @@ def test_a_producer_id_is_given_up_when_its_epochs_are_used_up() -> None:
     story = Story()
     first = story.begin()
     story.at_epoch(CLIENT_EPOCH_MAX)
-    assert story.begin() == Producer(first.producer_id + 1, 0)
+    assert story.begin() == ProducerIdAndEpoch(first.producer_id + 1, 0)
     assert story.transaction().previous_producer_id == first.producer_id
 
 
@@ -194,7 +198,7 @@ def test_a_producer_goes_on_beyond_its_last_epoch() -> None:
     story.begin()
     last = story.at_epoch(CLIENT_EPOCH_MAX)
     answer = goes_on(story, last)
-    assert answer == Producer(last.producer_id + 1, 0)
+    assert answer == ProducerIdAndEpoch(last.producer_id + 1, 0)
     assert goes_on(story, last) == answer
     assert goes_on(story, last) == answer
 
@@ -215,7 +219,7 @@ def test_the_last_epoch_but_one_can_still_be_fenced() -> None:
     assert error_of(story.begin()) == "CONCURRENT_TRANSACTIONS"
     [marker] = story.write_markers()
     assert marker.producer_epoch == EPOCH_MAX
-    assert story.begin() == Producer(last.producer_id + 1, 0)
+    assert story.begin() == ProducerIdAndEpoch(last.producer_id + 1, 0)
 
 
 def test_nobody_is_ever_given_the_very_last_epoch() -> None:

@@ -3,20 +3,26 @@
 import pytest
 from txn_story import A0, A1, B0, COORDINATOR_EPOCH, NAME, Story, error_of, on
 
-from penstock.coordinator.transactions.events import MarkersWritten, Producer, WriteMarkers
+from penstock.coordinator.transactions.events import (
+    MarkersWritten,
+    ProducerIdAndEpoch,
+    WriteMarkers,
+)
 from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX, EPOCH_MAX
 
 BOTH = pytest.mark.parametrize("committed", [True, False])
 
 
-def opened(*, v2: bool = True) -> tuple[Story, Producer]:
+def opened(*, v2: bool = True) -> tuple[Story, ProducerIdAndEpoch]:
     story = Story()
     producer = story.begin()
     story.add(producer, A0, v2=v2)
     return story, producer
 
 
-def ended(*, committed: bool, v2: bool = True) -> tuple[Story, Producer, Producer]:
+def ended(
+    *, committed: bool, v2: bool = True
+) -> tuple[Story, ProducerIdAndEpoch, ProducerIdAndEpoch]:
     """A story in which a transaction is over; its producer before and after."""
     story, producer = opened(v2=v2)
     story.end(producer, committed=committed, v2=v2)
@@ -134,12 +140,12 @@ def test_an_empty_producer_does_not_take_a_repetition(committed: bool) -> None:
 
 
 def test_an_id_that_nobody_knows_has_nothing_to_end() -> None:
-    assert error_of(Story().commit(Producer(1, 0))) == "INVALID_PRODUCER_ID_MAPPING"
+    assert error_of(Story().commit(ProducerIdAndEpoch(1, 0))) == "INVALID_PRODUCER_ID_MAPPING"
 
 
 def test_another_producer_id_ends_nothing() -> None:
     story, producer = opened()
-    other = Producer(producer.producer_id + 5, 0)
+    other = ProducerIdAndEpoch(producer.producer_id + 5, 0)
     assert error_of(story.commit(other)) == "INVALID_PRODUCER_ID_MAPPING"
 
 
@@ -153,7 +159,7 @@ def test_the_end_at_the_last_epoch_gives_a_new_producer_id(committed: bool) -> N
     last = story.at_epoch(CLIENT_EPOCH_MAX)
     story.add(last, A0)
     answer = story.end(last, committed=committed)
-    assert answer == Producer(last.producer_id + 1, 0)
+    assert answer == ProducerIdAndEpoch(last.producer_id + 1, 0)
     [marker] = story.write_markers()
     assert (marker.producer_id, marker.producer_epoch) == (last.producer_id, EPOCH_MAX)
     known = story.transaction()
@@ -200,7 +206,7 @@ def test_an_abort_of_nothing_at_the_last_epoch_gives_a_new_id() -> None:
     story = Story()
     story.begin()
     last = story.at_epoch(CLIENT_EPOCH_MAX)
-    assert story.abort(last) == Producer(last.producer_id + 1, 0)
+    assert story.abort(last) == ProducerIdAndEpoch(last.producer_id + 1, 0)
 
 
 # ---- older clients
@@ -209,7 +215,7 @@ def test_an_abort_of_nothing_at_the_last_epoch_gives_a_new_id() -> None:
 @BOTH
 def test_an_older_client_keeps_its_epoch(committed: bool) -> None:
     story, producer = opened(v2=False)
-    assert story.end(producer, committed=committed, v2=False) == Producer(-1, -1)
+    assert story.end(producer, committed=committed, v2=False) == ProducerIdAndEpoch(-1, -1)
     [marker] = story.write_markers()
     assert (marker.producer_epoch, marker.transactions_v2) == (0, False)
     assert story.transaction().producer == (producer.producer_id, 0)
@@ -218,7 +224,7 @@ def test_an_older_client_keeps_its_epoch(committed: bool) -> None:
 @BOTH
 def test_an_older_client_repeats_its_end(committed: bool) -> None:
     story, producer, _ = ended(committed=committed, v2=False)
-    assert story.end(producer, committed=committed, v2=False) == Producer(-1, -1)
+    assert story.end(producer, committed=committed, v2=False) == ProducerIdAndEpoch(-1, -1)
     answer = story.end(producer, committed=not committed, v2=False)
     assert error_of(answer) == "INVALID_TXN_STATE"
 

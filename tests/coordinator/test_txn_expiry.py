@@ -5,9 +5,9 @@ from txn_story import A0, B0, NAME, TIMEOUT_MS, Story, error_of, on
 
 from penstock.coordinator.transactions import expiry
 from penstock.coordinator.transactions.expiry import FORGOTTEN_AT_ONCE_MAX
-from penstock.coordinator.transactions.settings import TransactionSettings
 from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX
 from penstock.coordinator.transactions.timers import ForgetExpired, LookForExpired
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 
 DAY_MS = 86_400_000
 

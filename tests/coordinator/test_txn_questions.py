@@ -4,19 +4,19 @@ from typing import Any
 
 from txn_story import A0, B0, NAME, Story, error_of
 
-from penstock.coordinator.records import Record
-from penstock.coordinator.transactions.events import Describe, ListIds
-from penstock.coordinator.transactions.state import Status
+from penstock.coordinator.records import CoordinatorRecord
+from penstock.coordinator.transactions.events import DescribeTransaction, ListTransactionalIds
+from penstock.coordinator.transactions.state import TxnStatus
 from penstock.wire.records.group import OffsetCommitKey
 from penstock.wire.records.transaction import TransactionLogKey, TransactionLogValue
 
 
 def listed(story: Story, **wanted: Any) -> list[str]:
-    return [each.transactional_id for each in story.tell(ListIds(**wanted))]
+    return [each.transactional_id for each in story.tell(ListTransactionalIds(**wanted))]
 
 
 def test_an_id_that_nobody_knows_cannot_be_described() -> None:
-    assert error_of(Story().tell(Describe("nobody"))) == "TRANSACTIONAL_ID_NOT_FOUND"
+    assert error_of(Story().tell(DescribeTransaction("nobody"))) == "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 def three() -> Story:
@@ -52,7 +52,7 @@ def test_ids_are_listed_by_how_long_they_are_open() -> None:
 
 
 def test_states_are_spelled_as_kafka_spells_them() -> None:
-    assert [each.title for each in Status] == [
+    assert [each.title for each in TxnStatus] == [
         "Empty",
         "Ongoing",
         "PrepareCommit",
@@ -73,13 +73,17 @@ def value(status: int) -> TransactionLogValue:
 def test_an_id_on_its_way_to_be_forgotten_is_forgotten() -> None:
     story = Story()
     story.begin()
-    story.machine.replay(Record(TransactionLogKey(transactional_id=NAME), value(Status.DEAD)))
-    assert error_of(story.tell(Describe(NAME))) == "TRANSACTIONAL_ID_NOT_FOUND"
+    story.machine.replay(
+        CoordinatorRecord(TransactionLogKey(transactional_id=NAME), value(TxnStatus.DEAD))
+    )
+    assert error_of(story.tell(DescribeTransaction(NAME))) == "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 def test_a_fence_that_was_not_followed_by_its_abort_is_open_until_its_time_is_up() -> None:
     story = Story()
-    fence = Record(TransactionLogKey(transactional_id=NAME), value(Status.PREPARE_EPOCH_FENCE))
+    fence = CoordinatorRecord(
+        TransactionLogKey(transactional_id=NAME), value(TxnStatus.PREPARE_EPOCH_FENCE)
+    )
     story.written.append(fence)
     story.restart()
     assert story.status == "Ongoing"
@@ -90,6 +94,8 @@ def test_a_fence_that_was_not_followed_by_its_abort_is_open_until_its_time_is_up
 def test_states_and_records_of_a_newer_server_are_passed_over() -> None:
     story = Story()
     story.begin()
-    story.machine.replay(Record(TransactionLogKey(transactional_id=NAME), value(99)))
-    story.machine.replay(Record(OffsetCommitKey(group="g", topic="t", partition=0), None))
+    story.machine.replay(CoordinatorRecord(TransactionLogKey(transactional_id=NAME), value(99)))
+    story.machine.replay(
+        CoordinatorRecord(OffsetCommitKey(group="g", topic="t", partition=0), None)
+    )
     assert story.status == "Empty"

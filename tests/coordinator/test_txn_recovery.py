@@ -7,10 +7,15 @@ import pytest
 from hostile_world import HostileWorld
 
 from penstock.coordinator.transactions import state
-from penstock.coordinator.transactions.events import AddPartitions, Describe, InitProducer, Producer
+from penstock.coordinator.transactions.events import (
+    AddPartitions,
+    DescribeTransaction,
+    InitProducer,
+    ProducerIdAndEpoch,
+)
 from penstock.coordinator.transactions.machine import TransactionCoordinator
-from penstock.coordinator.transactions.settings import TransactionSettings
-from penstock.coordinator.transactions.state import Status, Transaction
+from penstock.coordinator.transactions.state import TransactionMetadata, TxnStatus
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.errors import UnknownServerError
 from penstock.model import TopicPartition
 from penstock.wire.records.coordinator import TRANSACTION_RECORDS
@@ -27,9 +32,9 @@ class Transactions(HostileWorld):
         self.ask(event, heard.append)
         return heard[0]
 
-    def begin(self, name: str) -> Producer:
+    def begin(self, name: str) -> ProducerIdAndEpoch:
         answer = self.say(InitProducer(name, 60_000, drawn=1_000))
-        assert isinstance(answer, Producer)
+        assert isinstance(answer, ProducerIdAndEpoch)
         return answer
 
 
@@ -45,7 +50,7 @@ def test_an_id_that_cannot_be_replayed_is_set_aside_until_a_later_record(
     transactions.begin("good")
     read = state.from_record
 
-    def fail_for_bad(name: str, value: Any) -> Transaction | None:
+    def fail_for_bad(name: str, value: Any) -> TransactionMetadata | None:
         if name == "bad":
             raise RuntimeError("ours")
         return read(name, value)
@@ -53,12 +58,12 @@ def test_an_id_that_cannot_be_replayed_is_set_aside_until_a_later_record(
     with monkeypatch.context() as patch:
         patch.setattr(state, "from_record", fail_for_bad)
         transactions.restart()
-        assert isinstance(transactions.say(Describe("good")), Transaction)
+        assert isinstance(transactions.say(DescribeTransaction("good")), TransactionMetadata)
         refused = transactions.say(InitProducer("bad", 60_000, drawn=1_001))
         assert isinstance(refused, UnknownServerError)
         assert "'bad' was set aside" in refused.message
     transactions.restart()
-    assert isinstance(transactions.say(Describe("bad")), Transaction)
+    assert isinstance(transactions.say(DescribeTransaction("bad")), TransactionMetadata)
 
 
 def test_an_abort_that_fails_is_logged_once_and_tried_again(
@@ -70,9 +75,9 @@ def test_an_abort_that_fails_is_logged_once_and_tried_again(
     place = TopicPartition("t", 0)
     transactions.say(AddPartitions("slow", producer.producer_id, 0, (place,), True))
     with monkeypatch.context() as patch:
-        patch.setattr(Transaction, "fenced", lambda *_: 1 / 0)
+        patch.setattr(TransactionMetadata, "fenced", lambda *_: 1 / 0)
         transactions.time.advance(200_000)
     assert len(machine_failures) == 1
     assert "transactional id 'slow', AbortTimedOut" in machine_failures[0].getMessage()
     transactions.time.advance(20_000)
-    assert transactions.say(Describe("slow")).status is Status.PREPARE_ABORT
+    assert transactions.say(DescribeTransaction("slow")).status is TxnStatus.PREPARE_ABORT

@@ -3,24 +3,24 @@
 import pytest
 from txn_story import A0, B0, TIMEOUT_MS, Story, error_of, on
 
-from penstock.coordinator.transactions.events import Producer, TakeOver
-from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.events import ProducerIdAndEpoch, ProducerTakenOver
 from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX, NO_TIMEOUT_MS
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 
 BOTH = pytest.mark.parametrize("committed", [True, False])
 YEAR_MS = 365 * 86_400_000
 
 
-def prepared() -> tuple[Story, Producer]:
+def prepared() -> tuple[Story, ProducerIdAndEpoch]:
     story = Story()
     producer = story.begin(two_phase_commit=True)
     story.add(producer, A0)
     return story, producer
 
 
-def keep(story: Story) -> Producer:
+def keep(story: Story) -> ProducerIdAndEpoch:
     answer = story.begin(two_phase_commit=True, keep_prepared=True)
-    assert isinstance(answer, Producer), answer
+    assert isinstance(answer, ProducerIdAndEpoch), answer
     return answer
 
 
@@ -44,7 +44,7 @@ def test_a_participant_has_no_time_limit_after_a_restart() -> None:
 def test_the_timeout_of_a_participant_is_not_looked_at() -> None:
     story = Story()
     answer = story.begin(timeout_ms=NO_TIMEOUT_MS, two_phase_commit=True)
-    assert answer == Producer(1001, 0)
+    assert answer == ProducerIdAndEpoch(1001, 0)
 
 
 def test_without_two_phase_commit_a_time_limit_comes_back() -> None:
@@ -69,7 +69,7 @@ def test_a_participant_that_begins_anew_aborts_what_it_left_open() -> None:
 def test_a_new_owner_keeps_what_is_open_and_hears_who_wrote_it() -> None:
     story, producer = prepared()
     owner = keep(story)
-    assert owner == Producer(producer.producer_id, 1, producer.producer_id, 0)
+    assert owner == ProducerIdAndEpoch(producer.producer_id, 1, producer.producer_id, 0)
     assert story.status == "Ongoing"
     assert story.sent == []
 
@@ -115,7 +115,7 @@ def test_its_partitions_are_told_before_the_new_owner_is() -> None:
     story, producer = prepared()
     story.add(producer, B0)
     keep(story)
-    assert story.taken_over == [TakeOver(producer.producer_id, 0, (A0, B0))]
+    assert story.taken_over == [ProducerTakenOver(producer.producer_id, 0, (A0, B0))]
 
 
 def test_the_producer_from_before_cannot_abort_it_by_going_on() -> None:
@@ -187,8 +187,8 @@ def test_an_owner_that_gives_up_has_it_aborted() -> None:
 def test_nothing_open_is_kept_as_nothing() -> None:
     story = Story()
     producer = keep(story)
-    assert producer == Producer(1001, 0, -1, -1)
-    assert keep(story) == Producer(1001, 1, -1, -1)
+    assert producer == ProducerIdAndEpoch(1001, 0, -1, -1)
+    assert keep(story) == ProducerIdAndEpoch(1001, 1, -1, -1)
 
 
 def test_what_is_ending_cannot_be_kept() -> None:
@@ -217,7 +217,7 @@ def test_what_has_ended_is_nothing_to_keep() -> None:
     story, producer = prepared()
     story.commit(producer)
     story.write_markers()
-    assert keep(story) == Producer(producer.producer_id, 2, -1, -1)
+    assert keep(story) == ProducerIdAndEpoch(producer.producer_id, 2, -1, -1)
 
 
 def test_a_transaction_with_a_time_limit_can_be_kept_too() -> None:
@@ -225,7 +225,7 @@ def test_a_transaction_with_a_time_limit_can_be_kept_too() -> None:
     producer = story.begin()
     story.add(producer, A0)
     owner = story.begin(keep_prepared=True)
-    assert owner == Producer(producer.producer_id, 1, producer.producer_id, 0)
+    assert owner == ProducerIdAndEpoch(producer.producer_id, 1, producer.producer_id, 0)
     story.wait(TIMEOUT_MS)
     assert story.status == "PrepareAbort", "its time limit is still its own"
     story.write_markers()
@@ -259,7 +259,7 @@ def test_keeping_needs_no_switch() -> None:
 def test_an_older_client_ends_what_it_kept(committed: bool) -> None:
     story, producer = prepared()
     owner = keep(story)
-    assert story.end(owner, committed=committed, v2=False) == Producer(-1, -1)
+    assert story.end(owner, committed=committed, v2=False) == ProducerIdAndEpoch(-1, -1)
     [marker] = story.write_markers()
     assert (marker.producer_epoch, marker.transactions_v2) == (0, False)
     assert story.transaction().producer == (producer.producer_id, 1)
@@ -272,7 +272,7 @@ def test_an_owner_beyond_the_last_epoch_gets_another_producer_id() -> None:
     story, _ = prepared()
     last = story.at_epoch(CLIENT_EPOCH_MAX)
     owner = keep(story)
-    assert owner == Producer(last.producer_id + 1, 0, last.producer_id, CLIENT_EPOCH_MAX)
+    assert owner == ProducerIdAndEpoch(last.producer_id + 1, 0, last.producer_id, CLIENT_EPOCH_MAX)
     following = story.commit(owner)
     assert following == on(owner, 1)
     [marker] = story.write_markers()
@@ -286,6 +286,6 @@ def test_an_owner_that_ends_at_the_last_epoch_gets_another_producer_id() -> None
     owner = keep(story)
     assert owner.producer_epoch == CLIENT_EPOCH_MAX
     following = story.commit(owner)
-    assert following == Producer(last.producer_id + 1, 0)
+    assert following == ProducerIdAndEpoch(last.producer_id + 1, 0)
     story.write_markers()
     assert story.commit(owner) == following

@@ -8,22 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.coordinator.batches import decode, encode
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.coordinator.transactions.events import (
     AddPartitions,
-    Describe,
+    DescribeTransaction,
     EndTransaction,
     InitProducer,
     MarkersWritten,
     NeedsProducerId,
-    Producer,
-    TakeOver,
+    ProducerIdAndEpoch,
+    ProducerTakenOver,
     VerifyPartitions,
     WriteMarkers,
 )
 from penstock.coordinator.transactions.machine import TransactionCoordinator
-from penstock.coordinator.transactions.settings import TransactionSettings
-from penstock.coordinator.transactions.state import Identity, Transaction
+from penstock.coordinator.transactions.state import TransactionMetadata, TxnProducerIdentity
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import CancelTimer, Outcome, SetTimer
 from penstock.errors import KafkaError, KafkaStorageError
 from penstock.model import TopicPartition
@@ -44,9 +44,9 @@ class Story:
         self.settings = settings or TransactionSettings()
         self.now_ms = NOW_MS
         self.machine = self._machine()
-        self.written: list[Record] = []
+        self.written: list[CoordinatorRecord] = []
         self.sent: list[WriteMarkers] = []
-        self.taken_over: list[TakeOver] = []
+        self.taken_over: list[ProducerTakenOver] = []
         self.timers: dict[str, tuple[int, Any]] = {}
         self.next_producer_id = 1000
         self.refuses = False  # the log takes nothing
@@ -77,10 +77,10 @@ class Story:
             else:
                 assert isinstance(timer, CancelTimer)
         self.sent += [each for each in outcome.sends if isinstance(each, WriteMarkers)]
-        self.taken_over += [each for each in outcome.sends if isinstance(each, TakeOver)]
+        self.taken_over += [each for each in outcome.sends if isinstance(each, ProducerTakenOver)]
         return outcome.reply
 
-    def _through_bytes(self, records: Any) -> list[Record]:
+    def _through_bytes(self, records: Any) -> list[CoordinatorRecord]:
         if not records:
             return []
         batch = encode(records, self.now_ms)
@@ -117,24 +117,32 @@ class Story:
         return answer
 
     def add(
-        self, producer: Producer, *places: TopicPartition, name: str = NAME, v2: bool = True
+        self,
+        producer: ProducerIdAndEpoch,
+        *places: TopicPartition,
+        name: str = NAME,
+        v2: bool = True,
     ) -> Any:
         return self.tell(
             AddPartitions(name, producer.producer_id, producer.producer_epoch, places, v2)
         )
 
-    def verify(self, producer: Producer, *places: TopicPartition, name: str = NAME) -> Any:
+    def verify(
+        self, producer: ProducerIdAndEpoch, *places: TopicPartition, name: str = NAME
+    ) -> Any:
         return self.tell(
             VerifyPartitions(name, producer.producer_id, producer.producer_epoch, places)
         )
 
-    def commit(self, producer: Producer, **more: Any) -> Any:
+    def commit(self, producer: ProducerIdAndEpoch, **more: Any) -> Any:
         return self.end(producer, committed=True, **more)
 
-    def abort(self, producer: Producer, **more: Any) -> Any:
+    def abort(self, producer: ProducerIdAndEpoch, **more: Any) -> Any:
         return self.end(producer, committed=False, **more)
 
-    def end(self, producer: Producer, *, committed: bool, name: str = NAME, v2: bool = True) -> Any:
+    def end(
+        self, producer: ProducerIdAndEpoch, *, committed: bool, name: str = NAME, v2: bool = True
+    ) -> Any:
         event = EndTransaction(name, producer.producer_id, producer.producer_epoch, committed, v2)
         answer = self.tell(event)
         if isinstance(answer, NeedsProducerId):
@@ -151,21 +159,21 @@ class Story:
 
     # ---- what is so
 
-    def transaction(self, name: str = NAME) -> Transaction:
-        found = self.tell(Describe(name))
-        assert isinstance(found, Transaction)
+    def transaction(self, name: str = NAME) -> TransactionMetadata:
+        found = self.tell(DescribeTransaction(name))
+        assert isinstance(found, TransactionMetadata)
         return found
 
     @property
     def status(self) -> str:
         return self.transaction().status.title
 
-    def at_epoch(self, epoch: int, name: str = NAME) -> Producer:
+    def at_epoch(self, epoch: int, name: str = NAME) -> ProducerIdAndEpoch:
         """The producer of an id, moved to an epoch as if it had gone through all before."""
         known = self.transaction(name)
-        moved = replace(known, producer=Identity(known.producer.producer_id, epoch))
+        moved = replace(known, producer=TxnProducerIdentity(known.producer.producer_id, epoch))
         self._perform(Outcome(records=[moved.record()]))
-        return Producer(*moved.producer)
+        return ProducerIdAndEpoch(*moved.producer)
 
 
 def error_of(answer: Any) -> str:
@@ -174,6 +182,6 @@ def error_of(answer: Any) -> str:
     return answer.kafka_name()
 
 
-def on(producer: Producer, epoch: int) -> Producer:
+def on(producer: ProducerIdAndEpoch, epoch: int) -> ProducerIdAndEpoch:
     """The same producer id with another epoch."""
-    return Producer(producer.producer_id, epoch)
+    return ProducerIdAndEpoch(producer.producer_id, epoch)

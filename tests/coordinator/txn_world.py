@@ -16,13 +16,17 @@ from penstock.coordinator.transactions.events import (
     AddPartitions,
     MarkersWritten,
     NeedsProducerId,
-    TakeOver,
+    ProducerTakenOver,
     VerifyPartitions,
     WriteMarkers,
 )
 from penstock.coordinator.transactions.machine import TransactionCoordinator
-from penstock.coordinator.transactions.settings import TransactionSettings
-from penstock.coordinator.transactions.state import CLIENT_EPOCH_MAX, Identity, Transaction
+from penstock.coordinator.transactions.state import (
+    CLIENT_EPOCH_MAX,
+    TransactionMetadata,
+    TxnProducerIdentity,
+)
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -247,7 +251,7 @@ class Place:
         for asked in list(self.asked.values()):
             self._ask(asked.writes[0])
 
-    def take_over(self, effect: TakeOver) -> None:
+    def take_over(self, effect: ProducerTakenOver) -> None:
         key = effect.producer_id, effect.producer_epoch
         known = self.producers.get(effect.producer_id)
         if known is not None and known.vouched == effect.producer_epoch:
@@ -383,7 +387,9 @@ class World:
         for number, name in enumerate(NAMES):
             if self.chance.random() < 0.3:
                 epoch = self.chance.randint(CLIENT_EPOCH_MAX - 6, CLIENT_EPOCH_MAX)
-                old = Transaction(name, Identity(-10 - number, epoch), TIMEOUT_MS)
+                old = TransactionMetadata(
+                    name, TxnProducerIdentity(-10 - number, epoch), TIMEOUT_MS
+                )
                 self.log.append([old.record()])
         self.log.committed_offset = self.log.end_offset
 
@@ -405,7 +411,7 @@ class World:
         runtime.gained_now()
         return runtime
 
-    def _send(self, effect: WriteMarkers | TakeOver) -> None:
+    def _send(self, effect: WriteMarkers | ProducerTakenOver) -> None:
         if isinstance(effect, WriteMarkers):
             Sender(self, effect).send()
             return

@@ -3,6 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from examples.orders.checking import check
@@ -13,6 +14,7 @@ from examples.orders.watch import Watch
 from penstock.testing import Cluster
 
 pytest_plugins = ["example_fixtures"]
+pytestmark = pytest.mark.xdist_group("spark")
 
 SECONDS_MAX = 200
 SEED = 11

@@ -22,6 +22,7 @@ SHARED_NODE = [each for each in GUIDES if each.name not in OWN_NODE]
 ORDER_SEED = 17
 
 
+@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(900)  # four of the guides are on Spark
 def test_a_reader_who_does_all_guides_on_one_node_in_any_order_succeeds(tmp_path: Path) -> None:
     """Guides that use no topic and no group of another one can be read in any order."""

@@ -1,4 +1,4 @@
-"""The console commands where something is not there, or does not fit: what Java's do."""
+"""The console commands with missing topics and large batches behave like Java's."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pytest
 from kafka_running import Node, ran
 
 from penstock.cli.kafka import console_consumer, console_producer
-from penstock.cli.kafka.lines import LineRecord
+from penstock.cli.kafka.records.line_reader import LineRecord
 from penstock.testing import Cluster
 
 NOBODY = "127.0.0.1:1"
@@ -296,14 +296,14 @@ def test_a_reader_that_is_ended_commits_what_it_printed_and_leaves(
     node: Node, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.done("console-producer", "--topic", topic, *PLAIN, stdin=b"a\nb\n")
-    printed = console_consumer._Reader.printed
+    printed = console_consumer._ConsoleReader.printed
 
-    def printed_and_ended(self: console_consumer._Reader, message: Any) -> None:
+    def printed_and_ended(self: console_consumer._ConsoleReader, message: Any) -> None:
         printed(self, message)
         if message.offset() == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(console_consumer._Reader, "printed", printed_and_ended)
+    monkeypatch.setattr(console_consumer._ConsoleReader, "printed", printed_and_ended)
     wanted = ("--topic", topic, "--group", topic, "--from-beginning")
     found = node.ran("console-consumer", *wanted)
     assert (found.code, found.out) == (143, "a\nb\n")

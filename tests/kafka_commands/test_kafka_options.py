@@ -7,7 +7,7 @@ from hypothesis import given, strategies
 from kafka_option_lists import OPTIONS
 from kafka_running import ran
 
-from penstock.cli.kafka.options import Given, Option, OptionRefused, parse
+from penstock.cli.kafka.framework.options import GivenOptions, Option, OptionRejected, parse
 
 KNOWN = (
     Option("topic", "", "String: topic"),
@@ -19,7 +19,7 @@ KNOWN = (
 )
 
 
-def parsed(*arguments: str) -> Given:
+def parsed(*arguments: str) -> GivenOptions:
     return parse(KNOWN, arguments)
 
 
@@ -44,7 +44,7 @@ def test_an_option_may_come_again() -> None:
 
 
 def test_an_option_that_came_again_has_no_single_value() -> None:
-    with pytest.raises(OptionRefused, match="Found multiple arguments for option topic"):
+    with pytest.raises(OptionRejected, match="Found multiple arguments for option topic"):
         parsed("--topic", "a", "--topic", "b").text("topic")
 
 
@@ -59,32 +59,32 @@ def test_a_default_is_no_option_that_was_said() -> None:
 
 @pytest.mark.parametrize("text", ["x", "1.5", "2147483648", "\u0661"])
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
-    with pytest.raises(OptionRefused, match=f"Cannot parse argument '{text}' of option"):
+    with pytest.raises(OptionRejected, match=f"Cannot parse argument '{text}' of option"):
         parsed("--partitions", text).number("partitions")
 
 
 def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(OptionRefused, match="topics is not a recognized option"):
+    with pytest.raises(OptionRejected, match="topics is not a recognized option"):
         parsed("--topics", "a")
 
 
 def test_no_option_is_abbreviated() -> None:
-    with pytest.raises(OptionRefused, match="top is not a recognized option"):
+    with pytest.raises(OptionRejected, match="top is not a recognized option"):
         parsed("--top", "a")
 
 
 def test_a_short_option_is_refused_by_its_letter() -> None:
-    with pytest.raises(OptionRefused, match=r"^x is not a recognized option"):
+    with pytest.raises(OptionRejected, match=r"^x is not a recognized option"):
         parsed("-xyz")
 
 
 def test_an_argument_must_be_there() -> None:
-    with pytest.raises(OptionRefused, match="Option topic requires an argument"):
+    with pytest.raises(OptionRejected, match="Option topic requires an argument"):
         parsed("--topic")
 
 
 def test_an_option_may_need_company() -> None:
-    with pytest.raises(OptionRefused, match=r"Option\(s\) \[members\] are unavailable"):
+    with pytest.raises(OptionRejected, match=r"Option\(s\) \[members\] are unavailable"):
         parsed("--members")
 
 

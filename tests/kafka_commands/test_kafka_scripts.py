@@ -76,7 +76,7 @@ def test_a_command_imports_nothing_from_the_current_directory(trapped: Path, com
 
 @pytest.mark.parametrize("name", ["producer", "consumer"])
 def test_the_files_for_clients_are_understood(name: str) -> None:
-    from penstock.cli.kafka.connecting import read_properties
+    from penstock.cli.kafka.framework.client_options import read_properties
     from penstock.client.settings import consumer_settings, producer_settings
 
     told = read_properties(str(ROOT / "config" / f"{name}.properties"))

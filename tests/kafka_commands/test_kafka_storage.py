@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kafka_running import Node, Ran, ran
 
-from penstock.controller.storage import read_bootstrap
+from penstock.broker.metadata.storage_format import read_bootstrap
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
 

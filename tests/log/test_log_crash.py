@@ -1,13 +1,13 @@
 """Power failures by the hundred: what was synced is there, what is there was written.
 
 PENSTOCK_SIM_RUNS sets how many seeds are tried. A failure names its seed; to see it again:
-PENSTOCK_SIM_SEED=<seed> pytest tests/log/test_log_crash.py
+PENSTOCK_SIM_SEED=<seed> PENSTOCK_SIM_RUNS=1 pytest tests/log/test_log_crash.py
 """
 
-import os
 import random
 
-from log_making import (
+import pytest
+from log_builder import (
     DIRECTORY,
     NOW_MS,
     SMALL,
@@ -19,6 +19,7 @@ from log_making import (
     stored,
 )
 
+from depth import seeds
 from penstock.errors import KafkaError
 from penstock.log.checkpoints import (
     RECOVERY_POINTS,
@@ -42,8 +43,8 @@ from penstock.wire.batch import (
 )
 from penstock.world import DiskFailed
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "2000"))
-SEED = os.environ.get("PENSTOCK_SIM_SEED")
+SEEDS = seeds(2000, few=200, first=0)
+SEEDS_PER_CASE = 100
 PARTITION = TopicPartition("events", 0)
 
 
@@ -235,8 +236,9 @@ def _essence(producers: Producers) -> dict[int, tuple[object, ...]]:
     return {number: of(state) for number, state in sorted(producers.states.items())}
 
 
-def test_after_any_crash_the_log_is_a_prefix_that_holds_all_that_was_synced() -> None:
-    for seed in [int(SEED)] if SEED else range(RUNS):
+@pytest.mark.parametrize("first", SEEDS[::SEEDS_PER_CASE])
+def test_after_any_crash_the_log_is_a_prefix_that_holds_all_that_was_synced(first: int) -> None:
+    for seed in range(first, min(first + SEEDS_PER_CASE, SEEDS.stop)):
         run = Run(seed)
         try:
             for _ in range(3):

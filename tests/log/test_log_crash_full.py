@@ -1,17 +1,17 @@
 """Power failures followed by starts on a disk that is full: the log is opened all the same, nothing
 is believed that could not be written, and it is written when there is room.
 
-PENSTOCK_SIM_RUNS sets how many seeds are tried; PENSTOCK_SIM_SEED=<seed> repeats one.
+PENSTOCK_SIM_RUNS sets how many seeds are tried; PENSTOCK_SIM_SEED sets the first.
 """
 
 import dataclasses
-import os
 from contextlib import suppress
 
 import pytest
-from log_making import DIRECTORY, NOW_MS, SMALL, batch, produced, reopen, split, stored
+from log_builder import DIRECTORY, NOW_MS, SMALL, batch, produced, reopen, split, stored
 from test_log_crash import PARTITION, Run, check_derived
 
+from depth import seeds
 from penstock.log.checkpoints import RECOVERY_POINTS, read_offsets
 from penstock.log.directory import DAMAGE_FILE, EPOCHS_FILE, LOG, SNAPSHOT, TIME_INDEX
 from penstock.log.log import Log
@@ -19,8 +19,7 @@ from penstock.log.recovery import open_log
 from penstock.testing.sim.disk import SimDisk
 from penstock.world import DiskFailed, DiskFull
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "300"))
-SEED = os.environ.get("PENSTOCK_SIM_SEED")
+SEEDS = seeds(300, few=60, first=0)
 Batches = list[tuple[int, int, bytes]]
 
 
@@ -117,7 +116,7 @@ class FullRun(Run):
 
 
 def test_a_start_on_a_full_disk_opens_the_log_and_believes_nothing_that_is_not_durable() -> None:
-    for seed in [int(SEED)] if SEED else range(RUNS):
+    for seed in SEEDS:
         run = FullRun(seed)
         try:
             for _ in range(3):

@@ -1,7 +1,7 @@
 """Damage in what was durable: found without a scan where that is cheap, told, never jumped over."""
 
 import pytest
-from log_making import (
+from log_builder import (
     DIRECTORY,
     NOW_MS,
     SMALL,
@@ -250,6 +250,6 @@ def test_readers_of_a_removed_segment_are_told() -> None:
     again = reopened(disk, sizes)
     first, second, *_ = sorted(sizes)
     disk.remove_now(path(first, LOG))
-    with pytest.raises(FileLost, match="somebody else has removed it"):
+    with pytest.raises(FileLost, match="another process has removed it"):
         again.read(first, 1 << 20, upper_offset=log.end_offset, min_one_batch=True)
     assert again.read(second, 1 << 20, upper_offset=log.end_offset, min_one_batch=True).size

@@ -10,7 +10,7 @@ from penstock.log.checkpoints import (
     read_offsets,
 )
 from penstock.log.directory import (
-    Kind,
+    DirectoryKind,
     format_metadata,
     marked_name,
     parse_directory,
@@ -52,11 +52,11 @@ def test_a_missing_checkpoint_is_no_reason_to_complain() -> None:
 
 def test_directory_names() -> None:
     cases = {
-        "events-0": (TopicPartition("events", 0), Kind.LIVE),
-        "my-topic.v2-13": (TopicPartition("my-topic.v2", 13), Kind.LIVE),
-        "events-3.0a1b-delete": (TopicPartition("events", 3), Kind.DELETED),
-        "e.x-3.0a1b-future": (TopicPartition("e.x", 3), Kind.FUTURE),
-        "events-3.0a1b-stray": (TopicPartition("events", 3), Kind.STRAY),
+        "events-0": (TopicPartition("events", 0), DirectoryKind.LIVE),
+        "my-topic.v2-13": (TopicPartition("my-topic.v2", 13), DirectoryKind.LIVE),
+        "events-3.0a1b-delete": (TopicPartition("events", 3), DirectoryKind.DELETED),
+        "e.x-3.0a1b-future": (TopicPartition("e.x", 3), DirectoryKind.FUTURE),
+        "events-3.0a1b-stray": (TopicPartition("events", 3), DirectoryKind.STRAY),
     }
     for name, (partition, kind) in cases.items():
         found = parse_directory(name)
@@ -68,11 +68,11 @@ def test_directory_names() -> None:
 
 def test_a_marked_name_is_read_back_and_never_too_long() -> None:
     partition = TopicPartition("t" * 249, 3)
-    name = marked_name(partition, Kind.DELETED, "0123456789abcdef" * 2)
+    name = marked_name(partition, DirectoryKind.DELETED, "0123456789abcdef" * 2)
     assert len(name) <= 255
     found = parse_directory(name)
     assert found is not None
-    assert found.kind is Kind.DELETED
+    assert found.kind is DirectoryKind.DELETED
 
 
 def test_segment_names_have_twenty_digits() -> None:

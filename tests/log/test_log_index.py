@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from log_making import NOW_MS, SMALL, append, batch, disk_of, new_log, settle
+from log_builder import NOW_MS, SMALL, append, batch, disk_of, new_log, settle
 
 from penstock.log.config import LogConfig
 from penstock.log.directory import INDEX, LOG, TIME_INDEX, segment_file

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from log_making import (
+from log_builder import (
     NOW_MS,
     SMALL,
     append,
@@ -24,7 +24,7 @@ from log_making import (
 
 from penstock.errors import OffsetOutOfRange
 from penstock.log.log import Log
-from penstock.log.reading import Found
+from penstock.log.lookup import TimestampAndOffset
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import Record, read_records
 from penstock.world import Cold
@@ -75,7 +75,7 @@ def check_reads(log: Log, model: Model, dice: random.Random) -> None:
         assert len(found) <= 1 or sum(len(each[2]) for each in found) <= limit
 
 
-def by_time(log: Log, timestamp: int) -> Found | None:
+def by_time(log: Log, timestamp: int) -> TimestampAndOffset | None:
     while True:
         try:
             return log.search_time(timestamp).run()

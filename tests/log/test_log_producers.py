@@ -1,7 +1,7 @@
 """Idempotence: what is stored, what is a duplicate, what is refused."""
 
 import pytest
-from log_making import NOW_MS, SMALL, append, batch, disk_of, new_log, produced, reopen, settle
+from log_builder import NOW_MS, SMALL, append, batch, disk_of, new_log, produced, reopen, settle
 
 from penstock.errors import (
     InvalidProducerEpoch,

@@ -1,7 +1,7 @@
 """Opening what a kill, a failing disk or Kafka itself left behind."""
 
 import pytest
-from log_making import (
+from log_builder import (
     DIRECTORY,
     NOW_MS,
     SMALL,

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from log_making import (
+from log_builder import (
     DIRECTORY,
     NOW_MS,
     SMALL,

@@ -1,7 +1,7 @@
 """Markers, the last stable offset and the transaction index."""
 
 import pytest
-from log_making import NOW_MS, append, batch, disk_of, new_log, offsets, reopen, settle
+from log_builder import NOW_MS, append, batch, disk_of, new_log, offsets, reopen, settle
 
 from penstock.errors import InvalidProducerEpoch, TransactionCoordinatorFenced
 from penstock.log.directory import TXN_INDEX

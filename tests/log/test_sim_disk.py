@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from log_making import ignore
+from log_builder import ignore
 
 from penstock.testing.sim.disk import SECTOR_BYTES, MemoryDisk, SimDisk
 from penstock.world import Cold, Disk, DiskFailed, DiskFull

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.effects import Failure, Outcome
 from penstock.machine.protocols import LogFollower, LogUnreadable
-from penstock.wire.primitives import Unwritable
+from penstock.wire.primitives import UnencodableValue
 
 
 class Unfailing:
@@ -144,7 +144,7 @@ class FakeWriting:
 
     def add(self, records: Sequence[Any]) -> None:
         if any(record == "unwritable" for record in records):
-            raise Unwritable("it has no place")
+            raise UnencodableValue("it has no place")
         self.pieces.append(records)
 
     def finish(self) -> FakeBatch:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from machine_fakes import FakeLog, FakeTime
 
-from penstock.effects import Answer, Failure, Outcome, SetTimer
+from penstock.effects import Failure, Outcome, SetTimer, TicketAnswer
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -15,7 +15,7 @@ from penstock.errors import (
     NotCoordinator,
     UnknownServerError,
 )
-from penstock.machine.runtime import Runtime, State
+from penstock.machine.runtime import Runtime, RuntimeState
 
 
 class Rooms:
@@ -58,7 +58,7 @@ class Rooms:
             raise problem
         answers = []
         if room in self.waiting:
-            answers.append(Answer(self.waiting.pop(room), CoordinatorNotAvailable()))
+            answers.append(TicketAnswer(self.waiting.pop(room), CoordinatorNotAvailable()))
         return Outcome(answers=answers, failures=[Failure(room, problem, "It goes on.")])
 
     def set_aside(self, record: str, problem: Exception) -> Failure:
@@ -140,7 +140,7 @@ def test_a_log_with_such_a_record_is_loaded_again_the_same_way(house: House) -> 
     house.ask("red rot")
     house.ask("blue hello")
     house.runtime.gained_now()
-    assert house.runtime.state is State.ACTIVE
+    assert house.runtime.state is RuntimeState.ACTIVE
     assert house.runtime.machine.aside == {"red"}
     assert house.runtime.machine.words == {"blue": ["hello"]}
 
@@ -197,4 +197,4 @@ def test_a_load_that_fails_keeps_the_machine_away_and_says_so(
     house.runtime.gained()
     house.time.turn()
     assert "not loaded" in str(house.unreadable[0])
-    assert house.runtime.state is State.INACTIVE
+    assert house.runtime.state is RuntimeState.INACTIVE

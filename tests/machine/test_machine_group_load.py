@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from machine_fakes import FakeLog, FakeTime
 
 from penstock.coordinator.cluster import TopicView
-from penstock.coordinator.events import Call, TopicsChanged
+from penstock.coordinator.events import GroupRequest, TopicsChanged
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.coordinator.groups.settings import GroupSettings
 from penstock.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
-from penstock.machine.runtime import Runtime, State
+from penstock.machine.runtime import Runtime, RuntimeState
 from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -41,12 +41,12 @@ class Topics:
         return {}
 
 
-def _commit(offset: int) -> Call:
+def _commit(offset: int) -> GroupRequest:
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     topic = OffsetCommitRequestTopic(
         name=ORDERS.name, topic_id=ORDERS.topic_id, partitions=[partition]
     )
-    return Call(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
+    return GroupRequest(OffsetCommitRequest(group_id="g", topics=[topic]), 9)
 
 
 def test_a_topic_that_is_deleted_during_a_load_leaves_no_offsets_behind() -> None:
@@ -67,7 +67,7 @@ def test_a_topic_that_is_deleted_during_a_load_leaves_no_offsets_behind() -> Non
 
     runtime.gained()
     time.turn()
-    assert runtime.state is State.LOADING
+    assert runtime.state is RuntimeState.LOADING
     del topics.known[ORDERS.name]
     runtime.submit(TopicsChanged((ORDERS.name,), ((ORDERS.name, ORDERS.topic_id),)))
     while time.next:

@@ -18,8 +18,8 @@ from penstock.errors import (
     ThrottlingQuotaExceeded,
     UnknownServerError,
 )
-from penstock.machine.runtime import Runtime, State
-from penstock.wire.primitives import Malformed, Unwritable
+from penstock.machine.runtime import Runtime, RuntimeState
+from penstock.wire.primitives import Malformed, UnencodableValue
 from penstock.world import DiskFailed
 
 
@@ -156,7 +156,7 @@ def test_loading_runs_in_slices_and_turns_clients_away_meanwhile(
     runtime, replies = make(log, time)
     runtime.gained()
     turns = 0
-    while runtime.state is State.LOADING:
+    while runtime.state is RuntimeState.LOADING:
         runtime.submit("read", replies.append)
         time.turn()
         turns += 1
@@ -173,7 +173,7 @@ def test_losing_leadership_stops_a_load(log: FakeLog, time: FakeTime) -> None:
     runtime.lost()
     for _ in range(10):
         time.turn()
-    assert runtime.state is State.INACTIVE
+    assert runtime.state is RuntimeState.INACTIVE
     assert runtime.machine.total == 0
 
 
@@ -187,7 +187,9 @@ def test_a_refused_append_fails_its_event_only(log: FakeLog, time: FakeTime) -> 
     assert replies[1] == ("total", 0)
 
 
-@pytest.mark.parametrize("problem", [Unwritable("a string of 40000 bytes"), Malformed("what?")])
+@pytest.mark.parametrize(
+    "problem", [UnencodableValue("a string of 40000 bytes"), Malformed("what?")]
+)
 def test_records_that_cannot_be_written_fail_their_event_only(
     log: FakeLog, time: FakeTime, problem: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,9 +207,9 @@ def test_a_timer_whose_records_cannot_be_written_ends_nothing(log: FakeLog, time
     runtime, _ = make(log, time)
     runtime.gained_now()
     runtime.submit("later")
-    log.refuse = Unwritable("a string of 40000 bytes")
+    log.refuse = UnencodableValue("a string of 40000 bytes")
     time.advance(50)
-    assert runtime.state is State.ACTIVE
+    assert runtime.state is RuntimeState.ACTIVE
     assert runtime.machine.total == 0
 
 
@@ -218,7 +220,7 @@ def test_a_failed_append_drops_the_machine(log: FakeLog, time: FakeTime) -> None
     log.refuse = DiskFailed("gone")
     runtime.submit(5, replies.append)
     assert [type(reply) for reply in replies] == [KafkaStorageError, KafkaStorageError]
-    assert runtime.state is State.INACTIVE
+    assert runtime.state is RuntimeState.INACTIVE
 
 
 def test_a_timer_wakes_the_machine_and_counts_from_the_decision(
@@ -278,7 +280,7 @@ def test_replies_are_never_ahead_of_commits_and_state_is_what_the_log_says(seed:
                 assert item.end_offset <= log.committed_offset, "an answer before its commit"
 
         asked.append(item)
-        active = runtime.state is State.ACTIVE
+        active = runtime.state is RuntimeState.ACTIVE
         before = log.end_offset
         width = len(event) if isinstance(event, tuple) else isinstance(event, int)
         item.end_offset = before + width if active else 0
@@ -300,10 +302,10 @@ def test_replies_are_never_ahead_of_commits_and_state_is_what_the_log_says(seed:
                 time.turn()
             case "rare":
                 _shake(dice, log, runtime)
-        if runtime.state is State.ACTIVE:
+        if runtime.state is RuntimeState.ACTIVE:
             assert runtime.machine.total == sum(sum(b.records) for b in log.batches)
 
-    if runtime.state is not State.ACTIVE:
+    if runtime.state is not RuntimeState.ACTIVE:
         runtime.gained_now()
     log.commit(log.end_offset)
     assert all(item.answered for item in asked), "everyone was answered"
@@ -311,7 +313,7 @@ def test_replies_are_never_ahead_of_commits_and_state_is_what_the_log_says(seed:
 
 def _shake(dice: random.Random, log: FakeLog, runtime: Runtime[Counter]) -> None:
     """Something goes wrong, or comes back."""
-    if runtime.state is State.INACTIVE:
+    if runtime.state is RuntimeState.INACTIVE:
         runtime.gained()
     elif dice.random() < 0.5:
         log.refuse = dice.choice([MessageTooLarge(), DiskFailed("gone")])

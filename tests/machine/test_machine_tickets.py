@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from machine_fakes import FakeLog, FakeTime, Unfailing
 
-from penstock.effects import Answer, Outcome, SetTimer
+from penstock.effects import Outcome, SetTimer, TicketAnswer
 from penstock.errors import (
     CoordinatorLoadInProgress,
     MessageTooLarge,
@@ -14,7 +14,7 @@ from penstock.errors import (
     ThrottlingQuotaExceeded,
 )
 from penstock.machine.protocols import LogUnreadable
-from penstock.machine.runtime import Runtime, State
+from penstock.machine.runtime import Runtime, RuntimeState
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Doorman(Unfailing):
         if isinstance(event, TakeBack):
             if self.waiting is None:
                 return Outcome()
-            return Outcome(answers=[Answer(self.waiting, "come again")])
+            return Outcome(answers=[TicketAnswer(self.waiting, "come again")])
         if event == "eve":  # whose record has somebody who can take it back
-            return Outcome(records=[1], parked="eve", if_refused=TakeBack())
+            return Outcome(records=[1], parked="eve", if_rejected=TakeBack())
         if event in ("fay", "guy"):  # who let those in that wait, if they can be counted
             answers = [] if self.waiting is None else [self._called(event)]
-            return Outcome([1], "alone", answers=answers, if_refused=Nothing())
+            return Outcome([1], "alone", answers=answers, if_rejected=Nothing())
         if isinstance(event, Nothing):
             return Outcome()
         if self.waiting is None:
@@ -59,13 +59,13 @@ class Doorman(Unfailing):
         return Outcome(
             records=[1],
             reply=f"after {first}",
-            answers=[Answer(first, f"with {event}")],
+            answers=[TicketAnswer(first, f"with {event}")],
             sends=[f"{first}+{event}"],
         )
 
-    def _called(self, name: str) -> Answer:
+    def _called(self, name: str) -> TicketAnswer:
         assert self.waiting is not None
-        return Answer(self.waiting, f"called by {name}", waits_on=name == "guy")
+        return TicketAnswer(self.waiting, f"called by {name}", waits_on=name == "guy")
 
     def replay(self, record: Any) -> None:
         self.pairs += record
@@ -152,7 +152,7 @@ def test_a_refused_append_rebuilds_a_machine_that_had_answered_somebody(house: H
         ("ann", MessageTooLarge),
         ("bob", MessageTooLarge),
     ]
-    assert house.runtime.state is State.LOADING
+    assert house.runtime.state is RuntimeState.LOADING
     house.time.turn()
     assert house.runtime.machine.waiting is None
 
@@ -162,7 +162,7 @@ def test_a_rebuilt_machine_has_what_the_log_holds(house: House) -> None:
         house.comes(name)
     house.log.refuse = MessageTooLarge()
     house.comes("dan")
-    while house.runtime.state is State.LOADING:
+    while house.runtime.state is RuntimeState.LOADING:
         house.time.turn()
     house.log.commit(1)
     house.comes("pairs")
@@ -194,7 +194,7 @@ def test_a_machine_that_can_take_a_refused_record_back_is_not_rebuilt(house: Hou
     house.comes("eve")
     assert [(name, type(reply)) for name, reply in house.heard[:1]] == [("eve", MessageTooLarge)]
     assert house.heard[1:] == [("ann", "come again")]
-    assert house.runtime.state is State.ACTIVE
+    assert house.runtime.state is RuntimeState.ACTIVE
 
 
 def test_whoever_waits_hears_that_the_records_of_its_answer_were_refused(house: House) -> None:
@@ -224,4 +224,4 @@ def test_a_log_that_cannot_be_read_leaves_its_machine_away_and_says_so() -> None
     house.runtime.gained()
     house.time.turn()
     assert house.heard == [("unreadable", "nobody knows this")]
-    assert house.runtime.state is State.INACTIVE
+    assert house.runtime.state is RuntimeState.INACTIVE

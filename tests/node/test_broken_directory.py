@@ -61,7 +61,7 @@ def test_without_the_directory_of_the_metadata_there_is_no_start(tmp_path: Path)
 
 def test_a_node_whose_metadata_directory_fails_ends_and_says_so(tmp_path: Path) -> None:
     cluster = cluster_over(tmp_path / "first", tmp_path / "second").start()
-    directory = cluster.broker.hosting.directories[0]
+    directory = cluster.broker.replicas.directories[0]
     cluster.call(lambda: directory.take_offline(DiskFailed("it is gone")))
     with pytest.raises(NodeFailed, match="the metadata log is in it"):
         cluster.advance(seconds=1)  # those who wait for an answer hear of it first

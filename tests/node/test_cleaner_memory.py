@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.cleaning.run import CLEAN
+from penstock.broker.cleaner.cleaner_job import CLEAN
 from penstock.bulk.implementation import VARIABLE
 from penstock.log.compaction.memory import PROCESS_BYTES_MAX
-from penstock.log.compaction.order import Order, Report, Segment
-from penstock.real.apart import ProcessApart
+from penstock.log.compaction.order import CleaningReport, Order, Segment
+from penstock.real.child_process import RealChildProcesses
 from penstock.real.loop import Loop
 from penstock.real.workers import ThreadWorkers
 from penstock.wire.batch import Record, build_batch
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def apart() -> Iterator[ProcessApart]:
+def apart() -> Iterator[RealChildProcesses]:
     loop = Loop()
     workers = ThreadWorkers(loop, threads=2)
-    apart = ProcessApart(loop, workers)
+    apart = RealChildProcesses(loop, workers)
     yield apart
     apart.close()
     workers.close()
@@ -70,8 +70,8 @@ def many_keys(root: Path) -> Order:
     )
 
 
-def clean(apart: ProcessApart, root: Path, order: Order) -> Report:
-    ended: list[tuple[Report | None, BaseException | None]] = []
+def clean(apart: RealChildProcesses, root: Path, order: Order) -> CleaningReport:
+    ended: list[tuple[CleaningReport | None, BaseException | None]] = []
     apart.run(CLEAN, str(root), (order,), lambda _said: None, lambda *each: ended.append(each))
     late: list[bool] = []
     timer = apart.loop.at(apart.loop.mono_ms() + WAIT_MS_MAX, lambda: late.append(True))
@@ -93,7 +93,7 @@ def peak_bytes(pid: int) -> int:
 
 @pytest.mark.parametrize("implementation", ["numba", "plain"])
 def test_the_peak_of_a_cleaning_that_fills_its_map_is_within_the_promise(
-    implementation: str, apart: ProcessApart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    implementation: str, apart: RealChildProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if implementation == "numba":
         pytest.importorskip("numba")

@@ -138,5 +138,5 @@ def test_another_file_in_its_place_is_not_taken_for_it(disk: RealDisk, tmp_path:
     (file,) = make(disk, 1)
     (tmp_path / "other").write_bytes(b"other")
     os.replace(tmp_path / "other", tmp_path / "0.log")
-    with pytest.raises(FileLost, match="another file"):
+    with pytest.raises(FileLost, match="replaced the file"):
         file.append([b"x"])

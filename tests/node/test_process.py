@@ -41,7 +41,7 @@ def ask(connection: socket.socket, frame: bytes) -> bytes:
 
 def test_the_first_answer_comes_after_less_than_a_second_of_work(tmp_path: Path) -> None:
     """Counted in processor time, which other work on this machine hardly changes; that a start
-    waits for nothing else is in tests/broker/test_starting.py."""
+    waits for nothing else is in tests/broker/test_startup.py."""
     with (
         NodeProcess(tmp_path / "data") as node,
         socket.create_connection(node.address) as connection,

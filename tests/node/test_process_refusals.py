@@ -10,7 +10,7 @@ from test_process import API_VERSIONS, ask, create_topic
 
 from penstock.config.broker import BrokerConfig
 from penstock.config.single_node import SINGLE_NODE_SETTINGS
-from penstock.node import Node, StartRefused
+from penstock.node import PenstockNode, StartRefused
 from penstock.real.world import RealWorld
 
 
@@ -60,7 +60,7 @@ def test_a_port_that_was_taken_before_another_was_not_to_be_had_is_free_again(
             "inter.broker.listener.name": "A",
             "log.dirs": str(tmp_path / "data"),
         }
-        node = Node(world, BrokerConfig.of(settings))
+        node = PenstockNode(world, BrokerConfig.of(settings))
         with pytest.raises(StartRefused, match="Cannot listen"):
             node.start(lambda: None, lambda: None)
     with socket.create_server(("127.0.0.1", first)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.observe.http import Request, Response
+from penstock.observe.http import HttpRequest, Response
 from penstock.observe.server import HttpServer, Reply
 from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.world import Peer
@@ -61,8 +61,8 @@ class ServerBench:
         )
         self.server.listen(*ADDRESS)
 
-    def _routes(self) -> Mapping[str, Callable[[Request, Reply], None]]:
-        def fail(_request: Request, _reply: Reply) -> None:
+    def _routes(self) -> Mapping[str, Callable[[HttpRequest, Reply], None]]:
+        def fail(_request: HttpRequest, _reply: Reply) -> None:
             raise ValueError("by design")
 
         return {

@@ -10,7 +10,7 @@ from penstock.observe.http import (
     HEAD_BYTES_MAX,
     BadRequest,
     HeadReader,
-    Request,
+    HttpRequest,
     Response,
     parse_head,
     response_bytes,
@@ -19,7 +19,7 @@ from penstock.observe.http import (
 HEAD = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def read(data: bytes) -> list[Request]:
+def read(data: bytes) -> list[HttpRequest]:
     reader = HeadReader()
     reader.feed(data)
     found = []
@@ -38,7 +38,7 @@ def status_of(data: bytes) -> int:
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
 def test_lines_may_end_either_way(end: bytes) -> None:
     (request,) = read(HEAD.replace(b"\r\n", end))
-    assert request == Request("GET", "/metrics", {}, {"host": "localhost"}, True)
+    assert request == HttpRequest("GET", "/metrics", {}, {"host": "localhost"}, True)
 
 
 def test_requests_that_come_together_are_told_one_by_one() -> None:

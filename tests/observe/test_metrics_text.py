@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from penstock.observe.metric import Kind, Row, Sample, check_table, single
+from penstock.observe.metric import Metric, MetricKind, Sample, check_table, single
 from penstock.observe.text import (
     SAMPLES_PER_PIECE,
     escape_help,
@@ -27,10 +27,12 @@ FAMILIES: dict[bool, Callable[[str], Iterable[Any]]] = {False: read_text, True: 
 
 
 def row(
-    samples: Iterable[Sample], kind: Kind = Kind.GAUGE, labels: tuple[str, ...] = ("topic",)
-) -> Row[None]:
-    name = "a_total" if kind is Kind.COUNTER else "a_bytes"
-    return Row(name, kind, "What it means.", lambda _: samples, labels, "bytes")
+    samples: Iterable[Sample],
+    kind: MetricKind = MetricKind.GAUGE,
+    labels: tuple[str, ...] = ("topic",),
+) -> Metric[None]:
+    name = "a_total" if kind is MetricKind.COUNTER else "a_bytes"
+    return Metric(name, kind, "What it means.", lambda _: samples, labels, "bytes")
 
 
 @given(
@@ -85,7 +87,7 @@ def test_numbers_are_written_as_prometheus_reads_them(value: float, text: str) -
 
 
 def test_a_counters_family_has_no_total_in_openmetrics() -> None:
-    counter = row([((), 7)], Kind.COUNTER)
+    counter = row([((), 7)], MetricKind.COUNTER)
     assert page([counter], None).startswith(
         "# HELP a_total What it means.\n# TYPE a_total counter\n"
     )
@@ -105,8 +107,8 @@ def test_a_histogram_has_buckets_that_add_up(openmetrics: bool) -> None:
     times = Times()
     for duration_ms in (0.05, 0.3, 7.0, 90_000.0):
         times.note(duration_ms)
-    histogram: Row[None] = Row(
-        "a_seconds", Kind.HISTOGRAM, "It.", single(lambda _: times.histogram_seconds()), ()
+    histogram: Metric[None] = Metric(
+        "a_seconds", MetricKind.HISTOGRAM, "It.", single(lambda _: times.histogram_seconds()), ()
     )
     (family,) = FAMILIES[openmetrics](page([histogram], None, openmetrics=openmetrics))
     found = {sample.labels.get("le", sample.name): sample.value for sample in family.samples}
@@ -120,7 +122,9 @@ def test_a_histogram_has_buckets_that_add_up(openmetrics: bool) -> None:
 @pytest.mark.parametrize("openmetrics", [False, True])
 def test_a_summary_has_quantiles_a_sum_and_a_count(openmetrics: bool) -> None:
     value = Distribution(2, 3.0, ((0.5, 1.0), (0.99, nan)))
-    summary: Row[None] = Row("a_ms", Kind.SUMMARY, "It.", lambda _: [(("t",), value)], ("topic",))
+    summary: Metric[None] = Metric(
+        "a_ms", MetricKind.SUMMARY, "It.", lambda _: [(("t",), value)], ("topic",)
+    )
     (family,) = FAMILIES[openmetrics](page([summary], None, openmetrics=openmetrics))
     quantiles = [each for each in family.samples if "quantile" in each.labels]
     assert quantiles[0].value == 1.0
@@ -161,8 +165,8 @@ def test_openmetrics_is_for_those_who_prefer_it(accept: str, openmetrics: bool) 
     assert wants_openmetrics(accept) is openmetrics
 
 
-def _wrong(change: Callable[[Row[None]], Row[None]]) -> list[Row[None]]:
-    return [change(row([], Kind.COUNTER))]
+def _wrong(change: Callable[[Metric[None]], Metric[None]]) -> list[Metric[None]]:
+    return [change(row([], MetricKind.COUNTER))]
 
 
 @pytest.mark.parametrize(
@@ -170,13 +174,13 @@ def _wrong(change: Callable[[Row[None]], Row[None]]) -> list[Row[None]]:
     [
         _wrong(lambda it: it._replace(name="a-b_total")),
         _wrong(lambda it: it._replace(name="a")),
-        _wrong(lambda it: it._replace(kind=Kind.GAUGE)),
+        _wrong(lambda it: it._replace(kind=MetricKind.GAUGE)),
         _wrong(lambda it: it._replace(labels=("0",))),
         _wrong(lambda it: it._replace(about="no full stop")),
         [row([]), row([])],
     ],
     ids=["name", "no total", "total of a gauge", "label", "help", "twice"],
 )
-def test_a_table_with_a_mistake_is_refused(rows: list[Row[None]]) -> None:
+def test_a_table_with_a_mistake_is_refused(rows: list[Metric[None]]) -> None:
     with pytest.raises(AssertionError):
         check_table(rows)

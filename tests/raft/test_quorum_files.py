@@ -7,33 +7,37 @@ from typing import Any
 
 import pytest
 
-from penstock.model import ZERO_ID
-from penstock.raft.errors import NotAVoter, NotServedYet, QuorumError, QuorumFilesCorrupt
-from penstock.raft.log_protocol import MetadataLog
-from penstock.raft.quorum import METADATA_DIRECTORY, Quorum, QuorumSettings
-from penstock.raft.quorum_state import (
+from penstock.broker.metadata.quorum_files import (
+    METADATA_DIRECTORY,
     QUORUM_STATE,
-    QuorumState,
+    DiskQuorumFiles,
     load_quorum_state,
     store_quorum_state_now,
 )
-from penstock.raft.snapshot import (
-    RECORDS_PER_SLICE,
-    SnapshotId,
+from penstock.broker.metadata.snapshot_files import (
     list_snapshots,
     read_snapshot,
-    snapshot_batches,
     write_snapshot_now,
 )
-from penstock.raft.stored_log import open_stored_log
-from penstock.raft.voters import Voter, VoterEndpoint
+from penstock.broker.metadata.stored_log import open_stored_log
+from penstock.model import ZERO_ID
+from penstock.raft.errors import NotAVoter, NotServedYet, QuorumError, QuorumFilesCorrupt
+from penstock.raft.protocols import MetadataLog
+from penstock.raft.quorum import Quorum, QuorumSettings
+from penstock.raft.quorum_state import QuorumState
+from penstock.raft.snapshot import (
+    RECORDS_PER_SLICE,
+    MetadataSnapshotId,
+    snapshot_batches,
+)
+from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import ATTRIBUTES, CONTROL, LEADER_EPOCH, batch_headers
 from penstock.world import DiskFailed
 
-FIRST = SnapshotId(0, 0)
+FIRST = MetadataSnapshotId(0, 0)
 PATH = f"{METADATA_DIRECTORY}/{QUORUM_STATE}"
-ME = Voter(1, b"d" * 16, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
+ME = QuorumVoter(1, b"d" * 16, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
 
 
 class Still:
@@ -73,9 +77,9 @@ class Watching:
 
 def snapshot(
     disk: SimDisk,
-    snapshot_id: SnapshotId = FIRST,
+    snapshot_id: MetadataSnapshotId = FIRST,
     values: Sequence[bytes] = (),
-    voters: tuple[Voter, ...] = (ME,),
+    voters: tuple[QuorumVoter, ...] = (ME,),
     kraft_version: int = 1,
 ) -> str:
     disk.make_directory(METADATA_DIRECTORY)
@@ -93,16 +97,14 @@ def snapshot(
 
 
 def make(
-    disk: SimDisk, me: Voter = ME, voter_ids: tuple[int, ...] = ()
+    disk: SimDisk, me: QuorumVoter = ME, voter_ids: tuple[int, ...] = ()
 ) -> tuple[Quorum, Watching, list[DiskFailed]]:
     failures: list[DiskFailed] = []
     quorum = Quorum(
-        disk,
-        Still(),
+        DiskQuorumFiles(disk, Still(), open_stored_log(disk, METADATA_DIRECTORY, Still())),
         Still(),
         me,
         QuorumSettings(voter_ids=voter_ids),
-        open_log=open_stored_log(disk, METADATA_DIRECTORY, Still()),
         encode=bytes,
         decode=lambda data: data,
         failed=failures.append,
@@ -219,7 +221,7 @@ def test_committed_is_what_is_synced_and_syncs_are_shared() -> None:
 
 def test_records_come_back_from_snapshot_and_log() -> None:
     disk = SimDisk(1)
-    snapshot(disk, SnapshotId(10, 4), [b"a", b"b"])
+    snapshot(disk, MetadataSnapshotId(10, 4), [b"a", b"b"])
     quorum, _, _ = make(disk)
     quorum.start()
     assert quorum.epoch == 5
@@ -249,7 +251,7 @@ def test_a_larger_quorum_is_not_served_yet() -> None:
     disk = SimDisk(1)
     with pytest.raises(NotServedYet, match="not served yet"):
         make(disk, voter_ids=(1, 2, 3))[0].start()
-    snapshot(disk, voters=(ME, Voter(2, b"e" * 16)))
+    snapshot(disk, voters=(ME, QuorumVoter(2, b"e" * 16)))
     with pytest.raises(NotServedYet, match="names 2 voters"):
         make(disk)[0].start()
 
@@ -265,9 +267,9 @@ def test_static_voters_need_no_record_of_them() -> None:
 
 @pytest.mark.parametrize(
     ("voter", "error"),
-    [(Voter(2, b"d" * 16), NotAVoter), (Voter(1, b"x" * 16), NotAVoter)],
+    [(QuorumVoter(2, b"d" * 16), NotAVoter), (QuorumVoter(1, b"x" * 16), NotAVoter)],
 )
-def test_someone_else_may_not_use_the_log(voter: Voter, error: type[QuorumError]) -> None:
+def test_someone_else_may_not_use_the_log(voter: QuorumVoter, error: type[QuorumError]) -> None:
     disk = SimDisk(1)
     snapshot(disk)
     with pytest.raises(error):
@@ -288,7 +290,7 @@ def test_new_endpoints_are_written_to_the_log() -> None:
     quorum.start()
     disk.run_callbacks()
     quorum.stop()
-    moved = Voter(1, ME.directory_id, (VoterEndpoint("CONTROLLER", "elsewhere", 1),))
+    moved = QuorumVoter(1, ME.directory_id, (VoterEndpoint("CONTROLLER", "elsewhere", 1),))
     for expected in (5, 6):  # LeaderChange and Voters; then LeaderChange alone
         quorum, _, _ = make(disk, me=moved)
         quorum.start()
@@ -300,7 +302,7 @@ def test_new_endpoints_are_written_to_the_log() -> None:
 
 def test_a_log_whose_beginning_nobody_has_is_refused() -> None:
     disk = SimDisk(1)
-    path = snapshot(disk, SnapshotId(10, 4))
+    path = snapshot(disk, MetadataSnapshotId(10, 4))
     quorum, _, _ = make(disk)
     quorum.start()
     disk.run_callbacks()
@@ -314,7 +316,7 @@ def test_a_log_whose_beginning_nobody_has_is_refused() -> None:
 def test_snapshots_are_read_back_in_batches() -> None:
     disk = SimDisk(1)
     values = [bytes([number % 251]) * 3 for number in range(RECORDS_PER_SLICE * 2 + 7)]
-    snapshot_id = SnapshotId(77, 3)
+    snapshot_id = MetadataSnapshotId(77, 3)
     path = snapshot(disk, snapshot_id, values)
     found = read_snapshot(disk, path, snapshot_id)
     assert list(found.values) == values
@@ -325,7 +327,7 @@ def test_snapshots_are_read_back_in_batches() -> None:
 
 def test_a_snapshot_cut_anywhere_is_not_a_snapshot() -> None:
     disk = SimDisk(1)
-    snapshot_id = SnapshotId(77, 3)
+    snapshot_id = MetadataSnapshotId(77, 3)
     path = snapshot(disk, snapshot_id, [b"abc"] * 20)
     data = disk.files()[path]
     for size in range(0, len(data), 7):
@@ -336,7 +338,7 @@ def test_a_snapshot_cut_anywhere_is_not_a_snapshot() -> None:
 
 def test_a_snapshot_with_a_flipped_bit_is_not_a_snapshot() -> None:
     disk = SimDisk(1)
-    snapshot_id = SnapshotId(77, 3)
+    snapshot_id = MetadataSnapshotId(77, 3)
     path = snapshot(disk, snapshot_id, [b"abc"] * 5)
     data = disk.files()[path]
     for position in range(21, len(data), 11):

@@ -1,8 +1,8 @@
 """What a snapshot has made superfluous of the metadata log leaves the disk as a whole."""
 
+from penstock.broker.metadata.stored_log import StoredLog
 from penstock.log.config import LogConfig
 from penstock.log.directory import DELETED, LOG, segment_file
-from penstock.raft.stored_log import StoredLog
 from penstock.testing.sim.disk import SimDisk
 from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.wire.batch import Record, build_batch

@@ -1,4 +1,4 @@
-"""What the tests of retries share: a clock that is moved by hand, and records in and out."""
+"""Shared by the tests of retries: a manual clock, and records in and out."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -12,8 +12,8 @@ from penstock.client.records import Record
 from penstock.client.values import At
 from penstock.model import TopicPartition
 from penstock.retry import Names, Retrying
-from penstock.retry.whole_partitions import read_whole
-from penstock.testing.outside import ClusterLike
+from penstock.retry.whole_partitions import read_to_end
+from penstock.testing.external_cluster import ClusterLike
 
 T = TypeVar("T")
 TEST_SECONDS_MAX = 30.0
@@ -95,9 +95,9 @@ class Bench(NamedTuple):
         async with Admin(self.cluster.bootstrap) as admin:
             described = (await admin.describe_topics([topic]))[topic]
             partitions = getattr(described, "partitions", ())
-            places = [TopicPartition(topic, each.partition) for each in partitions]
+            topic_partitions = [TopicPartition(topic, each.partition) for each in partitions]
             settings = {"bootstrap.servers": self.cluster.bootstrap}
-            found = [each async for each in read_whole(admin, settings, places)]
+            found = [each async for each in read_to_end(admin, settings, topic_partitions)]
         return sorted(found, key=lambda each: (each.partition, each.offset))
 
     async def arrive(self, topic: str, count: int = 1) -> list[Record[bytes, bytes]]:
@@ -105,12 +105,14 @@ class Bench(NamedTuple):
         async with Admin(self.cluster.bootstrap) as admin:
             described = (await admin.describe_topics([topic]))[topic]
         partitions = getattr(described, "partitions", ())
-        places: dict[TopicPartition, Any] = {
+        topic_partitions: dict[TopicPartition, Any] = {
             TopicPartition(topic, each.partition): "start" for each in partitions
         }
         found: list[Record[bytes, bytes]] = []
         reader = Consumer(
-            {"isolation.level": "read_committed"}, bootstrap=self.cluster.bootstrap, assign=places
+            {"isolation.level": "read_committed"},
+            bootstrap=self.cluster.bootstrap,
+            assign=topic_partitions,
         )
         async with reader:
             async for record in reader:
@@ -125,7 +127,8 @@ class Bench(NamedTuple):
             committed = await admin.groups.offsets(self.names.group, require_stable=True)
             ends = await admin.offsets(dict.fromkeys(committed, int(At.END)))
         return sum(
-            getattr(ends[place], "offset", 0) - each.offset for place, each in committed.items()
+            getattr(ends[topic_partition], "offset", 0) - each.offset
+            for topic_partition, each in committed.items()
         )
 
 

@@ -1,9 +1,9 @@
-"""A source partition, the topics beside it, and a process that works on them and crashes: by seed.
+"""A source partition, its retry topics, and a process that handles records and crashes: by seed.
 
-What is committed is a value of the world; what a process knows is lost when it crashes, but for a
-guard that is kept in memory: then a crash is one of its clients, and a new life begins. The process
-is the one of penstock.retry without its clients: Course, Shelf, Pending, Seen, lanes by key. Some
-results are refused by the topic that they go to.
+Committed records are a value of the world. A crash loses the state of the process, except for a
+guard in memory: then only its clients crash, and a new session begins. The process consists of
+penstock.retry's PartitionState, DelayQueue, PendingKeys, IdempotencyKeys and key lanes, without its
+clients. Topics reject some results.
 """
 
 import random
@@ -12,16 +12,24 @@ from dataclasses import dataclass, field
 
 from penstock.client.records import Headers, Record
 from penstock.model import TopicPartition
-from penstock.retry.course import Course, Entry, Fate, Portion, Steps, Verdict, Write
+from penstock.retry.delay_queue import DelayQueue
+from penstock.retry.idempotency_keys import IdempotencyKeys
 from penstock.retry.ladder import Ladder, Names
-from penstock.retry.pending import Pending
-from penstock.retry.seen import Seen
-from penstock.retry.shelf import Shelf
-from penstock.retry.trail import read_trail
+from penstock.retry.partition_state import (
+    AdmittedRecord,
+    NextAction,
+    PartitionState,
+    Portion,
+    RecordOutcome,
+    RetryTopics,
+    Write,
+)
+from penstock.retry.pending_keys import PendingKeys
+from penstock.retry.retry_headers import read_trail
 
 Raw = Record[bytes, bytes]
 NAMES = Names("orders", "billing")
-STEPS = Steps(NAMES, Ladder.of(("5s", "1m")))
+STEPS = RetryTopics(NAMES, Ladder.of(("5s", "1m")))
 WINDOW_MS = 10**9
 OUT = "bills"
 REFUSED = b"refused"
@@ -51,9 +59,9 @@ class World:
             assert write.partition == 0 or write.topic == OUT
             assert write.topic != OUT or write.value != REFUSED
             self.append(write.topic, write.key, write.value, write.headers)
-        for place, offset in portion.offsets.items():
-            assert offset > self.offsets.get(place.topic, 0), "offsets only move on"
-            self.offsets[place.topic] = offset
+        for topic_partition, offset in portion.offsets.items():
+            assert offset > self.offsets.get(topic_partition.topic, 0), "offsets only move on"
+            self.offsets[topic_partition.topic] = offset
 
     @property
     def read_topics(self) -> list[str]:
@@ -71,7 +79,7 @@ class History:
     """What handlers saw and what became of it; kept by the test, so crashes do not touch it."""
 
     tried: list[int] = field(default_factory=list)
-    settled: set[int] = field(default_factory=set)  # succeeded or dead, committed or not
+    state_changed: set[int] = field(default_factory=set)  # succeeded or dead, committed or not
     committed: set[int] = field(default_factory=set)
 
 
@@ -86,20 +94,20 @@ class Process:
         *,
         ordered: bool,
         guarded: bool,
-        kept: Seen | None = None,
+        kept: IdempotencyKeys | None = None,
     ) -> None:
         self.world, self.history, self.dice = world, history, dice
-        pending, seen = Pending(), Seen(WINDOW_MS) if guarded else kept
+        pending, seen = PendingKeys(), IdempotencyKeys(WINDOW_MS) if guarded else kept
         pending.restore((each.key, each.value) for each in world.topics.get(NAMES.pending, []))
         if seen is not None and guarded:
             for each in world.topics.get(NAMES.seen, []):
                 assert each.key is not None and each.value is not None
                 seen.add(each.key, int(each.value), world.now_ms)
-        self.course = Course(STEPS, 0, ordered, pending, seen, guarded)
-        self.shelf = Shelf()
+        self.partition_state = PartitionState(STEPS, 0, ordered, pending, seen, guarded)
+        self.delay_queue = DelayQueue()
         self.position = dict(world.offsets)
-        self.lanes: dict[bytes | None, deque[Entry]] = {}
-        self.running: dict[bytes | None, Entry] = {}
+        self.lanes: dict[bytes | None, deque[AdmittedRecord]] = {}
+        self.running: dict[bytes | None, AdmittedRecord] = {}
         self.keys = {each.offset: each.key for each in world.topics[NAMES.topic]}
         self.ordered = ordered
         source = world.topics[NAMES.topic]
@@ -114,22 +122,22 @@ class Process:
     def read(self) -> None:
         topic = self.dice.choice(self.world.read_topics)
         log, at = self.world.topics.get(topic, []), self.position.get(topic, 0)
-        if at >= len(log) or self.shelf.holds(TopicPartition(topic, 0)):
+        if at >= len(log) or self.delay_queue.holds(TopicPartition(topic, 0)):
             return
         self.position[topic] = at + 1
         record = log[at]
         due_ms = 0 if topic == NAMES.topic else read_trail(record.headers).due_ms or 0
         if due_ms > self.world.now_ms:
-            self.shelf.put(record, due_ms)
+            self.delay_queue.put(record, due_ms)
         else:
             self.admit(record)
 
     def admit(self, record: Raw) -> None:
-        self.lanes.setdefault(record.key, deque()).append(self.course.admit(record))
+        self.lanes.setdefault(record.key, deque()).append(self.partition_state.admit(record))
 
     def pass_time(self) -> None:
         self.world.now_ms += self.dice.choice((1, 1_000, 5_000, 60_000))
-        for record in self.shelf.take_due(self.world.now_ms):
+        for record in self.delay_queue.take_due(self.world.now_ms):
             self.admit(record)
 
     def begin(self) -> None:
@@ -139,18 +147,18 @@ class Process:
         key = self.dice.choice(idle)
         entry = self.lanes[key].popleft()
         offset = entry.trail.offset
-        identity = b"event-%d" % offset if self.course.seen is not None else None
-        refusal = ValueError("unreadable") if entry.record.value == b"garbage" else None
-        verdict = self.course.begin(entry, self.world.now_ms, identity, refusal)
-        if verdict is Verdict.DEAD:
-            self.history.settled.add(offset)
-        if verdict is not Verdict.TRY:
+        identity = b"event-%d" % offset if self.partition_state.seen is not None else None
+        rejection = ValueError("unreadable") if entry.record.value == b"garbage" else None
+        verdict = self.partition_state.begin(entry, self.world.now_ms, identity, rejection)
+        if verdict is NextAction.DEAD:
+            self.history.state_changed.add(offset)
+        if verdict is not NextAction.TRY:
             return
         assert offset not in self.history.committed, "what is settled for good is not tried again"
         if self.ordered and key is not None:
             for earlier in range(offset):
                 if self.keys[earlier] == key:
-                    assert earlier in self.history.settled, (key, earlier, offset)
+                    assert earlier in self.history.state_changed, (key, earlier, offset)
         self.history.tried.append(offset)
         self.running[key] = entry
 
@@ -162,14 +170,14 @@ class Process:
         offset = entry.trail.offset
         if self.dice.random() < 0.6:
             value = REFUSED if self.dice.random() < 0.1 else b"%d" % offset
-            self.course.succeeded(entry, self.world.now_ms, [Write(OUT, key, value)])
+            self.partition_state.succeeded(entry, self.world.now_ms, [Write(OUT, key, value)])
         else:
-            self.course.failed(entry, RuntimeError("no luck"), self.world.now_ms)
-        if entry.fate in (Fate.SUCCEEDED, Fate.DEAD):
-            self.history.settled.add(offset)
+            self.partition_state.failed(entry, RuntimeError("no luck"), self.world.now_ms)
+        if entry.outcome in (RecordOutcome.SUCCEEDED, RecordOutcome.DEAD):
+            self.history.state_changed.add(offset)
 
     def commit(self) -> None:
-        portion = self.without_refused(self.course.portion())
+        portion = self.without_refused(self.partition_state.portion())
         if not portion:
             return
         crash = self.dice.random()
@@ -183,7 +191,7 @@ class Process:
         self.check_prefixes()
         if crash < 0.06:
             raise Crash  # the cluster knows, the process does not
-        self.course.committed(portion)
+        self.partition_state.committed(portion)
 
     def without_refused(self, portion: Portion) -> Portion:
         """What stands before one that is refused; one that stands in front is decided anew."""
@@ -195,11 +203,15 @@ class Process:
             return portion
         if bad[0]:
             return Portion(entries[: bad[0]])
-        before = [each for each in self.course._entries if each.fate is Fate.SUCCEEDED]
-        self.course.refused(entries[0], ValueError("refused"), self.world.now_ms)
+        before = [
+            each
+            for each in self.partition_state._entries
+            if each.outcome is RecordOutcome.SUCCEEDED
+        ]
+        self.partition_state.rejected(entries[0], ValueError("rejected"), self.world.now_ms)
         for entry in before:
-            if entry.fate not in (Fate.SUCCEEDED, Fate.DEAD):
-                self.history.settled.discard(entry.trail.offset)
+            if entry.outcome not in (RecordOutcome.SUCCEEDED, RecordOutcome.DEAD):
+                self.history.state_changed.discard(entry.trail.offset)
         return Portion(())
 
     def check_prefixes(self) -> None:
@@ -219,7 +231,7 @@ def story(
 ) -> tuple[World, History]:
     """Records of a few keys, tried by processes that crash, until nothing is left to do."""
     dice = random.Random(seed)
-    kept = Seen(WINDOW_MS) if in_memory else None
+    kept = IdempotencyKeys(WINDOW_MS) if in_memory else None
     world, history = World(), History()
     for number in range(dice.randrange(1, 25)):
         key = dice.choice((b"a", b"b", b"c", None))

@@ -12,7 +12,7 @@ from penstock import Admin, Consumer, Producer
 from penstock.model import TopicPartition
 from penstock.retry import Names, Retrying, read_trail
 from penstock.testing import Cluster
-from penstock.testing.outside import ClusterLike
+from penstock.testing.external_cluster import ClusterLike
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200},
@@ -20,9 +20,12 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
-def member(place: Bench, protocol: str, **more: Any) -> Retrying:
+def member(node_bench: Bench, protocol: str, **more: Any) -> Retrying:
     return Retrying(
-        PROTOCOLS[protocol], bootstrap=place.cluster.bootstrap, group=place.names.group, **more
+        PROTOCOLS[protocol],
+        bootstrap=node_bench.cluster.bootstrap,
+        group=node_bench.names.group,
+        **more,
     )
 
 
@@ -34,26 +37,26 @@ async def has_partitions(one: Retrying) -> None:
 def test_partitions_move_between_members_without_a_record_handled_twice(
     penstock_cluster: ClusterLike, protocol: str
 ) -> None:
-    place = bench(penstock_cluster, 4)
+    node_bench = bench(penstock_cluster, 4)
 
     async def story() -> None:
         handled = Happenings[tuple[str, str]]()
-        members = {name: member(place, protocol) for name in ("first", "second")}
+        members = {name: member(node_bench, protocol) for name in ("first", "second")}
         for name, each in members.items():
 
             async def handler(record: Any, name: str = name) -> None:
                 await handled.add((name, record.value))
                 await asyncio.to_thread(int)
 
-            each.add(place.topic, handler, value=str, ladder=("5s",), concurrency=4)
+            each.add(node_bench.topic, handler, value=str, ladder=("5s",), concurrency=4)
         wave = [(f"k{n}", f"v{n}") for n in range(600)]
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(running(members["first"]))
-            await place.send(*wave[:200])
+            await node_bench.send(*wave[:200])
             await handled.reach(50)
             await stack.enter_async_context(running(members["second"]))
             await has_partitions(members["second"])
-            await place.send(*wave[200:])
+            await node_bench.send(*wave[200:])
             await handled.reach(600)
         assert Counter(value for _, value in handled) == Counter(value for _, value in wave)
         assert {name for name, _ in handled} == {"first", "second"}
@@ -65,10 +68,10 @@ def test_partitions_move_between_members_without_a_record_handled_twice(
 def test_the_order_of_keys_is_kept_while_partitions_move(
     penstock_cluster: ClusterLike, protocol: str
 ) -> None:
-    place = bench(penstock_cluster, 3)
+    node_bench = bench(penstock_cluster, 3)
 
     async def story() -> None:
-        journal, settled = Happenings[tuple[int, int]](), Happenings[tuple[int, int]]()
+        journal, state_changed = Happenings[tuple[int, int]](), Happenings[tuple[int, int]]()
         keys: dict[tuple[int, int], str] = {}
         violations: list[object] = []
 
@@ -77,32 +80,32 @@ def test_the_order_of_keys_is_kept_while_partitions_move(
             keys[at] = record.key
             await journal.add(at)
             before = [e for e, k in keys.items() if k == record.key and e[0] == at[0] and e < at]
-            violations.extend((at, each) for each in before if each not in settled)
+            violations.extend((at, each) for each in before if each not in state_changed)
             trail = read_trail(record.headers) if record.header("penstock-retry-topic") else None
             if record.offset % 3 == 0 and (trail is None or trail.attempts == 0):
                 raise ValueError("the first attempt of every third fails")
-            if at not in settled:
-                await settled.add(at)
+            if at not in state_changed:
+                await state_changed.add(at)
 
-        members = [member(place, protocol) for _ in range(3)]
+        members = [member(node_bench, protocol) for _ in range(3)]
         for each in members:
             each.add(
-                place.topic, handler, key=str, value=str, ladder=("30ms", "60ms", "90ms"),
+                node_bench.topic, handler, key=str, value=str, ladder=("30ms", "60ms", "90ms"),
                 ordered=True, concurrency=4,
             )  # fmt: skip
-        await place.send(*[(f"k{n % 12}", f"v{n}") for n in range(300)])
+        await node_bench.send(*[(f"k{n % 12}", f"v{n}") for n in range(300)])
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(running(members[0]))
-            await settled.reach(40)
+            await state_changed.reach(40)
             async with running(members[1]):
                 await has_partitions(members[1])
-                await settled.reach(120)
+                await state_changed.reach(120)
                 await stack.enter_async_context(running(members[2]))
                 await has_partitions(members[2])
-                await settled.reach(160)
-            await settled.reach(300)
+                await state_changed.reach(160)
+            await state_changed.reach(300)
         assert violations == []
-        assert await place.read(place.names.dead) == []
+        assert await node_bench.read(node_bench.names.dead) == []
 
     run(story())
 
@@ -111,7 +114,7 @@ def test_a_partition_rests_while_one_that_belongs_to_it_is_away(
     penstock_cluster: ClusterLike,
 ) -> None:
     """As it happens while members with different ladders share a group."""
-    place = bench(penstock_cluster)
+    node_bench = bench(penstock_cluster)
 
     async def story() -> None:
         handled = Happenings[str]()
@@ -119,31 +122,31 @@ def test_a_partition_rests_while_one_that_belongs_to_it_is_away(
         async def handler(record: Any) -> None:
             await handled.add(record.value)
 
-        retrying = place.retrying()
-        retrying.add(place.topic, handler, value=str, ladder=("5s",), ordered=True)
-        step = [TopicPartition(place.names.retry(5_000), 0)]
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, handler, value=str, ladder=("5s",), ordered=True)
+        step = [TopicPartition(node_bench.names.retry(5_000), 0)]
         async with running(retrying):
-            await place.send(("k", "one"))
-            await retrying.until(lambda: retrying.counts[place.topic].succeeded == 1)
-            life = retrying._life
-            assert life is not None
-            await life._revoked(step)
+            await node_bench.send(("k", "one"))
+            await retrying.until(lambda: retrying.counts[node_bench.topic].succeeded == 1)
+            session = retrying._session
+            assert session is not None
+            await session._revoked(step)
             assert retrying.partitions == []
-            assert life.ownership.apart == [TopicPartition(place.topic, 0)]
-            await place.send(("k", "two"), ("k", "three"))
-            assert await life.consumer.paused() == [TopicPartition(place.topic, 0)]
-            assert await life.consumer.poll(0.2) is None
-            await life._assigned(step)
+            assert session.ownership.separated == [TopicPartition(node_bench.topic, 0)]
+            await node_bench.send(("k", "two"), ("k", "three"))
+            assert await session.consumer.paused() == [TopicPartition(node_bench.topic, 0)]
+            assert await session.consumer.poll(0.2) is None
+            await session._assigned(step)
             await handled.reach(3)
         assert handled == ["one", "two", "three"]
-        assert await place.lag() == 0
+        assert await node_bench.lag() == 0
 
     run(story())
 
 
 def test_a_broker_that_goes_away_for_a_while_costs_no_record() -> None:
     async def story(cluster: Cluster) -> None:
-        place = Bench(cluster, Names(cluster.create_topic("orders", 2, {}), "g"))
+        node_bench = Bench(cluster, Names(cluster.create_topic("orders", 2, {}), "g"))
         handled = Happenings[str]()
 
         async def handler(record: Any) -> None:
@@ -153,14 +156,14 @@ def test_a_broker_that_goes_away_for_a_while_costs_no_record() -> None:
             if record.value.endswith("7"):
                 raise ValueError("sevens fail")
 
-        retrying = place.retrying()
-        retrying.add(place.topic, handler, value=str, ladder=("20ms",))
-        await place.send(*[(f"k{n}", f"v{n}") for n in range(150)])
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, handler, value=str, ladder=("20ms",))
+        await node_bench.send(*[(f"k{n}", f"v{n}") for n in range(150)])
         async with running(retrying):
             await retrying.until(lambda: retrying.counts["orders"].dead >= 15)
-            letters = await place.arrive(place.names.dead, 15)
+            letters = await node_bench.arrive(node_bench.names.dead, 15)
         assert {each.value for each in letters} == {f"v{n}".encode() for n in range(7, 150, 10)}
-        assert len(await place.read(place.names.dead)) == 15
+        assert len(await node_bench.read(node_bench.names.dead)) == 15
         assert set(handled) == {f"v{n}" for n in range(150)}
 
     with Cluster() as cluster:
@@ -168,8 +171,8 @@ def test_a_broker_that_goes_away_for_a_while_costs_no_record() -> None:
 
 
 def test_a_namespace_stands_before_all_its_topics(penstock_cluster: ClusterLike) -> None:
-    place = bench(penstock_cluster)
-    penstock_cluster.create_topic(f"dev.{place.topic}", 1, {})
+    node_bench = bench(penstock_cluster)
+    penstock_cluster.create_topic(f"dev.{node_bench.topic}", 1, {})
 
     async def story() -> None:
         handled = Happenings[str]()
@@ -178,11 +181,11 @@ def test_a_namespace_stands_before_all_its_topics(penstock_cluster: ClusterLike)
             await handled.add(record.topic)
             raise ValueError
 
-        retrying = place.retrying(namespace="dev.")
-        retrying.add(place.topic, handler, ladder=("10ms",))
-        where = place.cluster.bootstrap
+        retrying = node_bench.retrying(namespace="dev.")
+        retrying.add(node_bench.topic, handler, ladder=("10ms",))
+        where = node_bench.cluster.bootstrap
         async with Producer[Any, Any](bootstrap=where, namespace="dev.") as producer:
-            await producer.send(place.topic, "v")
+            await producer.send(node_bench.topic, "v")
         async with running(retrying):
             await handled.reach(2)
             reader = Consumer(
@@ -190,16 +193,16 @@ def test_a_namespace_stands_before_all_its_topics(penstock_cluster: ClusterLike)
                 bootstrap=where,
                 namespace="dev.",
                 group="reader",
-                topics=[place.names.dead],
+                topics=[node_bench.names.dead],
             )
             async with reader:
                 async for letter in reader:
-                    assert read_trail(letter.headers).topic == place.topic
+                    assert read_trail(letter.headers).topic == node_bench.topic
                     break
-        assert handled == [place.topic] * 2
+        assert handled == [node_bench.topic] * 2
         async with Admin(where) as admin:
             names = [each.name for each in await admin.list_topics()]
-        assert f"dev.{place.names.dead}" in names and place.names.dead not in names
+        assert f"dev.{node_bench.names.dead}" in names and node_bench.names.dead not in names
 
     run(story())
 
@@ -207,7 +210,7 @@ def test_a_namespace_stands_before_all_its_topics(penstock_cluster: ClusterLike)
 def test_more_partitions_of_the_source_are_met_at_the_next_start(
     penstock_cluster: ClusterLike,
 ) -> None:
-    place = bench(penstock_cluster, 1)
+    node_bench = bench(penstock_cluster, 1)
 
     async def story() -> None:
         for count in (1, 3):
@@ -216,15 +219,15 @@ def test_more_partitions_of_the_source_are_met_at_the_next_start(
             async def handler(record: Any, handled: Happenings[int] = handled) -> None:
                 await handled.add(record.partition)
 
-            async with Admin(place.cluster.bootstrap) as admin:
+            async with Admin(node_bench.cluster.bootstrap) as admin:
                 if count > 1:
-                    assert await admin.create_partitions({place.topic: count}) == {
-                        place.topic: None
+                    assert await admin.create_partitions({node_bench.topic: count}) == {
+                        node_bench.topic: None
                     }
-            retrying = place.retrying()
-            retrying.add(place.topic, handler, ordered=True)
+            retrying = node_bench.retrying()
+            retrying.add(node_bench.topic, handler, ordered=True)
             for partition in range(count):
-                await place.send(("k", "v"), partition=partition)
+                await node_bench.send(("k", "v"), partition=partition)
             async with running(retrying):
                 await handled.reach(count)
             assert sorted(handled) == list(range(count))

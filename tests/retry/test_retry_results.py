@@ -1,4 +1,4 @@
-"""What a handler returns, as records to write: none, one or several, and nothing by mistake."""
+"""Results of a handler as records to write: none, one or several."""
 
 from collections.abc import Iterator
 from typing import Any

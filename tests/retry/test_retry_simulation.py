@@ -1,4 +1,4 @@
-"""Seeded stories of records, attempts and crashes: what was promised holds in each of them."""
+"""Seeded stories of records, attempts and crashes: every promise holds in each story."""
 
 from collections import Counter
 
@@ -6,8 +6,8 @@ import pytest
 from retry_world import NAMES, OUT, STEPS, World, story
 
 from penstock.client.records import Record
-from penstock.retry.pending import Pending
-from penstock.retry.trail import Trail, read_trail
+from penstock.retry.pending_keys import PendingKeys
+from penstock.retry.retry_headers import Trail, read_trail
 
 SEEDS = range(150)
 
@@ -64,7 +64,7 @@ def test_in_order_the_results_of_a_key_stand_in_its_order() -> None:
 def test_in_the_end_no_key_is_left_waiting() -> None:
     for seed in SEEDS:
         world, _ = story(seed, ordered=True, guarded=False)
-        pending = Pending()
+        pending = PendingKeys()
         pending.restore((each.key, each.value) for each in world.topics.get(NAMES.pending, []))
         assert len(pending) == 0 and pending.keys == 0, seed
 

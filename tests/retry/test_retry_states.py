@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from penstock.client.records import Record
 from penstock.model import TopicPartition
-from penstock.retry import pending as pending_module
-from penstock.retry.ownership import Ownership, Source
-from penstock.retry.pending import NotPending, Pending, TooManyWait
-from penstock.retry.seen import Seen
-from penstock.retry.shelf import Shelf
+from penstock.retry import pending_keys as pending_module
+from penstock.retry.delay_queue import DelayQueue
+from penstock.retry.idempotency_keys import IdempotencyKeys
+from penstock.retry.ownership import Ownership, SourcePartition
+from penstock.retry.pending_keys import NotPending, PendingKeys, TooManyWait
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"\x00" * 9])
 CHANGES = st.lists(st.tuples(st.booleans(), KEYS, st.integers(0, 6)), max_size=40)
@@ -21,14 +21,14 @@ CHANGES = st.lists(st.tuples(st.booleans(), KEYS, st.integers(0, 6)), max_size=4
 
 @given(CHANGES)
 def test_what_was_written_restores_the_same_state(changes: list[tuple[bool, bytes, int]]) -> None:
-    pending, written, model = Pending(), [], set[tuple[bytes, int]]()
+    pending, written, model = PendingKeys(), [], set[tuple[bytes, int]]()
     for adds, key, offset in changes:
         change = pending.add(key, offset) if adds else pending.remove(key, offset)
         assert (change is None) == (((key, offset) in model) == adds)
         if change is not None:
             written.append((change.key, change.value))
         (model.add if adds else model.discard)((key, offset))
-    restored, compacted = Pending(), Pending()
+    restored, compacted = PendingKeys(), PendingKeys()
     restored.restore(written)
     compacted.restore(dict(written).items())
     for each in (pending, restored, compacted):
@@ -43,13 +43,13 @@ def test_what_was_written_restores_the_same_state(changes: list[tuple[bool, byte
 def test_what_is_none_of_its_records_is_refused() -> None:
     for name in (None, b"short"):
         with pytest.raises(NotPending):
-            Pending().restore([(name, b"waits")])
+            PendingKeys().restore([(name, b"waits")])
 
 
 def test_records_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_module, "WAITING_PER_KEY_MAX", 2)
     monkeypatch.setattr(pending_module, "WAITING_MAX", 3)
-    pending = Pending()
+    pending = PendingKeys()
     for key, offset in ((b"a", 1), (b"a", 2), (b"b", 3)):
         pending.add(key, offset)
     for key in (b"a", b"b"):
@@ -63,7 +63,7 @@ def test_records_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([b"x", b"y", b"z"]), st.integers(0, 50)), max_size=30))
 def test_an_event_is_known_within_its_window(events: list[tuple[bytes, int]]) -> None:
-    seen, handled, now_ms = Seen(window_ms=40), dict[bytes, int](), 0
+    seen, handled, now_ms = IdempotencyKeys(window_ms=40), dict[bytes, int](), 0
     for key, later_ms in events:
         now_ms += later_ms
         for each in (b"x", b"y", b"z"):
@@ -73,7 +73,7 @@ def test_an_event_is_known_within_its_window(events: list[tuple[bytes, int]]) ->
 
 
 def test_the_oldest_events_are_forgotten_when_there_are_too_many() -> None:
-    seen = Seen(window_ms=1_000, keys_max=2)
+    seen = IdempotencyKeys(window_ms=1_000, keys_max=2)
     for number, key in enumerate((b"a", b"b", b"c")):
         seen.add(key, number, number)
     assert [seen.holds(key, 3) for key in (b"a", b"b", b"c")] == [False, True, True]
@@ -93,10 +93,10 @@ def held(partition: int, offset: int) -> Record[bytes, bytes]:
 def test_records_leave_the_shelf_in_the_order_of_their_partition(
     puts: list[tuple[int, int]], now_ms: int
 ) -> None:
-    shelf = Shelf()
+    delay_queue = DelayQueue()
     for offset, (partition, due_ms) in enumerate(puts):
-        shelf.put(held(partition, offset), due_ms)
-    taken = shelf.take_due(now_ms)
+        delay_queue.put(held(partition, offset), due_ms)
+    taken = delay_queue.take_due(now_ms)
     for partition in range(3):
         mine = [(offset, due) for offset, (p, due) in enumerate(puts) if p == partition]
         ready = []
@@ -105,11 +105,15 @@ def test_records_leave_the_shelf_in_the_order_of_their_partition(
                 break
             ready.append(offset)
         assert [each.offset for each in taken if each.partition == partition] == ready
-        assert shelf.holds(TopicPartition("t.retry", partition)) == (len(ready) < len(mine))
-    next_ms = shelf.next_due_ms()
-    assert next_ms is None if not shelf.places else next_ms is not None and next_ms > now_ms
-    shelf.drop([TopicPartition("t.retry", each) for each in range(3)])
-    assert len(shelf) == 0 and shelf.next_due_ms() is None
+        assert delay_queue.holds(TopicPartition("t.retry", partition)) == (len(ready) < len(mine))
+    next_ms = delay_queue.next_due_ms()
+    assert (
+        next_ms is None
+        if not delay_queue.topic_partitions
+        else next_ms is not None and next_ms > now_ms
+    )
+    delay_queue.drop([TopicPartition("t.retry", each) for each in range(3)])
+    assert len(delay_queue) == 0 and delay_queue.next_due_ms() is None
 
 
 # -- owned partitions
@@ -122,21 +126,21 @@ PLACES = [TopicPartition(t, p) for t in ("s", "s.5s", "s.1m", "alone") for p in 
 def test_a_source_is_worked_on_exactly_while_all_that_belongs_to_it_is_owned(
     moves: list[tuple[bool, set[TopicPartition]]],
 ) -> None:
-    ownership, owned, whole = Ownership(TOGETHER), set[TopicPartition](), set[Source]()
-    for gains, places in moves:
+    ownership, owned, whole = Ownership(TOGETHER), set[TopicPartition](), set[SourcePartition]()
+    for gains, topic_partitions in moves:
         if gains:
-            owned |= places
-            whole |= set(ownership.gained(sorted(places)))
+            owned |= topic_partitions
+            whole |= set(ownership.gained(sorted(topic_partitions)))
         else:
-            owned -= places
-            whole -= set(ownership.lost(sorted(places)))
+            owned -= topic_partitions
+            whole -= set(ownership.lost(sorted(topic_partitions)))
         expected = {
-            Source(topic, p)
+            SourcePartition(topic, p)
             for topic, steps in TOGETHER.items()
             for p in range(2)
             if all(TopicPartition(each, p) in owned for each in (topic, *steps))
         }
         assert whole == expected == {s for s in whole if ownership.is_whole(s)}
-        assert set(ownership.apart) == {
+        assert set(ownership.separated) == {
             each for each in owned if ownership.source_of(each) not in expected
         }

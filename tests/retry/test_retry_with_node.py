@@ -1,6 +1,7 @@
-"""Retries against a node: what is tried again, when, and what is written beside the source."""
+"""Retries against a node: attempts, their times, and the records beside the source."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,18 +16,18 @@ from penstock.client.transport.connection import CannotReach
 from penstock.client.values import Resource, ResourceType
 from penstock.errors import KafkaError
 from penstock.retry import Guard, NoRetry, Retrying, read_trail
+from penstock.retry import maintenance as maintenance_module
 from penstock.retry import retrying as retrying_module
-from penstock.retry import upkeep as upkeep_module
 from penstock.retry.topics import TopicsUnfit
 from penstock.retry.writer import OutcomeUnknown
-from penstock.testing.outside import ClusterLike
+from penstock.testing.external_cluster import ClusterLike
 
 # Values are read as text where a test looks at them.
 Anything = Any
 
 
 @pytest.fixture
-def place(penstock_cluster: ClusterLike) -> Bench:
+def node_bench(penstock_cluster: ClusterLike) -> Bench:
     return bench(penstock_cluster)
 
 
@@ -44,22 +45,22 @@ class Trials:
             raise ValueError(f"no {record.value} today")
 
 
-def test_a_failed_record_is_tried_again_when_it_is_due(place: Bench) -> None:
+def test_a_failed_record_is_tried_again_when_it_is_due(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"order": 1})
-        retrying = place.retrying(clock=clock)
-        retrying.add(place.topic, trials, value=str, ladder=("5s", "1m"))
-        await place.send(("k", "order"), headers={"own": "header"})
+        retrying = node_bench.retrying(clock=clock)
+        retrying.add(node_bench.topic, trials, value=str, ladder=("5s", "1m"))
+        await node_bench.send(("k", "order"), headers={"own": "header"})
         async with running(retrying):
             await trials.seen.reach(1)
-            (waiting,) = await place.arrive(place.names.retry(5_000))
+            (waiting,) = await node_bench.arrive(node_bench.names.retry(5_000))
             assert (waiting.key, waiting.value, waiting.header("own")) == (
                 b"k",
                 b"order",
                 b"header",
             )
             trail = read_trail(waiting.headers)
-            assert (trail.topic, trail.partition, trail.offset) == (place.topic, 0, 0)
+            assert (trail.topic, trail.partition, trail.offset) == (node_bench.topic, 0, 0)
             assert (trail.attempts, trail.cause) == (1, "ValueError: no order today")
             assert trail.due_ms == BEGIN_MS + 5_000
             await retrying.until(lambda: retrying.transactions == 1)
@@ -67,42 +68,42 @@ def test_a_failed_record_is_tried_again_when_it_is_due(place: Bench) -> None:
             await trials.seen.reach(2)
         assert retrying.transactions == 2
         assert trials.seen == ["order", "order"]
-        assert await place.read(place.names.dead) == []
-        assert retrying.counts[place.topic].succeeded == 1
+        assert await node_bench.read(node_bench.names.dead) == []
+        assert retrying.counts[node_bench.topic].succeeded == 1
 
     run(story())
 
 
-def test_what_waits_holds_up_nothing_else(place: Bench) -> None:
+def test_what_waits_holds_up_nothing_else(node_bench: Bench) -> None:
     async def story() -> None:
         trials = Trials({"bad": 9})
-        retrying = place.retrying(clock=ManualClock())
-        retrying.add(place.topic, trials, value=str)
-        await place.send(("k", "bad"), ("k", "one"), (None, "two"))
+        retrying = node_bench.retrying(clock=ManualClock())
+        retrying.add(node_bench.topic, trials, value=str)
+        await node_bench.send(("k", "bad"), ("k", "one"), (None, "two"))
         async with running(retrying):
             await trials.seen.reach(3)
-            await place.send(("k", "three"))
+            await node_bench.send(("k", "three"))
             await trials.seen.reach(4)
         assert trials.seen == ["bad", "one", "two", "three"]
 
     run(story())
 
 
-def test_after_the_last_step_a_record_is_dead_with_its_cause(place: Bench) -> None:
+def test_after_the_last_step_a_record_is_dead_with_its_cause(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"order": 9})
-        retrying = place.retrying(clock=clock)
-        retrying.add(place.topic, trials, value=str, ladder=("5s", "1m"))
-        await place.send(("k", "order"))
+        retrying = node_bench.retrying(clock=clock)
+        retrying.add(node_bench.topic, trials, value=str, ladder=("5s", "1m"))
+        await node_bench.send(("k", "order"))
         async with running(retrying):
             await trials.seen.reach(1)
-            await place.arrive(place.names.retry(5_000))
+            await node_bench.arrive(node_bench.names.retry(5_000))
             await clock.advance(5)
             await trials.seen.reach(2)
-            await place.arrive(place.names.retry(60_000))
+            await node_bench.arrive(node_bench.names.retry(60_000))
             await clock.advance(60)
             await trials.seen.reach(3)
-            (letter,) = await place.arrive(place.names.dead)
+            (letter,) = await node_bench.arrive(node_bench.names.dead)
         trail = read_trail(letter.headers)
         assert (trail.attempts, trail.due_ms) == (3, None)
         assert trail.cause == "ValueError: no order today"
@@ -112,35 +113,35 @@ def test_after_the_last_step_a_record_is_dead_with_its_cause(place: Bench) -> No
     run(story())
 
 
-def test_a_handler_can_give_up_at_once(place: Bench) -> None:
+def test_a_handler_can_give_up_at_once(node_bench: Bench) -> None:
     async def story() -> None:
         async def handler(record: Anything) -> None:
             raise NoRetry(f"{record.value} will never do")
 
-        retrying = place.retrying()
-        retrying.add(place.topic, handler, value=str)
-        await place.send((None, "order"))
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, handler, value=str)
+        await node_bench.send((None, "order"))
         async with running(retrying):
-            await retrying.until(lambda: retrying.counts[place.topic].dead == 1)
-            (letter,) = await place.arrive(place.names.dead)
+            await retrying.until(lambda: retrying.counts[node_bench.topic].dead == 1)
+            (letter,) = await node_bench.arrive(node_bench.names.dead)
         assert read_trail(letter.headers).cause == "NoRetry: order will never do"
 
     run(story())
 
 
-def test_what_cannot_be_read_is_dead_at_once_and_stops_nothing(place: Bench) -> None:
+def test_what_cannot_be_read_is_dead_at_once_and_stops_nothing(node_bench: Bench) -> None:
     async def story() -> None:
         trials = Trials()
-        retrying = place.retrying()
+        retrying = node_bench.retrying()
 
         async def handler(record: Anything) -> None:
             await trials.seen.add(str(record.value))
 
-        retrying.add(place.topic, handler, value="json")
-        await place.send(("k", "{"), ("k", '{"n": 1}'))
+        retrying.add(node_bench.topic, handler, value="json")
+        await node_bench.send(("k", "{"), ("k", '{"n": 1}'))
         async with running(retrying):
             await trials.seen.reach(1)
-            (letter,) = await place.arrive(place.names.dead)
+            (letter,) = await node_bench.arrive(node_bench.names.dead)
         assert trials.seen == ["{'n': 1}"]
         assert letter.value == b"{"
         trail = read_trail(letter.headers)
@@ -150,7 +151,7 @@ def test_what_cannot_be_read_is_dead_at_once_and_stops_nothing(place: Bench) -> 
     run(story())
 
 
-def test_a_handler_that_takes_too_long_has_failed(place: Bench) -> None:
+def test_a_handler_that_takes_too_long_has_failed(node_bench: Bench) -> None:
     async def story() -> None:
         begun = Happenings[str]()
 
@@ -158,18 +159,18 @@ def test_a_handler_that_takes_too_long_has_failed(place: Bench) -> None:
             await begun.add(record.value)
             await asyncio.Event().wait()
 
-        retrying = place.retrying(settings={"handler.timeout.ms": 100})
-        retrying.add(place.topic, handler, value=str, ladder=("10m",))
-        await place.send((None, "order"))
+        retrying = node_bench.retrying(settings={"handler.timeout.ms": 100})
+        retrying.add(node_bench.topic, handler, value=str, ladder=("10m",))
+        await node_bench.send((None, "order"))
         async with running(retrying):
             await begun.reach(1)
-            (waiting,) = await place.arrive(place.names.retry(600_000))
+            (waiting,) = await node_bench.arrive(node_bench.names.retry(600_000))
         assert read_trail(waiting.headers).cause.startswith("HandlerTimedOut: ")
 
     run(story())
 
 
-def test_a_handler_sees_the_record_as_it_was_in_the_source(place: Bench) -> None:
+def test_a_handler_sees_the_record_as_it_was_in_the_source(node_bench: Bench) -> None:
     async def story() -> None:
         clock, seen = ManualClock(), Happenings[Anything]()
 
@@ -178,35 +179,41 @@ def test_a_handler_sees_the_record_as_it_was_in_the_source(place: Bench) -> None
             if len(seen) == 1:
                 raise ValueError
 
-        retrying = place.retrying(clock=clock)
-        retrying.add(place.topic, handler, key=str, value=str, ladder=("5s",))
-        await place.send(("k", "order"), timestamp_ms=123_456)
+        retrying = node_bench.retrying(clock=clock)
+        retrying.add(node_bench.topic, handler, key=str, value=str, ladder=("5s",))
+        moment_ms = time.time_ns() // 1_000_000 - 5_000  # retention deletes records of long ago
+        await node_bench.send(("k", "order"), timestamp_ms=moment_ms)
         async with running(retrying):
             await seen.reach(1)
-            await place.arrive(place.names.retry(5_000))
+            await node_bench.arrive(node_bench.names.retry(5_000))
             await clock.advance(5)
             await seen.reach(2)
         first, second = seen
         for record in seen:
-            assert (record.topic, record.partition, record.offset) == (place.topic, 0, 0)
-            assert (record.key, record.value, record.timestamp_ms) == ("k", "order", 123_456)
+            assert (record.topic, record.partition, record.offset) == (node_bench.topic, 0, 0)
+            assert (record.key, record.value, record.timestamp_ms) == ("k", "order", moment_ms)
         assert first.headers == ()
         assert read_trail(second.headers).attempts == 1
 
     run(story())
 
 
-def test_in_order_a_record_waits_behind_the_one_of_its_key(place: Bench) -> None:
+def test_in_order_a_record_waits_behind_the_one_of_its_key(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"a1": 1})
-        retrying = place.retrying(clock=clock)
+        retrying = node_bench.retrying(clock=clock)
         retrying.add(
-            place.topic, trials, value=str, ladder=("5s", "1m"), ordered=True, concurrency=4
+            node_bench.topic,
+            trials,
+            value=str,
+            ladder=("5s", "1m"),
+            ordered=True,
+            concurrency=4,
         )
-        await place.send(("a", "a1"), ("b", "b1"), ("a", "a2"), ("a", "a3"), ("b", "b2"))
+        await node_bench.send(("a", "a1"), ("b", "b1"), ("a", "a2"), ("a", "a3"), ("b", "b2"))
         async with running(retrying):
             await trials.seen.reach(3)
-            waiting = await place.arrive(place.names.retry(5_000), 3)
+            waiting = await node_bench.arrive(node_bench.names.retry(5_000), 3)
             assert texts(waiting) == ["a1", "a2", "a3"]
             assert [read_trail(each.headers).attempts for each in waiting] == [1, 0, 0]
             await clock.advance(5)
@@ -217,65 +224,67 @@ def test_in_order_a_record_waits_behind_the_one_of_its_key(place: Bench) -> None
     run(story())
 
 
-def test_pending_keys_are_restored_by_the_next_process(place: Bench) -> None:
+def test_pending_keys_are_restored_by_the_next_process(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"a1": 1})
-        first = place.retrying(clock=clock)
-        first.add(place.topic, trials, value=str, ladder=("5s",), ordered=True)
-        await place.send(("a", "a1"))
+        first = node_bench.retrying(clock=clock)
+        first.add(node_bench.topic, trials, value=str, ladder=("5s",), ordered=True)
+        await node_bench.send(("a", "a1"))
         async with running(first):
             await trials.seen.reach(1)
-            await place.arrive(place.names.retry(5_000))
-        await place.send(("a", "a2"))
-        second = place.retrying(clock=clock)
-        second.add(place.topic, trials, value=str, ladder=("5s",), ordered=True)
+            await node_bench.arrive(node_bench.names.retry(5_000))
+        await node_bench.send(("a", "a2"))
+        second = node_bench.retrying(clock=clock)
+        second.add(node_bench.topic, trials, value=str, ladder=("5s",), ordered=True)
         async with running(second):
-            await place.arrive(place.names.retry(5_000), 2)
+            await node_bench.arrive(node_bench.names.retry(5_000), 2)
             assert trials.seen == ["a1"]
             await clock.advance(5)
             await trials.seen.reach(3)
         assert trials.seen == ["a1", "a1", "a2"]
-        assert second.counts[place.topic].behind == 1
+        assert second.counts[node_bench.topic].behind == 1
 
     run(story())
 
 
-def test_a_duplicate_is_left_out_also_by_the_next_process(place: Bench) -> None:
+def test_a_duplicate_is_left_out_also_by_the_next_process(node_bench: Bench) -> None:
     async def story() -> None:
         for number in (1, 2):
             trials = Trials()
-            retrying = place.retrying()
-            retrying.add(place.topic, trials, value=str, guard=Guard("event", "1h"))
-            await place.send((None, f"again {number}"), headers={"event": "e-1"})
-            await place.send((None, f"new {number}"), headers={"event": f"f-{number}"})
+            retrying = node_bench.retrying()
+            retrying.add(node_bench.topic, trials, value=str, guard=Guard("event", "1h"))
+            await node_bench.send((None, f"again {number}"), headers={"event": "e-1"})
+            await node_bench.send((None, f"new {number}"), headers={"event": f"f-{number}"})
             async with running(retrying):
                 await trials.seen.until(lambda seen, last=f"new {number}": last in seen)  # type: ignore[misc]
             assert trials.seen == (["again 1", "new 1"] if number == 1 else ["new 2"])
-            assert retrying.counts[place.topic].seen == number - 1
+            assert retrying.counts[node_bench.topic].seen == number - 1
 
     run(story())
 
 
-def test_a_guard_of_one_process_says_so(place: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guard_of_one_process_says_so(
+    node_bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         trials = Trials()
-        retrying = place.retrying()
+        retrying = node_bench.retrying()
         guard = Guard(lambda record: record.value, "1h", shared=False)
-        retrying.add(place.topic, trials, value=str, guard=guard)
-        await place.send((None, "one"), (None, "one"), (None, "two"))
+        retrying.add(node_bench.topic, trials, value=str, guard=guard)
+        await node_bench.send((None, "one"), (None, "one"), (None, "two"))
         async with running(retrying):
             await trials.seen.reach(2)
         assert trials.seen == ["one", "two"]
-        async with Admin(place.cluster.bootstrap) as admin:
-            assert place.names.seen not in [each.name for each in await admin.list_topics()]
+        async with Admin(node_bench.cluster.bootstrap) as admin:
+            assert node_bench.names.seen not in [each.name for each in await admin.list_topics()]
 
     run(story())
     assert "this process only" in caplog.text
 
 
-def test_a_result_is_written_once_with_the_offset(place: Bench) -> None:
+def test_a_result_is_written_once_with_the_offset(node_bench: Bench) -> None:
     async def story() -> None:
-        out = place.cluster.create_topic(f"{place.topic}-out", 1, {})
+        out = node_bench.cluster.create_topic(f"{node_bench.topic}-out", 1, {})
         done = Happenings[str]()
 
         async def handler(record: Anything) -> object:
@@ -287,12 +296,12 @@ def test_a_result_is_written_once_with_the_offset(place: Bench) -> None:
                     return [OutRecord("one", key="x"), OutRecord("two", headers={"h": "1"})]
             return record.value.upper()
 
-        retrying = place.retrying()
-        retrying.add(place.topic, handler, key=str, value=str, output=out, output_value=str)
-        await place.send(("k", "plain"), ("k", "nothing"), ("k", "several"))
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, handler, key=str, value=str, output=out, output_value=str)
+        await node_bench.send(("k", "plain"), ("k", "nothing"), ("k", "several"))
         async with running(retrying):
             await done.reach(3)
-        written = await place.read(out)
+        written = await node_bench.read(out)
         pairs = [(each.key, each.value) for each in written]
         assert pairs == [(b"k", b"PLAIN"), (b"x", b"one"), (None, b"two")]
         assert written[2].header("h") == b"1"
@@ -300,20 +309,20 @@ def test_a_result_is_written_once_with_the_offset(place: Bench) -> None:
     run(story())
 
 
-def test_a_clean_stop_leaves_nothing_to_read_again(place: Bench) -> None:
+def test_a_clean_stop_leaves_nothing_to_read_again(node_bench: Bench) -> None:
     async def story() -> None:
         trials = Trials()
-        retrying = place.retrying()
-        retrying.add(place.topic, trials, value=str, concurrency=8)
-        await place.send(*[(f"k{n}", f"v{n}") for n in range(200)])
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, trials, value=str, concurrency=8)
+        await node_bench.send(*[(f"k{n}", f"v{n}") for n in range(200)])
         async with running(retrying):
             await trials.seen.reach(200)
-        assert retrying.counts[place.topic].succeeded == 200
-        assert await place.lag() == 0
+        assert retrying.counts[node_bench.topic].succeeded == 200
+        assert await node_bench.lag() == 0
         again = Trials()
-        second = place.retrying()
-        second.add(place.topic, again, value=str)
-        await place.send(("k", "last"))
+        second = node_bench.retrying()
+        second.add(node_bench.topic, again, value=str)
+        await node_bench.send(("k", "last"))
         async with running(second):
             await again.seen.reach(1)
         assert again.seen == ["last"]
@@ -321,42 +330,42 @@ def test_a_clean_stop_leaves_nothing_to_read_again(place: Bench) -> None:
     run(story())
 
 
-def test_upkeep_empties_the_topics_of_the_ladder_and_leaves_no_lag(place: Bench) -> None:
+def test_upkeep_empties_the_topics_of_the_ladder_and_leaves_no_lag(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"order": 1})
-        retrying = place.retrying(clock=clock)
-        retrying.add(place.topic, trials, value=str, ladder=("5s",))
-        await place.send(("k", "order"), ("k", "another"))
-        counts = retrying.counts[place.topic]
+        retrying = node_bench.retrying(clock=clock)
+        retrying.add(node_bench.topic, trials, value=str, ladder=("5s",))
+        await node_bench.send(("k", "order"), ("k", "another"))
+        counts = retrying.counts[node_bench.topic]
         async with running(retrying):
             await retrying.until(lambda: counts.succeeded == 1 and counts.retried == 1)
             await clock.advance(5)
             await retrying.until(lambda: counts.succeeded == 2)
-            assert retrying._life is not None
-            while await place.lag():
-                await retrying._life._upkeep.step()
-            await retrying._life._upkeep.step()
-        assert await place.read(place.names.retry(5_000)) == []
-        assert len(await place.read(place.topic)) == 2
+            assert retrying._session is not None
+            while await node_bench.lag():
+                await retrying._session._maintenance.step()
+            await retrying._session._maintenance.step()
+        assert await node_bench.read(node_bench.names.retry(5_000)) == []
+        assert len(await node_bench.read(node_bench.topic)) == 2
 
     run(story())
 
 
-def test_steps_that_the_ladder_no_longer_has_are_read_to_their_end(place: Bench) -> None:
+def test_steps_that_the_ladder_no_longer_has_are_read_to_their_end(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"order": 1})
-        first = place.retrying(clock=clock)
-        first.add(place.topic, trials, value=str, ladder=("7s", "1m"))
-        await place.send(("k", "order"))
+        first = node_bench.retrying(clock=clock)
+        first.add(node_bench.topic, trials, value=str, ladder=("7s", "1m"))
+        await node_bench.send(("k", "order"))
         async with running(first):
             await trials.seen.reach(1)
-            await place.arrive(place.names.retry(7_000))
-        second = place.retrying(clock=clock)
-        second.add(place.topic, trials, value=str, ladder=("5s",))
+            await node_bench.arrive(node_bench.names.retry(7_000))
+        second = node_bench.retrying(clock=clock)
+        second.add(node_bench.topic, trials, value=str, ladder=("5s",))
         async with running(second):
             await clock.advance(7)
             await trials.seen.reach(2)
-        assert second.counts[place.topic].succeeded == 1
+        assert second.counts[node_bench.topic].succeeded == 1
 
     run(story())
 
@@ -364,23 +373,23 @@ def test_steps_that_the_ladder_no_longer_has_are_read_to_their_end(place: Bench)
 def test_topics_beside_the_source_have_its_partitions_and_room_for_the_trail(
     penstock_cluster: ClusterLike,
 ) -> None:
-    place = bench(penstock_cluster, 3)
+    node_bench = bench(penstock_cluster, 3)
 
     async def story() -> None:
-        retrying = place.retrying()
+        retrying = node_bench.retrying()
         trials = Trials()
-        retrying.add(place.topic, trials, value=str, ordered=True, guard=Guard("id", "1h"))
-        await place.send(("k", "order"))
+        retrying.add(node_bench.topic, trials, value=str, ordered=True, guard=Guard("id", "1h"))
+        await node_bench.send(("k", "order"))
         async with running(retrying):
             await trials.seen.reach(1)
-        names = place.names
+        names = node_bench.names
         beside = [
             *map(names.retry, (5_000, 60_000, 600_000)),
             names.dead,
             names.pending,
             names.seen,
         ]
-        async with Admin(place.cluster.bootstrap) as admin:
+        async with Admin(node_bench.cluster.bootstrap) as admin:
             for found in (await admin.describe_topics(beside)).values():
                 assert len(getattr(found, "partitions", ())) == 3, found
             resources = [Resource(ResourceType.TOPIC, each) for each in beside]
@@ -397,9 +406,9 @@ def test_topics_beside_the_source_have_its_partitions_and_room_for_the_trail(
     run(story())
 
 
-def test_a_topic_that_is_not_there_is_said(place: Bench) -> None:
+def test_a_topic_that_is_not_there_is_said(node_bench: Bench) -> None:
     async def story() -> None:
-        retrying = place.retrying()
+        retrying = node_bench.retrying()
         retrying.add("no-such-topic", Trials())
         await retrying.run()
 
@@ -409,17 +418,17 @@ def test_a_topic_that_is_not_there_is_said(place: Bench) -> None:
         run(story())
 
 
-def test_latest_reads_only_what_comes_after_the_start(place: Bench) -> None:
+def test_latest_reads_only_what_comes_after_the_start(node_bench: Bench) -> None:
     async def story() -> None:
         clock, trials = ManualClock(), Trials({"new": 1})
-        retrying = place.retrying(clock=clock, settings={"auto.offset.reset": "latest"})
-        retrying.add(place.topic, trials, value=str, ladder=("5s",))
-        await place.send((None, "old"))
+        retrying = node_bench.retrying(clock=clock, settings={"auto.offset.reset": "latest"})
+        retrying.add(node_bench.topic, trials, value=str, ladder=("5s",))
+        await node_bench.send((None, "old"))
         async with running(retrying):
             await retrying.until(lambda: bool(retrying.partitions))
-            await place.send((None, "new"))
+            await node_bench.send((None, "new"))
             await trials.seen.reach(1)
-            await place.arrive(place.names.retry(5_000))
+            await node_bench.arrive(node_bench.names.retry(5_000))
             await clock.advance(5)
             await trials.seen.reach(2)
         assert trials.seen == ["new", "new"]
@@ -427,10 +436,10 @@ def test_latest_reads_only_what_comes_after_the_start(place: Bench) -> None:
     run(story())
 
 
-def test_without_an_offset_and_with_none_it_ends(place: Bench) -> None:
+def test_without_an_offset_and_with_none_it_ends(node_bench: Bench) -> None:
     async def story() -> None:
-        retrying = place.retrying(settings={"auto.offset.reset": "none"})
-        retrying.add(place.topic, Trials())
+        retrying = node_bench.retrying(settings={"auto.offset.reset": "none"})
+        retrying.add(node_bench.topic, Trials())
         await retrying.run()
 
     with pytest.raises(NoOffset):
@@ -438,34 +447,34 @@ def test_without_an_offset_and_with_none_it_ends(place: Bench) -> None:
 
 
 def test_what_may_pass_begins_everything_anew_and_what_may_not_is_raised(
-    place: Bench, monkeypatch: pytest.MonkeyPatch
+    node_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cluster that was never reached is a mistake; one that was reached may come back."""
     failures: list[Exception] = [OutcomeUnknown(), CannotReach("gone"), TimedOut(), ValueError("!")]
 
-    class Life:
+    class Session:
         writer = SimpleNamespace(transactions=0)
 
         async def run(self, *_: object) -> None:
             raise failures.pop(0)
 
-    async def begin_life(*_: object) -> Life:
+    async def open_session(*_: object) -> Session:
         if isinstance(failures[0], CannotReach):
             raise failures.pop(0)
-        return Life()
+        return Session()
 
-    monkeypatch.setattr(retrying_module, "begin_life", begin_life)
-    monkeypatch.setattr(retrying_module, "REST_S_MIN", 0.001)
+    monkeypatch.setattr(retrying_module, "open_session", open_session)
+    monkeypatch.setattr(retrying_module, "RESTART_PAUSE_S_MIN", 0.001)
 
     async def story() -> None:
-        retrying = place.retrying()
-        retrying.add(place.topic, Trials())
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, Trials())
         with pytest.raises(ValueError, match="!"):
             await retrying.run()
         assert retrying.restarts == 3
         failures.append(CannotReach("wrong address"))
-        another = place.retrying()
-        another.add(place.topic, Trials())
+        another = node_bench.retrying()
+        another.add(node_bench.topic, Trials())
         with pytest.raises(CannotReach):
             await another.run()
 
@@ -488,14 +497,14 @@ def test_settings_that_would_break_the_promise_are_refused(key: str, value: Any)
         Retrying({key: value}, bootstrap="127.0.0.1:1", group="g")
 
 
-def test_letters_are_kept_until_somebody_purges_them(place: Bench) -> None:
+def test_letters_are_kept_until_somebody_purges_them(node_bench: Bench) -> None:
     async def story() -> None:
-        retrying = place.retrying()
-        retrying.add(place.topic, asyncio.sleep, ladder=("5s",))  # type: ignore[arg-type]
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, asyncio.sleep, ladder=("5s",))  # type: ignore[arg-type]
         async with running(retrying):
             await retrying.until(lambda: bool(retrying.partitions))
-        async with Admin(place.cluster.bootstrap) as admin:
-            for name in (place.names.dead, place.names.retry(5_000)):
+        async with Admin(node_bench.cluster.bootstrap) as admin:
+            for name in (node_bench.names.dead, node_bench.names.retry(5_000)):
                 topic = Resource(ResourceType.TOPIC, name)
                 told = (await admin.describe_configs([topic]))[topic]
                 assert not isinstance(told, KafkaError)
@@ -507,58 +516,60 @@ def test_letters_are_kept_until_somebody_purges_them(place: Bench) -> None:
 
 
 def test_a_marker_that_was_left_by_an_earlier_life_is_no_lag_for_ever(
-    place: Bench, monkeypatch: pytest.MonkeyPatch
+    node_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep_module, "EVERY_S", 0.1)
+    monkeypatch.setattr(maintenance_module, "EVERY_S", 0.1)
 
     async def handler(record: Anything) -> None:
         raise ValueError(record.value)
 
     async def story() -> None:
         clock = ManualClock()
-        for life in (1, 2):
-            retrying = place.retrying(clock=clock)
-            retrying.add(place.topic, handler, value=str, ladder=("5s",))
+        for session in (1, 2):
+            retrying = node_bench.retrying(clock=clock)
+            retrying.add(node_bench.topic, handler, value=str, ladder=("5s",))
             async with running(retrying):
-                if life == 1:
-                    await place.send(("k", "order"))
-                    counts = retrying.counts[place.topic]
+                if session == 1:
+                    await node_bench.send(("k", "order"))
+                    counts = retrying.counts[node_bench.topic]
                     await retrying.until(lambda: counts.retried == 1)  # noqa: B023
                     await clock.advance(5)
                     await retrying.until(lambda: counts.dead == 1)  # noqa: B023
                 else:
-                    while await place.lag():
+                    while await node_bench.lag():
                         pass  # asked again: each answer is awaited
-            if life == 1:
-                step = (place.names.retry(5_000), 0)
-                async with Admin(place.cluster.bootstrap) as admin:
+            if session == 1:
+                step = (node_bench.names.retry(5_000), 0)
+                async with Admin(node_bench.cluster.bootstrap) as admin:
                     # Behind the record, and before the marker of its transaction.
-                    assert await admin.groups.commit(place.names.group, {step: 1}) == {step: None}
-                assert await place.lag() == 1
+                    assert await admin.groups.commit(node_bench.names.group, {step: 1}) == {
+                        step: None
+                    }
+                assert await node_bench.lag() == 1
 
     run(story())
 
 
-def test_a_plain_function_is_a_handler_too(place: Bench) -> None:
+def test_a_plain_function_is_a_handler_too(node_bench: Bench) -> None:
     async def story() -> None:
         seen: list[str] = []
 
         def handle(record: Anything) -> None:
             seen.append(record.value)
 
-        retrying = place.retrying()
-        retrying.add(place.topic, handle, value=str)  # type: ignore[arg-type]
-        await place.send(("k", "order"))
+        retrying = node_bench.retrying()
+        retrying.add(node_bench.topic, handle, value=str)  # type: ignore[arg-type]
+        await node_bench.send(("k", "order"))
         async with running(retrying):
-            await retrying.until(lambda: retrying.counts[place.topic].succeeded == 1)
+            await retrying.until(lambda: retrying.counts[node_bench.topic].succeeded == 1)
         assert seen == ["order"]
 
     run(story())
 
 
-def test_a_guard_that_is_none_is_refused(place: Bench) -> None:
+def test_a_guard_that_is_none_is_refused(node_bench: Bench) -> None:
     async def story() -> None:
         with pytest.raises(TypeError, match=r"Guard\('id', window='1h'\)"):
-            place.retrying().add(place.topic, Trials(), guard="id")  # type: ignore[arg-type]
+            node_bench.retrying().add(node_bench.topic, Trials(), guard="id")  # type: ignore[arg-type]
 
     run(story())

@@ -1,4 +1,4 @@
-"""What becomes of a transaction that fails: made again, or given up where nobody knows."""
+"""A failed transaction is tried again; an unknown outcome ends the session."""
 
 import asyncio
 from typing import Any
@@ -21,12 +21,12 @@ from penstock.client.records import Record
 from penstock.errors import IllegalGeneration, MessageTooLarge, TopicAuthorizationFailed
 from penstock.model import TopicPartition
 from penstock.retry import writer as writer_module
-from penstock.retry.course import Course, Steps, Unwritable, Write
 from penstock.retry.ladder import Ladder, Names
-from penstock.retry.refusals import refusal_in
+from penstock.retry.partition_state import PartitionState, RecordUnwritable, RetryTopics, Write
+from penstock.retry.rejections import rejection_in
 from penstock.retry.writer import OutcomeUnknown, Writer
 
-STEPS = Steps(Names("orders", "billing"), Ladder.of(("5s",)))
+STEPS = RetryTopics(Names("orders", "billing"), Ladder.of(("5s",)))
 
 
 class Told(ClientError):
@@ -116,16 +116,16 @@ class FakeProducer:
             raise self.writing.pop(0)
 
 
-def course() -> Course:
+def partition_state() -> PartitionState:
     """With one record that has failed."""
-    made = Course(STEPS, 0)
+    made = PartitionState(STEPS, 0)
     entry = made.admit(Record("orders", 0, 4, b"k", b"v"))
     made.begin(entry, 0)
     made.failed(entry, ValueError(), 0)
     return made
 
 
-async def write(producer: FakeProducer, one: Course, consumer: FakeConsumer) -> Writer:
+async def write(producer: FakeProducer, one: PartitionState, consumer: FakeConsumer) -> Writer:
     writer = Writer(consumer, producer, lambda: [one], asyncio.Condition(), lambda: 0)  # type: ignore[arg-type]
     writer.wake()
     task = asyncio.create_task(writer.run())
@@ -151,7 +151,11 @@ def test_what_was_certainly_aborted_is_written_again_whole(
 ) -> None:
     async def story() -> None:
         failures = len(writing) + len(committing)
-        producer, one, consumer = FakeProducer(writing, committing), course(), FakeConsumer()
+        producer, one, consumer = (
+            FakeProducer(writing, committing),
+            partition_state(),
+            FakeConsumer(),
+        )
         await write(producer, one, consumer)
         offsets = {TopicPartition("orders", 0): 5}
         assert producer.commits == [(["orders.billing.retry.5s"], offsets)]
@@ -164,7 +168,7 @@ def test_what_was_certainly_aborted_is_written_again_whole(
 @pytest.mark.parametrize("failure", [TimedOut("no answer"), told(fatal=True)])
 def test_a_commit_of_unknown_outcome_is_not_made_again(failure: Exception) -> None:
     async def story() -> None:
-        producer, one = FakeProducer([], [failure]), course()
+        producer, one = FakeProducer([], [failure]), partition_state()
         with pytest.raises(OutcomeUnknown):
             await write(producer, one, FakeConsumer())
         assert producer.commits == [] and len(one) == 1
@@ -176,7 +180,7 @@ def test_a_commit_of_unknown_outcome_is_not_made_again(failure: Exception) -> No
 def test_what_no_other_attempt_would_help_is_raised(failure: Exception) -> None:
     async def story() -> None:
         with pytest.raises(type(failure)):
-            await write(FakeProducer([failure], []), course(), FakeConsumer())
+            await write(FakeProducer([failure], []), partition_state(), FakeConsumer())
 
     run(story())
 
@@ -186,9 +190,9 @@ def undelivered(*errors: Exception) -> RecordsUndelivered:
     return RecordsUndelivered(failures, len(failures))
 
 
-def handled(count: int) -> Course:
+def handled(count: int) -> PartitionState:
     """With so many records that have a result."""
-    made = Course(STEPS, 0)
+    made = PartitionState(STEPS, 0)
     for offset in range(count):
         entry = made.admit(Record("orders", 0, offset, b"k", b"v"))
         made.begin(entry, 0)
@@ -199,9 +203,9 @@ def handled(count: int) -> Course:
 class Choosy(FakeProducer):
     """Refuses a transaction in which one of these values is, as a broker does: after the flush."""
 
-    def __init__(self, *refused: bytes) -> None:
+    def __init__(self, *rejected: bytes) -> None:
         super().__init__([], [])
-        self.refused = refused
+        self.rejected = rejected
         self.values: list[bytes] = []
         self.at: list[int] = []
         self.sizes: list[int] = []  # of all attempts
@@ -216,25 +220,25 @@ class Choosy(FakeProducer):
 
     def flush(self) -> None:
         self.sizes.append(len(self.values))
-        if any(each in self.values for each in self.refused):
+        if any(each in self.values for each in self.rejected):
             raise undelivered(PurgedInQueue(), MessageTooLarge("large"), PurgedInFlight())
         self.at.append(self._offsets[TopicPartition("orders", 0)])
 
 
-@pytest.mark.parametrize("refused", [(b"0",), (b"7",), (b"9",), (b"3", b"4", b"8")])
-def test_a_refused_result_is_found_and_fails_alone(refused: tuple[bytes, ...]) -> None:
+@pytest.mark.parametrize("rejected", [(b"0",), (b"7",), (b"9",), (b"3", b"4", b"8")])
+def test_a_refused_result_is_found_and_fails_alone(rejected: tuple[bytes, ...]) -> None:
     async def story() -> None:
-        producer, one, consumer = Choosy(*refused), handled(10), FakeConsumer()
+        producer, one, consumer = Choosy(*rejected), handled(10), FakeConsumer()
         # The consumer counts all of them as finished, as soon as it was told once.
         consumer.behind_markers = {TopicPartition("orders", 0): 12}
         await write(producer, one, consumer)
         written = [topic for posted, _ in producer.commits for topic in posted]
-        assert written.count("out") == 10 - len(refused)
-        assert written.count("orders.billing.retry.5s") == len(refused)
+        assert written.count("out") == 10 - len(rejected)
+        assert written.count("orders.billing.retry.5s") == len(rejected)
         assert producer.at == sorted(producer.at) and producer.at[-1] == 12
         assert all(at <= 10 for at in producer.at[:-1]), "nothing is passed over"
         counts = one.counts
-        assert (counts.succeeded, counts.retried) == (10 - len(refused), len(refused))
+        assert (counts.succeeded, counts.retried) == (10 - len(rejected), len(rejected))
 
     run(story())
 
@@ -251,30 +255,32 @@ def test_what_is_left_of_the_suspects_is_halved_on_and_not_begun_anew() -> None:
 
 def test_a_refusal_is_told_by_the_record_that_it_is_about() -> None:
     large = MessageTooLarge("large")
-    assert refusal_in(undelivered(OtherRecordInvalid(), large, OtherRecordInvalid())) is large
+    assert rejection_in(undelivered(OtherRecordInvalid(), large, OtherRecordInvalid())) is large
     beside = OtherRecordInvalid()
-    assert refusal_in(undelivered(PurgedInQueue(), beside)) is beside
-    assert refusal_in(undelivered(PurgedInQueue())) is None
+    assert rejection_in(undelivered(PurgedInQueue(), beside)) is beside
+    assert rejection_in(undelivered(PurgedInQueue())) is None
 
 
 def test_records_that_a_lost_producer_gave_up_say_what_has_ended_it() -> None:
     async def story() -> None:
         fenced = Fenced("by another")
         with pytest.raises(Fenced):
-            await write(FakeProducer([undelivered(fenced, fenced)], []), course(), FakeConsumer())
+            await write(
+                FakeProducer([undelivered(fenced, fenced)], []), partition_state(), FakeConsumer()
+            )
 
     run(story())
 
 
 def test_offsets_do_not_catch_up_over_what_is_not_committed() -> None:
     async def story() -> None:
-        place = TopicPartition("orders", 0)
+        topic_partition = TopicPartition("orders", 0)
         producer, one, consumer = Choosy(b"5"), handled(10), FakeConsumer()
-        consumer.behind_markers = {place: 12}
+        consumer.behind_markers = {topic_partition: 12}
         writer = Writer(consumer, producer, lambda: [one], asyncio.Condition(), lambda: 0)  # type: ignore[arg-type]
         assert await writer._step(), "the first half, without the one that is refused"
         assert producer.at == [5] and len(one) == 5
-        await writer.catch_up()
+        await writer.commit_markers()
         assert consumer.committed == []
 
     run(story())
@@ -282,12 +288,12 @@ def test_offsets_do_not_catch_up_over_what_is_not_committed() -> None:
 
 def test_a_letter_that_no_topic_takes_is_dead_and_then_ends_the_life() -> None:
     async def story() -> None:
-        one = course()
+        one = partition_state()
         producer = FakeProducer([MessageTooLarge("large")], [])
         await write(producer, one, FakeConsumer())
         assert [posted for posted, _ in producer.commits] == [["orders.billing.dead"]]
-        two, failures = course(), [MessageTooLarge("large"), MessageTooLarge("large")]
-        with pytest.raises(Unwritable, match=r"orders-0@4, orders.billing.dead: large"):
+        two, failures = partition_state(), [MessageTooLarge("large"), MessageTooLarge("large")]
+        with pytest.raises(RecordUnwritable, match=r"orders-0@4, orders.billing.dead: large"):
             await write(FakeProducer([*failures], []), two, FakeConsumer())
 
     run(story())
@@ -296,7 +302,7 @@ def test_a_letter_that_no_topic_takes_is_dead_and_then_ends_the_life() -> None:
 def test_what_was_given_up_behind_a_refusal_is_written_again() -> None:
     async def story() -> None:
         failures: list[Exception] = [undelivered(PurgedInQueue()), told(requires_abort=True)]
-        producer, one = FakeProducer(failures, []), course()
+        producer, one = FakeProducer(failures, []), partition_state()
         await write(producer, one, FakeConsumer())
         assert [posted for posted, _ in producer.commits] == [["orders.billing.retry.5s"]]
 
@@ -305,16 +311,16 @@ def test_what_was_given_up_behind_a_refusal_is_written_again() -> None:
 
 def test_offsets_catch_up_with_markers_only_where_something_was_committed() -> None:
     async def story() -> None:
-        consumer, one = FakeConsumer(), course()
+        consumer, one = FakeConsumer(), partition_state()
         writer = await write(FakeProducer([], []), one, consumer)
         mine, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
         consumer.behind_markers = {mine: 7, other: 3}
-        await writer.catch_up()
-        await writer.catch_up()
+        await writer.commit_markers()
+        await writer.commit_markers()
         assert consumer.committed == [{mine: 7}]
         writer.forget([mine])
         consumer.behind_markers = {mine: 9}
-        await writer.catch_up()
+        await writer.commit_markers()
         assert consumer.committed == [{mine: 7}]
 
     run(story())
@@ -323,9 +329,9 @@ def test_offsets_catch_up_with_markers_only_where_something_was_committed() -> N
 RETRY = TopicPartition("orders.billing.retry.5s", 0)
 
 
-def tried_again() -> Course:
+def tried_again() -> PartitionState:
     """With one record of a topic of the ladder, decided."""
-    made = Course(STEPS, 0)
+    made = PartitionState(STEPS, 0)
     made.begin(made.admit(Record(*RETRY, 0, b"k", b"v")), 0)
     return made
 
@@ -336,7 +342,7 @@ def test_at_the_end_the_marker_behind_the_last_record_is_waited_for() -> None:
         consumer.behind_markers = {RETRY: 1}  # the consumer has not got further than the record
         writer = await write(FakeProducer([], []), tried_again(), consumer)
         asyncio.get_running_loop().call_later(0.1, consumer.behind_markers.update, {RETRY: 2})
-        await writer.catch_up(patient=True)
+        await writer.commit_markers(wait_for_markers=True)
         assert consumer.committed == [{RETRY: 2}]
 
     run(story())
@@ -351,7 +357,7 @@ def test_a_marker_that_is_not_found_is_not_waited_for_for_ever(
         consumer = FakeConsumer()
         consumer.behind_markers = {RETRY: 1}
         writer = await write(FakeProducer([], []), tried_again(), consumer)
-        await writer.catch_up(patient=True)
+        await writer.commit_markers(wait_for_markers=True)
         assert consumer.committed == []
         writer.forget([RETRY])
         assert not writer._misses_markers()
@@ -361,11 +367,11 @@ def test_a_marker_that_is_not_found_is_not_waited_for_for_ever(
 
 def test_offsets_catch_up_with_markers_that_an_earlier_life_has_left() -> None:
     async def story() -> None:
-        consumer, one, other = FakeConsumer(), course(), TopicPartition("orders", 1)
+        consumer, one, other = FakeConsumer(), partition_state(), TopicPartition("orders", 1)
         writer = await write(FakeProducer([], []), one, consumer)
         writer.begins_at({RETRY: 1, other: None})
         consumer.behind_markers = {RETRY: 2, other: 9}
-        await writer.catch_up()
+        await writer.commit_markers()
         assert consumer.committed == [{RETRY: 2}]
 
     run(story())

@@ -8,9 +8,18 @@ from delivery_courier import Courier
 from penstock.model import TopicPartition
 from penstock.testing.history import Isolation, OpenTransaction, Place, Polled, Recorder, Sending
 from penstock.testing.sim.group_offsets import fetch_offsets
-from penstock.testing.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, Cursor, Fetched
-from penstock.testing.sim.script import TRANSACTION, Ask, Pause, Script, ScriptedClient
-from penstock.testing.sim.transactional import Refused, TransactionalProducer, Versions
+from penstock.testing.sim.partition_cursor import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Fetched,
+    PartitionCursor,
+)
+from penstock.testing.sim.script import TRANSACTION, Ask, Script, ScriptedClient, ScriptPause
+from penstock.testing.sim.transactional import (
+    RequestRejected,
+    TransactionalProducer,
+    TransactionApiVersions,
+)
 from penstock.testing.sim.world import Simulation
 from penstock.testing.sim.zombies import Grants, Owners
 
@@ -74,13 +83,13 @@ class Actor(ScriptedClient):
         self.run.asked += ask.speaker is not None
         self.run.courier.overhear(client, ask)
 
-    def rest(self) -> Pause:
+    def rest(self) -> ScriptPause:
         """Between two things; now and then for so long that others take it for dead."""
         if not self.run.calm and self.chance.random() < 0.04:
             return self.pause(0.0, 1.5 * self.run.timeout_ms)
         return self.pause(0.0, self.run.pace_ms)
 
-    def saw(self, cursor: Cursor) -> None:
+    def saw(self, cursor: PartitionCursor) -> None:
         self.run.violations += cursor.violations
         cursor.violations.clear()
 
@@ -104,7 +113,7 @@ class Transactor(Actor):
         while True:
             try:
                 yield from self.producer.begin_life(goes_on=goes_on)
-            except Refused:
+            except RequestRejected:
                 if not self.is_current:
                     return False
                 goes_on = False  # fenced by nobody who is there: the name is still its own
@@ -114,7 +123,7 @@ class Transactor(Actor):
     def make_producer(self) -> Script[None]:
         topics = yield from self.topics(PARTITIONS)
         yield from self.coordinator(TRANSACTION, self.transactional_id)
-        versions = Versions.draw(self.chance, new_protocol=self.chance.random() < 0.6)
+        versions = TransactionApiVersions.draw(self.chance, new_protocol=self.chance.random() < 0.6)
         self.producer = TransactionalProducer(
             self,
             self.transactional_id,
@@ -130,15 +139,15 @@ class Transactor(Actor):
         wants_commit = False
         try:
             wants_commit = yield from work(transaction)
-        except Refused as refused:
+        except RequestRejected as refused:
             if not refused.abortable:
                 raise
-        speaker, places = self.producer.speaker, self.producer.places
+        speaker, places = self.producer.speaker, self.producer.topic_partitions
         if wants_commit:
             transaction.commit_asked()
             try:
                 yield from self.producer.end(committed=True)
-            except Refused as refused:
+            except RequestRejected as refused:
                 if refused.certain:
                     transaction.aborted()
                 raise
@@ -168,7 +177,7 @@ class Transactor(Actor):
         values = {place: [value for value, _ in each] for place, each in outputs.items()}
         try:
             yield from self.producer.send(values, stored)
-        except Refused as refused:
+        except RequestRejected as refused:
             _tell(sendings, stored, others_failed=refused.certain)
             raise
         _tell(sendings, stored, others_failed=False)
@@ -192,7 +201,7 @@ def _tell(
 class Positions:
     """Where a consumer of a group is, and how far it has told the group."""
 
-    def __init__(self, actor: Actor, group: str, cursor: Cursor) -> None:
+    def __init__(self, actor: Actor, group: str, cursor: PartitionCursor) -> None:
         self._actor = actor
         self._group = group
         self.cursor = cursor

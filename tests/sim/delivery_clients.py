@@ -28,12 +28,12 @@ from penstock.testing.sim.group_member import (
     STALE_MEMBER,
     UNKNOWN_MEMBER,
     Dismissed,
-    Membership,
+    SimMembership,
 )
 from penstock.testing.sim.group_offsets import fetch_offsets, offset_commit
-from penstock.testing.sim.reading import READ_COMMITTED, Cursor, Fetched
+from penstock.testing.sim.partition_cursor import READ_COMMITTED, Fetched, PartitionCursor
 from penstock.testing.sim.script import GROUP, Script, ScriptedClient, TopicFacts
-from penstock.testing.sim.transactional import Member, Refused, error_codes
+from penstock.testing.sim.transactional import CommittingMember, RequestRejected, error_codes
 
 BILLING = "billing"
 # The group has gone on without whoever commits.
@@ -47,7 +47,7 @@ COMMIT_REFUSED = (
     STALE_MEMBER,
 )
 
-Join = Callable[[ScriptedClient, Mapping[str, TopicFacts]], Membership]
+Join = Callable[[ScriptedClient, Mapping[str, TopicFacts]], SimMembership]
 
 
 class Feeder(Transactor):
@@ -65,7 +65,7 @@ class Feeder(Transactor):
             try:
                 if (yield from self.transact(self._work)):
                     self._quota[0] -= 1
-            except Refused:
+            except RequestRejected:
                 alive = yield from self.begin(new_life=False)
             yield self.rest()
 
@@ -99,13 +99,13 @@ class Worker(Transactor):
         super().__init__(run, name, transactional_id)
         self._join = join
         self._partitions = tuple(partitions)
-        self.membership: Membership | None = None
+        self.membership: SimMembership | None = None
 
     def script(self) -> Script[None]:
         yield from self.make_producer()
         yield from self.coordinator(GROUP, BILLING)
         topics = yield from self.topics([ORDERS])
-        cursor = Cursor(
+        cursor = PartitionCursor(
             self.name, self.chance, topics, READ_COMMITTED, sessions=False, wait_ms=(0, 30)
         )
         self._positions = Positions(self, BILLING, cursor)
@@ -138,7 +138,7 @@ class Worker(Transactor):
             done = yield from self.transact(
                 lambda transaction: self._work(transaction, records, moved)
             )
-        except Refused:
+        except RequestRejected:
             positions.begin_anew()
             return (yield from self.begin(new_life=False))
         if done:
@@ -169,12 +169,12 @@ class Worker(Transactor):
         self, transaction: OpenTransaction, moved: Mapping[TopicPartition, int]
     ) -> Script[None]:
         membership, owners = self.membership, self.run.owners
-        member = Member() if membership is None else membership.member
+        member = CommittingMember() if membership is None else membership.member
         others = [] if membership is None else owners.others(BILLING, list(moved), self.name)
         committing = self.process.commit_offsets(BILLING, moved, transaction)
         try:
             yield from self.producer.commit_offsets(BILLING, moved, member)
-        except Refused as refused:
+        except RequestRejected as refused:
             if refused.certain:
                 committing.failed()
             raise
@@ -191,13 +191,15 @@ class Committer(Actor):
         super().__init__(run, name, isolation)
         self.group = group
         self._join = join
-        self.membership: Membership | None = None
+        self.membership: SimMembership | None = None
 
     def script(self) -> Script[None]:
         topics = yield from self.topics([BILLS])
         yield from self.coordinator(GROUP, self.group)
         isolation = ISOLATIONS[self.process.isolation]
-        cursor = Cursor(self.name, self.chance, topics, isolation, sessions=False, wait_ms=(0, 30))
+        cursor = PartitionCursor(
+            self.name, self.chance, topics, isolation, sessions=False, wait_ms=(0, 30)
+        )
         positions = Positions(self, self.group, cursor)
         if self._join is not None:
             self.membership = self._join(self, topics)
@@ -223,7 +225,7 @@ class Committer(Actor):
         topics = yield from self.topics(PARTITIONS)
         membership, owners = self.membership, self.run.owners
         versions = (2, 6, 8, 9, 10) if membership is None else membership.commit_versions
-        member = Member() if membership is None else membership.member
+        member = CommittingMember() if membership is None else membership.member
         others = [] if membership is None else owners.others(self.group, list(moved), self.name)
         committing = self.process.commit_offsets(self.group, moved)
         ask = offset_commit(self.chance.choice(versions), self.group, moved, topics, member)
@@ -252,7 +254,7 @@ class Reader(Actor):
     def script(self) -> Script[None]:
         topics = yield from self.topics(PARTITIONS)
         isolation = ISOLATIONS[self.process.isolation]
-        cursor = Cursor(self.name, self.chance, topics, isolation, sessions=True)
+        cursor = PartitionCursor(self.name, self.chance, topics, isolation, sessions=True)
         cursor.positions = self.positions
         for places in PLACES.values():
             cursor.positions.update(dict.fromkeys(places, 0))
@@ -275,12 +277,12 @@ class LastReader(Actor):
         isolation = ISOLATIONS[self.process.isolation]
         for topic, places in PLACES.items():
             for place in places:
-                cursor = Cursor(
+                cursor = PartitionCursor(
                     self.name, self.chance, {topic: topics[topic]}, isolation, sessions=False
                 )
                 yield from self._read(place, cursor)
 
-    def _read(self, place: TopicPartition, cursor: Cursor) -> Script[None]:
+    def _read(self, place: TopicPartition, cursor: PartitionCursor) -> Script[None]:
         reading = self.process.read_to_end(place)
         cursor.positions[place] = 0
         end: int | None = None

@@ -11,7 +11,13 @@ from penstock.testing.sim.group_offsets import OFFSET_COMMIT
 from penstock.testing.sim.script import Ask, Script, ScriptedClient
 from penstock.testing.sim.transactional import error_codes
 from penstock.testing.sim.world import Simulation
-from penstock.testing.sim.zombies import NOBODY, Grants, Identity, Owners, Speaker
+from penstock.testing.sim.zombies import (
+    NO_PRODUCER,
+    ClaimedProducer,
+    Grants,
+    Owners,
+    ZombieProducer,
+)
 from penstock.wire.messages import k27_write_txn_markers
 
 DELAY_MS_MAX = 1_500.0
@@ -34,7 +40,7 @@ class Echo(ScriptedClient):
     def script(self) -> Script[None]:
         ask, courier = self._copy, self._courier
         speaker = ask.speaker
-        is_producer = isinstance(speaker, Speaker) and speaker.identity != NOBODY
+        is_producer = isinstance(speaker, ClaimedProducer) and speaker.identity != NO_PRODUCER
         over = is_producer and courier.grants.is_over(speaker)
         others = courier.other_owners(ask, self._who)
         response = yield Ask(ask.key, ask.version, ask.message, speaker)
@@ -53,7 +59,7 @@ class Echo(ScriptedClient):
     def _initialized(self, response: Any, over: bool) -> None:
         if response.error_code:
             return
-        given = Identity(response.producer_id, response.producer_epoch)
+        given = ZombieProducer(response.producer_id, response.producer_epoch)
         speaker, grants = self._copy.speaker, self._courier.grants
         if over and given != grants.latest(speaker.transactional_id):
             # The epoch that it was given the first time is the answer to a repeated question.
@@ -93,7 +99,7 @@ class Courier:
         speaker = ask.speaker
         if self.quiet or speaker is None:
             return
-        if isinstance(speaker, Speaker):
+        if isinstance(speaker, ClaimedProducer):
             limit = INIT_CHANCE if ask.key == INIT_PRODUCER_ID else TRANSACTIONAL_CHANCE
             if chance.random() > limit:
                 return
@@ -107,7 +113,9 @@ class Courier:
         elif ask.key != CONSUMER_HEARTBEAT and chance.random() < MEMBER_CHANCE:
             self._repeat(ask, client.name)
 
-    def ended(self, speaker: Speaker, places: Sequence[TopicPartition], *, committed: bool) -> None:
+    def ended(
+        self, speaker: ClaimedProducer, places: Sequence[TopicPartition], *, committed: bool
+    ) -> None:
         """A coordinator that believes to be in charge still may write the markers of a transaction
         once more."""
         if self.quiet or self.simulation.chance.random() > MARKER_CHANCE:
@@ -152,7 +160,7 @@ class Courier:
         self.echoes = [each for each in self.echoes if not each.finished]
 
     def _is_over(self, ask: Ask, who: str) -> bool:
-        if isinstance(ask.speaker, Speaker):
+        if isinstance(ask.speaker, ClaimedProducer):
             return self.grants.is_over(ask.speaker)
         return bool(self.other_owners(ask, who))
 

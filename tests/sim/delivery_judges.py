@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 
 from penstock.broker.broker import Broker
-from penstock.broker.coordinators import AnyRuntime
-from penstock.broker.partition import Partition
-from penstock.coordinator.transactions.state import Identity, Status, Transaction
+from penstock.broker.coordinators.coordinators import AnyRuntime
+from penstock.broker.partitions.partition import Partition
+from penstock.coordinator.transactions.state import (
+    TransactionMetadata,
+    TxnProducerIdentity,
+    TxnStatus,
+)
 from penstock.wire.batch import (
     ABORT_MARKER,
     ATTRIBUTES,
@@ -31,7 +35,7 @@ ENDING_MS_MAX = 3_000.0
 
 def judge_stability(broker: Broker) -> None:
     """The last stable offset of every partition, against what its log holds."""
-    for partition in broker.hosting.all():
+    for partition in broker.replicas.all():
         spans = _Spans()
         try:
             for header, batch in _batches(partition):
@@ -44,7 +48,7 @@ def judge_stability(broker: Broker) -> None:
 def judge_durability(broker: Broker) -> bool:
     """Where a sync is waited for nothing counts before; whether something waits for one now."""
     waiting = False
-    for partition in broker.hosting.all():
+    for partition in broker.replicas.all():
         synced, counted = partition.log.synced_offset, partition.leader.high_watermark
         waiting = waiting or synced < partition.log.end_offset
         if partition.directory.waits_for_sync:
@@ -106,13 +110,13 @@ class Patience:
     """Nothing is open beyond its timeout, nothing is ending for ever, while one node is up."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, Identity, int, bool], float] = {}
+        self._seen: dict[tuple[str, TxnProducerIdentity, int, bool], float] = {}
 
     def node_started(self) -> None:
         self._seen.clear()
 
     def look(self, broker: Broker, now_ms: float) -> None:
-        seen: dict[tuple[str, Identity, int, bool], float] = {}
+        seen: dict[tuple[str, TxnProducerIdentity, int, bool], float] = {}
         for transaction in open_transactions(broker):
             name, producer = transaction.transactional_id, transaction.producer
             key = (name, producer, transaction.started_ms, transaction.prepared)
@@ -128,13 +132,13 @@ class Patience:
         self._seen = seen
 
 
-def open_transactions(broker: Broker) -> list[Transaction]:
+def open_transactions(broker: Broker) -> list[TransactionMetadata]:
     """Those that are written in, or on their way to an end."""
     return [
         transaction
         for runtime in broker.coordinators.transactions.values()
         for transaction in runtime.machine.transactions
-        if transaction.status is Status.ONGOING or transaction.prepared
+        if transaction.status is TxnStatus.ONGOING or transaction.prepared
     ]
 
 
@@ -142,10 +146,12 @@ def judge_leftovers(broker: Broker) -> None:
     """When everybody has left: nothing is open, nobody waits, nothing is held."""
     coordinators = broker.coordinators
     assert open_transactions(broker) == []
-    for partition in broker.hosting.all():
+    for partition in broker.replicas.all():
         assert not partition.log.producers.ongoing, f"{partition} has an open transaction"
         assert not partition.awaiting and not partition.batches, f"{partition} is waited for"
-        assert not partition.joining, f"{partition}: {partition.joining}"
+        assert not partition.pending_verifications, (
+            f"{partition}: {partition.pending_verifications}"
+        )
     for index, groups in coordinators.groups.items():
         store = groups.machine.state.offsets
         pending = [each for each in groups.machine.state.groups if store.has_pending(each)]
@@ -154,7 +160,7 @@ def judge_leftovers(broker: Broker) -> None:
     runtimes += coordinators.transactions.values()
     for runtime in runtimes:
         assert not runtime._parked and not runtime._tickets, "somebody is parked still"
-    assert coordinators.joins._waiting_bytes == 0
-    assert not coordinators.joins._timers
+    assert coordinators.verification._waiting_bytes == 0
+    assert not coordinators.verification._timers
     assert not coordinators.markers._sending
     assert broker.frames.lent_bytes == 0

@@ -25,10 +25,10 @@ from delivery_judges import (
 from penstock.broker.broker import Broker
 from penstock.config.broker import BrokerConfig
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from penstock.node import Node
+from penstock.node import PenstockNode
 from penstock.testing.history import Isolation, Pipeline, Report, check
-from penstock.testing.sim.client import Ledger, SimAdmin
-from penstock.testing.sim.group_member import ClassicMembership, ConsumerMembership, Membership
+from penstock.testing.sim.client import ClientObservations, SimAdmin
+from penstock.testing.sim.group_member import ClassicMembership, ConsumerMembership, SimMembership
 from penstock.testing.sim.script import ScriptedClient, TopicFacts
 from penstock.testing.sim.world import Simulation, SimWorld, Stuck, WorldDisk
 
@@ -76,7 +76,7 @@ class DeliveryLife:
         self.power = power
         self.disks: dict[str, WorldDisk] = {}
         self.world: SimWorld
-        self.node: Node
+        self.node: PenstockNode
         self.ready = self.stopped = False
         self.deaths = self.full_disks = 0
         self.report: Report
@@ -92,7 +92,12 @@ class DeliveryLife:
         self._session_ms = pick((150, 500))
         self._settings = self._draw_settings(durability)
         self.admin = SimAdmin(
-            self.simulation, "admin", ADDRESS, Ledger(), list(PARTITIONS.items()), passing=0
+            self.simulation,
+            "admin",
+            ADDRESS,
+            ClientObservations(),
+            list(PARTITIONS.items()),
+            passing=0,
         )
         self.roles = self._make_roles()
         self.watcher = Watcher(self.shared, "watcher", READS)
@@ -156,7 +161,7 @@ class DeliveryLife:
         instance_id = name if chance.random() < 0.3 else None
         rebalance_ms = chance.choice((150, 500))
 
-        def join(client: ScriptedClient, topics: Mapping[str, TopicFacts]) -> Membership:
+        def join(client: ScriptedClient, topics: Mapping[str, TopicFacts]) -> SimMembership:
             protocol = chance.choice(("classic", "consumer")) if kind == "mixed" else kind
             if protocol == "classic":
                 return ClassicMembership(
@@ -184,7 +189,7 @@ class DeliveryLife:
     def _coordinator_epoch(self, transactional_id: str) -> int:
         """Of the one who writes the markers for this id."""
         index = self.broker.coordinators.partition_of(TRANSACTION_STATE_TOPIC, transactional_id)
-        partitions = self.broker.hosting.by_name.get(TRANSACTION_STATE_TOPIC, {})
+        partitions = self.broker.replicas.by_name.get(TRANSACTION_STATE_TOPIC, {})
         return 0 if index not in partitions else partitions[index].leader.epoch
 
     def start(self) -> None:
@@ -199,7 +204,7 @@ class DeliveryLife:
             self.world.disk(ROOT).cold = True
         self.ready = self.stopped = False
         self.patience.node_started()
-        self.node = Node(self.world, BrokerConfig.of(self._settings))
+        self.node = PenstockNode(self.world, BrokerConfig.of(self._settings))
         self.node.start(self._is_ready, self._is_stopped)
 
     def _is_ready(self) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from penstock.config.broker import BrokerConfig
 from penstock.controller.image import Image
-from penstock.node import Node
+from penstock.node import PenstockNode
 from penstock.testing.sim.client import (
-    Ledger,
+    ClientObservations,
     Place,
     SimAdmin,
     SimClient,
@@ -31,10 +31,10 @@ class NodeLife:
         self.chance = self.simulation.chance
         self.durability = durability
         self.power = power
-        self.ledger = Ledger()
+        self.ledger = ClientObservations()
         self.disks: dict[str, WorldDisk] = {}
         self.world: SimWorld
-        self.node: Node
+        self.node: PenstockNode
         self.ready = self.stopped = self.troubled = False
         self._settings = self._draw_settings()
         self.admin = SimAdmin(
@@ -110,7 +110,7 @@ class NodeLife:
         if self.chance.random() < 0.3:
             self.world.disk(ROOT).cold = True
         self.ready = self.stopped = False
-        self.node = Node(self.world, BrokerConfig.of(self._settings))
+        self.node = PenstockNode(self.world, BrokerConfig.of(self._settings))
         self.node.start(self._is_ready, self._is_stopped)
 
     def _is_ready(self) -> None:
@@ -205,7 +205,7 @@ class NodeLife:
             lambda: self.admin.finished and all(each.finished for each in lasting), FINISH_MS_MAX
         )
         self.simulation.run_until(self._all_read, FINISH_MS_MAX)
-        last = Ledger()
+        last = ClientObservations()
         for topic, _ in LASTING:
             reader = SimConsumer(self.simulation, f"reader-{topic}", ADDRESS, last, topic)
             self.consumers.append(reader)
@@ -219,7 +219,7 @@ class NodeLife:
         assert self.node.broker is not None, "a node that serves has a broker"
         for consumer in self.consumers:
             topic = consumer.name.split("-")[1]
-            hosted = self.node.broker.hosting.by_name[topic]
+            hosted = self.node.broker.replicas.by_name[topic]
             for index, partition in hosted.items():
                 if consumer.positions.get(index, -1) < partition.log.end_offset:
                     return False
@@ -237,7 +237,7 @@ class NodeLife:
         self.simulation.run_until(lambda: not broker.listeners[0].connections, STOP_MS_MAX)
         self.simulation.run_for(1_000)
         assert broker.frames.lent_bytes == 0
-        waiting = [str(each) for each in broker.hosting.all() if each.awaiting or each.batches]
+        waiting = [str(each) for each in broker.replicas.all() if each.awaiting or each.batches]
         assert not waiting, f"still waiting: {waiting}"
 
 
@@ -250,7 +250,7 @@ def judge_replay(before: Image, after: Image) -> None:
     assert before.configs == after.configs
 
 
-def judge_topics(ledger: Ledger, image: Image) -> None:
+def judge_topics(ledger: ClientObservations, image: Image) -> None:
     for name, (topic_id, partitions) in ledger.created.items():
         if name not in ledger.uncertain:
             assert name in image.topics, f"{name} was created, and is gone"
@@ -260,7 +260,9 @@ def judge_topics(ledger: Ledger, image: Image) -> None:
         assert image.topic(topic_id) is None, f"{name} was deleted, and is back"
 
 
-def judge_records(ledger: Ledger, last: Ledger, *, one_counts: bool) -> None:
+def judge_records(
+    ledger: ClientObservations, last: ClientObservations, *, one_counts: bool
+) -> None:
     """What is in the logs at the end, against what everybody was told on the way."""
     assert ledger.violations == []
     assert last.violations == []

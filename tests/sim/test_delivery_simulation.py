@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from delivery_life import DeliveryLife
 
+from depth import seeds
 from penstock.testing.history import Ending
-from penstock.testing.sim.repeating import repeatable
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "15"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
+SEEDS = seeds(15, few=5)
+TESTS = Path(__file__).parents[1]
 
 
 def live_and_judge(seed: int, durability: str, *, power: bool) -> DeliveryLife:
@@ -68,7 +68,7 @@ def test_a_seed_gives_the_same_trace_under_another_hash_seed() -> None:
     there = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

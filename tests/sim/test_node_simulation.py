@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from node_life import NodeLife
 
-from penstock.testing.sim.repeating import repeatable
+from depth import seeds
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "25"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
+SEEDS = seeds(25, few=6)
+TESTS = Path(__file__).parents[1]
 
 
 def live_and_judge(seed: int, durability: str, *, power: bool) -> str:
@@ -45,7 +45,7 @@ def test_a_seed_gives_the_same_trace_under_another_hash_seed(durability: str) ->
     there = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

@@ -10,16 +10,16 @@ from penstock.testing.sim.client import METADATA, METADATA_VERSION
 from penstock.testing.sim.group_member import (
     ClassicMembership,
     ConsumerMembership,
-    Membership,
+    SimMembership,
 )
 from penstock.testing.sim.group_offsets import fetch_offsets
-from penstock.testing.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, Cursor
-from penstock.testing.sim.script import GROUP, TRANSACTION, Ask, Pause, Script, ScriptedClient
+from penstock.testing.sim.partition_cursor import READ_COMMITTED, READ_UNCOMMITTED, PartitionCursor
+from penstock.testing.sim.script import GROUP, TRANSACTION, Ask, Script, ScriptedClient, ScriptPause
 from penstock.testing.sim.transactional import (
-    Member,
-    Refused,
+    CommittingMember,
+    RequestRejected,
     TransactionalProducer,
-    Versions,
+    TransactionApiVersions,
 )
 from penstock.testing.sim.zombies import Grants, Owners
 from penstock.wire.messages.k03_metadata import MetadataRequest
@@ -59,7 +59,7 @@ class Stage:
     ) -> Script[TransactionalProducer]:
         topics = yield from client.topics(["orders"])
         yield from client.coordinator(TRANSACTION, name)
-        versions = Versions.draw(client.chance, new_protocol=new_protocol)
+        versions = TransactionApiVersions.draw(client.chance, new_protocol=new_protocol)
         producer = TransactionalProducer(
             client, name, versions, topics, self.grants, timeout_ms=10_000
         )
@@ -72,7 +72,7 @@ class Stage:
 
         def read(client: Scripted) -> Script[None]:
             topics = yield from client.topics(["orders"])
-            cursor = Cursor(client.name, client.chance, topics, isolation, sessions=False)
+            cursor = PartitionCursor(client.name, client.chance, topics, isolation, sessions=False)
             cursor.positions[FIRST] = 0
             for _ in range(10):
                 found.extend(each.value for each in cursor.take((yield cursor.request())))
@@ -121,10 +121,10 @@ def test_offsets_count_once_their_transaction_is_committed(new_protocol: bool) -
         topics = yield from client.topics(["orders"])
         yield from client.coordinator(GROUP, "group")
         for offset, committed in ((5, True), (9, False)):
-            yield from producer.commit_offsets("group", {FIRST: offset}, Member())
+            yield from producer.commit_offsets("group", {FIRST: offset}, CommittingMember())
             offsets.append((yield from fetch_offsets(8, "group", [FIRST], topics)))
             yield from producer.end(committed=committed)
-            yield Pause(100.0)
+            yield ScriptPause(100.0)
             offsets.append((yield from fetch_offsets(8, "group", [FIRST], topics)))
 
     stage.play(work)
@@ -133,13 +133,13 @@ def test_offsets_count_once_their_transaction_is_committed(new_protocol: bool) -
 
 def test_a_successor_fences_its_predecessor() -> None:
     stage = Stage()
-    refused: list[Refused] = []
+    refused: list[RequestRejected] = []
 
     def work(client: Scripted) -> Script[None]:
         old = yield from stage.producer(client, "billing", new_protocol=True)
         yield from old.send({FIRST: [b"late"]}, {})
         yield from stage.producer(client, "billing", new_protocol=False)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRejected) as caught:
             yield from old.end(committed=True)
         refused.append(caught.value)
 
@@ -152,12 +152,12 @@ def test_a_successor_fences_its_predecessor() -> None:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_of_a_group_share_its_partitions(protocol: str) -> None:
     stage = Stage()
-    members: list[Membership] = []
+    members: list[SimMembership] = []
 
     def member(client: Scripted) -> Script[None]:
         topics = yield from client.topics(["orders"])
         yield from client.coordinator(GROUP, "group")
-        made: Membership = (
+        made: SimMembership = (
             ClassicMembership(
                 client, "group", topics, stage.owners, session_ms=500, rebalance_ms=500
             )

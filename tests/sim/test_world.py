@@ -143,7 +143,7 @@ def test_readers_see_all_records_after_a_kill_before_anybody_writes() -> None:
     life.start()
     life.simulation.run_until(lambda: life.ready)
     assert life.node.broker is not None
-    partitions = life.node.broker.hosting.by_name["orders"].values()
+    partitions = life.node.broker.replicas.by_name["orders"].values()
     assert [each.leader.high_watermark for each in partitions] == [
         each.log.end_offset for each in partitions
     ]

@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 from penstock.spark.datasource import PenstockSource
 from penstock.spark.options.sink import read_sink_options
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.task import Plan
-from penstock.spark.sink.writer import PenstockStreamWriter, Written
+from penstock.spark.sink.task import TaskPlan
+from penstock.spark.sink.writer import PenstockStreamWriter, TaskWritten
 
 WAIT_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.02
@@ -61,7 +61,7 @@ class Copies:
             start_new_session=True,
         )
 
-    def here(self, copy: Callable[[], Written]) -> None:
+    def here(self, copy: Callable[[], TaskWritten]) -> None:
         report = copy().report
         place = Path(self.told) / f"{uuid.uuid4().hex}.told"
         place.write_text(type(report).__name__)
@@ -78,7 +78,7 @@ class Copies:
 
 
 class CopyingWriter(PenstockStreamWriter):
-    def __init__(self, options: SinkOptions, plan: Plan | None, copies: Copies) -> None:
+    def __init__(self, options: SinkOptions, plan: TaskPlan | None, copies: Copies) -> None:
         super().__init__(options, plan)
         self._copies = copies
 
@@ -86,11 +86,11 @@ class CopyingWriter(PenstockStreamWriter):
         _, (options, plan) = super().__reduce__()
         return CopyingWriter, (options, plan, self._copies)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         rows = [batch.slice(each, 1) for batch in iterator for each in range(batch.num_rows)]
         copies = self._copies
 
-        def task() -> Written:
+        def task() -> TaskWritten:
             return PenstockStreamWriter.write(self, iter(rows))
 
         match copies.when:
@@ -114,7 +114,7 @@ class CopyingWriter(PenstockStreamWriter):
             case When.LATE_COMMIT:
                 return task()
 
-    def _write_around(self, rows: list[pa.RecordBatch], copy: Callable[[], None]) -> Written:
+    def _write_around(self, rows: list[pa.RecordBatch], copy: Callable[[], None]) -> TaskWritten:
         """The copy begins after the first row is written, and ends before the last one is."""
 
         def interrupted() -> Iterator[pa.RecordBatch]:
@@ -129,7 +129,9 @@ class CopyingWriter(PenstockStreamWriter):
         if self._copies.when is not When.LATE_COMMIT:
             super().commit(messages, batchId)
             return
-        reports = [each.report for each in messages if isinstance(each, Written) and each.report]
+        reports = [
+            each.report for each in messages if isinstance(each, TaskWritten) and each.report
+        ]
         self._copies.start_late("commit", self._options, self._sink_id, reports[0].batch, reports)
         raise InterruptedError("this driver does not go on")
 

@@ -11,40 +11,40 @@ from typing import Any
 from sink_spark import Protocols
 from sink_world import Climate, Weather
 
-from penstock.spark.sink.admitting import Admission, admit
+from penstock.spark.sink.admission import BatchAdmission, admit
+from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
 from penstock.spark.sink.cluster import (
     End,
     Ended,
     EndTransactions,
-    Finished,
     Gone,
-    OpenTransaction,
-    Question,
-    TakeOver,
+    OpenSinkTransaction,
+    SinkRequest,
+    SinkResult,
+    TakeOverSink,
 )
-from penstock.spark.sink.committing import CommitRules, Committed, Committing
+from penstock.spark.sink.decision_end import FinishedDecision, Finishing, Storing
 from penstock.spark.sink.decisions import (
     END_VERSION_V2,
     BatchName,
     Content,
     Decision,
+    DecisionStage,
     Driver,
-    Producer,
     RowsAt,
-    Stage,
+    SinkProducer,
     WrittenTransaction,
 )
-from penstock.spark.sink.finishing import FinishedDecision, Finishing, Storing
-from penstock.spark.sink.settling import Settled, Settling
-from penstock.spark.sink.task import Carried, Plan, Slots, TaskReport
+from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
+from penstock.spark.sink.task import Carried, Slots, TaskPlan, TaskReport
 
-Given = Question[Any] | Finished[Any]
+Given = SinkRequest[Any] | SinkResult[Any]
 
 
 class SameSlot(Slots):
     """Rule 2: an id is taken again while the decision about it is open."""
 
-    def take(self, driver: Producer) -> int:  # noqa: ARG002
+    def take(self, driver: SinkProducer) -> int:  # noqa: ARG002
         return 0
 
 
@@ -55,7 +55,7 @@ class RepeatsInit(Slots):
         super().__init__()
         self._again: int | None = None
 
-    def take(self, driver: Producer) -> int:
+    def take(self, driver: SinkProducer) -> int:
         again, self._again = self._again, None
         return super().take(driver) if again is None else again
 
@@ -63,66 +63,74 @@ class RepeatsInit(Slots):
         self._again = ordinal
 
 
-class LeavesUnfinished(Settling):
+class LeavesUnfinished(SinkTakeover):
     """Rule 3 when planning, rule 5 when aborting: the last decision is not finished first."""
 
-    def _read(self, decision: Decision | None) -> Question[Any] | Finished[Settled]:
+    def _read(self, decision: Decision | None) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
         self._decision = decision
         return self._look()
 
 
-class AbortsNothing(Settling):
+class AbortsNothing(SinkTakeover):
     """Rule 3: what no decision names stays open."""
 
-    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Settled]:
+    def _listed(
+        self, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
         del found
         return self._settled(())
 
 
-class AbortsUnproven(Settling):
+class AbortsUnproven(SinkTakeover):
     """Rule 3: an old driver that is slow takes a newer one's transactions for leftovers."""
 
-    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Settled]:
+    def _listed(
+        self, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
         assert self._driver is not None
         return self._abort(self._driver, found) if found else self._settled(())
 
 
-class DecidesAnyway(Committing):
+class DecidesAnyway(BatchCommit):
     """Rule 3: a driver takes over again at commit, instead of using the epoch of its plan."""
 
-    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
-        return self._ask(TakeOver(self._rules.sink_id), lambda mine: self._decide(mine, found))
+    def _listed(
+        self, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
+        return self._ask(TakeOverSink(self._rules.sink_id), lambda mine: self._decide(mine, found))
 
-    def _decide(self, mine: Producer, found: tuple[OpenTransaction, ...]) -> Given:
+    def _decide(self, mine: SinkProducer, found: tuple[OpenSinkTransaction, ...]) -> Given:
         self._driver = Driver(mine)
         return super()._listed(found)
 
 
-class DecidesNothing(Committing):
+class DecidesNothing(BatchCommit):
     """Rule 4: the transactions are ended without a decision."""
 
-    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+    def _listed(
+        self, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
         del found
         ends = tuple(End(each.transactional_id, each.producer, True) for each in self._transactions)
         return self._ask(EndTransactions(ends), self._done)
 
-    def _done(self, answers: tuple[Ended | Gone, ...]) -> Finished[Committed]:
+    def _done(self, answers: tuple[Ended | Gone, ...]) -> SinkResult[BatchCommitted]:
         del answers
-        return Finished(Committed(self._content.rows, len(self._transactions)))
+        return SinkResult(BatchCommitted(self._content.rows, len(self._transactions)))
 
 
 class DoneFirst(Finishing):
     """Rule 4: the decision is marked as done before its transactions are ended."""
 
     def begin(self) -> Given:  # type: ignore[override]
-        done = self._decision.ended(Stage.DONE)
+        done = self._decision.ended(DecisionStage.DONE)
         return self._run(Storing(self._driver, done), lambda driver: self._then_end(driver, done))
 
-    def _then_end(self, driver: Driver, done: Decision) -> Question[Any]:
+    def _then_end(self, driver: Driver, done: Decision) -> SinkRequest[Any]:
         ends = tuple(
             End(each.transactional_id, each.producer, True) for each in self._decision.transactions
         )
-        result = Finished(FinishedDecision(driver, done))
+        result = SinkResult(FinishedDecision(driver, done))
         return self._ask(EndTransactions(ends), lambda _: result)
 
 
@@ -130,14 +138,14 @@ class IgnoresLosses(Finishing):
     """Rule 7: whatever the answer is, it is taken for done."""
 
     def _ended(self, answers: tuple[Ended | Gone, ...]) -> Given:
-        fine = tuple(Ended(Producer(0, 0, 0)) for _ in answers)
+        fine = tuple(Ended(SinkProducer(0, 0, 0)) for _ in answers)
         return super()._ended(fine)
 
 
 class OtherVersion(Finishing):
     """Rule 7: ends are repeated in the version that this driver would use."""
 
-    def begin(self) -> Question[Any]:
+    def begin(self) -> SinkRequest[Any]:
         other = END_VERSION_V2 + 4 - self._decision.driver.end_version
         ends = tuple(
             End(each.transactional_id, each.producer._replace(end_version=other), True)
@@ -162,17 +170,17 @@ class FinishesWith:
     """Commit and settle with another way to finish."""
 
     def __init__(self, finishing: type[Finishing]) -> None:
-        class Commit(Committing):
+        class Commit(BatchCommit):
             def _finish(self) -> Given:
                 assert self._driver is not None and self._decision is not None
                 made = finishing(self._driver, self._decision, self._rules.on_lost)
                 return self._run(made, self._finished)
 
-        class Settle(Settling):
+        class Settle(SinkTakeover):
             def _read(self, decision: Decision | None) -> Given:
                 assert self._driver is not None
                 self._decision = decision
-                if decision is None or decision.stage is not Stage.DECIDED:
+                if decision is None or decision.stage is not DecisionStage.DECIDED:
                     return self._look()
                 made = finishing(self._driver, decision, self._on_lost)
                 return self._run(made, self._is_finished)
@@ -180,10 +188,12 @@ class FinishesWith:
         self.commit, self.settle = Commit, Settle
 
 
-class CommitsEverything(Committing):
+class CommitsEverything(BatchCommit):
     """Rule 4: what is open and not named by a report is committed as well."""
 
-    def _listed(self, found: tuple[OpenTransaction, ...]) -> Question[Any] | Finished[Committed]:
+    def _listed(
+        self, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
         named = {each.transactional_id for each in self._transactions}
         self._transactions += tuple(
             WrittenTransaction(each.transactional_id, each.producer, (RowsAt("output", 0, 1),))
@@ -193,7 +203,7 @@ class CommitsEverything(Committing):
         return super()._listed(found)
 
 
-class SkipsById(Committing):
+class SkipsById(BatchCommit):
     """Rule 6: a batch with the id of the last one is left out, whatever it contains."""
 
     def _was_decided(self, carried: Carried) -> bool:
@@ -201,7 +211,7 @@ class SkipsById(Committing):
         found = admit(
             self._rules.sink_id, carried.last, self._batch, new_checkpoint_allowed=allowed
         )
-        return found is Admission.REPEATED
+        return found is BatchAdmission.REPEATED
 
 
 def allows_new_checkpoint(
@@ -210,23 +220,23 @@ def allows_new_checkpoint(
     content: Content,
     reports: Sequence[TaskReport],
     now_ms: int,
-) -> Committing:
+) -> BatchCommit:
     """Rule 6: a query id that the sink does not know is taken for a new query."""
-    return Committing(replace(rules, new_checkpoint_allowed=True), batch, content, reports, now_ms)
+    return BatchCommit(replace(rules, new_checkpoint_allowed=True), batch, content, reports, now_ms)
 
 
-def forgets_sequence(plan: Plan) -> Plan:
+def forgets_sequence(plan: TaskPlan) -> TaskPlan:
     """Rule 4, transactions v1: commit begins at the sequence number that planning has used."""
     driver = Driver(plan.carried.driver.producer)
     return replace(plan, carried=replace(plan.carried, driver=driver))
 
 
-def knows_no_last_batch(plan: Plan) -> Plan:
+def knows_no_last_batch(plan: TaskPlan) -> TaskPlan:
     """Rule 6: tasks and commit do not know what was decided last."""
     return replace(plan, carried=replace(plan.carried, last=None))
 
 
-def allows_in_plan(plan: Plan) -> Plan:
+def allows_in_plan(plan: TaskPlan) -> TaskPlan:
     return replace(plan, new_checkpoint_allowed=True)
 
 

@@ -18,12 +18,12 @@ from penstock.errors import (
     ProducerFenced,
 )
 from penstock.model import TopicPartition
-from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
+from penstock.spark.sink.cluster import End, Ended, Gone, OpenSinkTransaction
 from penstock.spark.sink.decisions import (
     TOPIC,
     Decision,
     Driver,
-    Producer,
+    SinkProducer,
     decode,
     encode,
     partition_of,
@@ -111,15 +111,15 @@ class ModelCluster:
 
     # ---- as SinkCluster
 
-    def take_over(self, transactional_id: str) -> Producer:
+    def take_over(self, transactional_id: str) -> SinkProducer:
         return self.init(transactional_id, DRIVER_TIMEOUT_MS)
 
     def init(
         self, transactional_id: str, timeout_ms: int | None, *, once: bool = False
-    ) -> Producer:
+    ) -> SinkProducer:
         broker = self._broker
         pair = self._request(lambda: broker.init(transactional_id, timeout_ms), once=once)
-        return Producer(*pair, broker.end_version)
+        return SinkProducer(*pair, broker.end_version)
 
     def last_decision(self, sink_id: str) -> Decision | None:
         place = TopicPartition(TOPIC, partition_of(sink_id))
@@ -151,14 +151,14 @@ class ModelCluster:
             )
         except GONE as error:
             return Gone(error.kafka_name())
-        return Ended(Producer(*pair, version))
+        return Ended(SinkProducer(*pair, version))
 
-    def open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
-        def ask() -> tuple[OpenTransaction, ...]:
+    def open_transactions(self, sink_id: str) -> tuple[OpenSinkTransaction, ...]:
+        def ask() -> tuple[OpenSinkTransaction, ...]:
             return tuple(
-                OpenTransaction(
+                OpenSinkTransaction(
                     name,
-                    Producer(each.producer_id, each.epoch, self._broker.end_version),
+                    SinkProducer(each.producer_id, each.epoch, self._broker.end_version),
                     each.started_ms,
                 )
                 for name, each in self._broker.open()
@@ -172,7 +172,7 @@ class ModelCluster:
     def produce(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: SinkProducer,
         place: TopicPartition,
         value: object,
         sequence: int,

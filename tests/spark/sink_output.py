@@ -2,8 +2,8 @@
 
 from penstock.bulk.decode import Decoder
 from penstock.client.admin.blocking import Admin
-from penstock.client.raw.course import OffsetRange
-from penstock.client.raw.reading import RangeReader
+from penstock.client.raw.range_progress import OffsetRange
+from penstock.client.raw.range_reader import RangeReader
 from penstock.client.values import At, FoundOffset
 from penstock.model import TopicPartition
 from penstock.spark.sink.client_cluster import ClientCluster

@@ -23,12 +23,12 @@ from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.spark.sink import driver
 from penstock.spark.sink.client_cluster import ClientCluster
-from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
-from penstock.spark.sink.decisions import BatchName, Decision, Driver, Producer
+from penstock.spark.sink.cluster import End, Ended, Gone, OpenSinkTransaction
+from penstock.spark.sink.decisions import BatchName, Decision, Driver, SinkProducer
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.refusals import RepeatBatch
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.task import Plan, TaskReport
+from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import write_part
 
 TASKS = 2
@@ -102,7 +102,7 @@ def _mortal(dies_at: int) -> type[ClientCluster]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     class Mortal(ClientCluster):
-        def take_over(self, transactional_id: str) -> Producer:
+        def take_over(self, transactional_id: str) -> SinkProducer:
             count()
             given = super().take_over(transactional_id)
             count()
@@ -128,7 +128,7 @@ def _mortal(dies_at: int) -> type[ClientCluster]:
             count()
             return tuple(answers)
 
-        def open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
+        def open_transactions(self, sink_id: str) -> tuple[OpenSinkTransaction, ...]:
             count()
             return super().open_transactions(sink_id)
 
@@ -175,14 +175,16 @@ class Query:
     def _end_of(self, batch_id: int) -> int:
         return int((self._folder / "offsets" / str(batch_id)).read_text().split("\n")[2])
 
-    def _run_task(self, planned: Plan, batch: BatchName, numbers: list[int]) -> TaskReport:
+    def _run_task(self, planned: TaskPlan, batch: BatchName, numbers: list[int]) -> TaskReport:
         for _ in range(ATTEMPTS_MAX):
             report = self._attempt(planned, batch, numbers)
             if report is not None:
                 return report
         raise RepeatBatch("a task has failed too often")
 
-    def _attempt(self, planned: Plan, batch: BatchName, numbers: list[int]) -> TaskReport | None:
+    def _attempt(
+        self, planned: TaskPlan, batch: BatchName, numbers: list[int]
+    ) -> TaskReport | None:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -199,7 +201,7 @@ class Query:
         (self._folder / "workers" / str(child)).unlink(missing_ok=True)
         return pickle.loads(told) if told else None
 
-    def _work(self, planned: Plan, batch: BatchName, numbers: list[int], pipe: int) -> None:
+    def _work(self, planned: TaskPlan, batch: BatchName, numbers: list[int], pipe: int) -> None:
         """Never returns: this is the child."""
         try:
             texts = [str(each).encode() for each in numbers]

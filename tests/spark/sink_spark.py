@@ -14,14 +14,14 @@ from sink_network import Killed, ModelCluster, Surroundings, Unanswered, Unreach
 
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
-from penstock.spark.sink.cluster import End, Finished, Steps
-from penstock.spark.sink.committing import CommitRules, Committed, Committing
-from penstock.spark.sink.decisions import BatchName, Content, Driver, Producer
-from penstock.spark.sink.finishing import OnLost
+from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
+from penstock.spark.sink.cluster import End, SinkMachine, SinkResult
+from penstock.spark.sink.decision_end import OnLost
+from penstock.spark.sink.decisions import BatchName, Content, Driver, SinkProducer
 from penstock.spark.sink.identity import worker_id
 from penstock.spark.sink.refusals import SinkRefusal
-from penstock.spark.sink.settling import Settled, Settling
-from penstock.spark.sink.task import Carried, Plan, Slots, TaskPart, TaskReport
+from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
+from penstock.spark.sink.task import Carried, Slots, TaskPart, TaskPlan, TaskReport
 
 OUTPUT_PARTITIONS = 3
 TASKS = 2
@@ -57,15 +57,15 @@ class Worker:
 class Protocols:
     """The machines of the sink; a mutant has one of them changed."""
 
-    settling: Callable[[str, OnLost], Steps[Settled]] = Settling
-    committing: Callable[..., Steps[Committed]] = Committing
-    aborting: Callable[[str, OnLost], Steps[Settled]] = Settling
+    settling: Callable[[str, OnLost], SinkMachine[TakenOverSink]] = SinkTakeover
+    committing: Callable[..., SinkMachine[BatchCommitted]] = BatchCommit
+    aborting: Callable[[str, OnLost], SinkMachine[TakenOverSink]] = SinkTakeover
     slots: Callable[[], Slots] = Slots
     worker_id: Callable[[str, str, int, int], str] = lambda sink_id, worker, ordinal, _partition: (
         worker_id(sink_id, worker, ordinal)
     )
-    plan: Callable[[Plan], Plan] = lambda plan: plan
-    task: Callable[[Plan, BatchName], TaskPart] = TaskPart
+    plan: Callable[[TaskPlan], TaskPlan] = lambda plan: plan
+    task: Callable[[TaskPlan, BatchName], TaskPart] = TaskPart
     sink_ids: Callable[[int], list[str]] = lambda count: [f"sink-{each}" for each in range(count)]
 
 
@@ -89,7 +89,7 @@ class TaskRun:
     """One attempt of one task."""
 
     def __init__(
-        self, world: SparkWorld, plan: Plan, batch: BatchName, partition: int, rows: list[Row]
+        self, world: SparkWorld, plan: TaskPlan, batch: BatchName, partition: int, rows: list[Row]
     ) -> None:
         self.world = world
         self.plan = plan
@@ -242,9 +242,9 @@ class QueryRun:
         """Plan, tasks, commit; abort when one of the last two fails."""
         cluster = ModelCluster(self.world, "driver")
         if not self.world.transactional:
-            plan = Plan(sink_id, Carried(Driver(Producer(-1, -1, 0)), None, 0))
+            plan = TaskPlan(sink_id, Carried(Driver(SinkProducer(-1, -1, 0)), None, 0))
         else:
-            settled: list[Settled] = []
+            settled: list[TakenOverSink] = []
             yield from self._steps(self._settling(sink_id), cluster, settled)
             plan = self._plan(sink_id, settled[0])
         batch = BatchName("" if self.batch_job else self.checkpoint.query_id, batch_id)
@@ -258,7 +258,7 @@ class QueryRun:
             raise
         self.world.acknowledged.extend((number, row) for row in range(*span))
 
-    def _settling(self, sink_id: str) -> Steps[Settled]:
+    def _settling(self, sink_id: str) -> SinkMachine[TakenOverSink]:
         return self.world.protocols.settling(sink_id, self.on_lost)
 
     def _abort(self, sink_id: str, error: Exception) -> Iterator[None]:
@@ -269,17 +269,19 @@ class QueryRun:
         except FAILURES:
             raise error from None
 
-    def _steps(self, machine: Steps[Any], cluster: ModelCluster, out: list[Any]) -> Iterator[None]:
+    def _steps(
+        self, machine: SinkMachine[Any], cluster: ModelCluster, out: list[Any]
+    ) -> Iterator[None]:
         given = machine.begin()
-        while not isinstance(given, Finished):
+        while not isinstance(given, SinkResult):
             yield
             given = machine.step(given.ask(cluster))
         out.append(given.result)
 
-    def _plan(self, sink_id: str, settled: Settled) -> Plan:
+    def _plan(self, sink_id: str, settled: TakenOverSink) -> TaskPlan:
         world = self.world
         return world.protocols.plan(
-            Plan(
+            TaskPlan(
                 sink_id,
                 Carried(settled.driver, settled.last, world.broker.now_ms),
                 self.new_checkpoint_allowed,
@@ -288,7 +290,7 @@ class QueryRun:
         )
 
     def _tasks(
-        self, plan: Plan, batch: BatchName, span: tuple[int, int], number: int
+        self, plan: TaskPlan, batch: BatchName, span: tuple[int, int], number: int
     ) -> Generator[None, None, list[TaskReport]]:
         rows: list[Row] = [(number, row) for row in range(*span)]
         parts = [rows[each::TASKS] for each in range(TASKS)]
@@ -308,7 +310,7 @@ class QueryRun:
                     each.append(self._start(plan, batch, partition, parts[partition]))
             yield
 
-    def _start(self, plan: Plan, batch: BatchName, partition: int, rows: list[Row]) -> TaskRun:
+    def _start(self, plan: TaskPlan, batch: BatchName, partition: int, rows: list[Row]) -> TaskRun:
         task = TaskRun(self.world, plan, batch, partition, rows)
         self.world.tasks.append(task)
         return task

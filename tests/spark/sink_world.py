@@ -25,7 +25,7 @@ from sink_spark import (
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.spark.sink.cluster import drive
-from penstock.spark.sink.finishing import OnLost
+from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.refusals import (
     CheckpointWentBack,
     NewCheckpoint,

@@ -15,6 +15,7 @@ SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "1"))
 KILLS = 4
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_every_row_is_committed_once_while_workers_and_node_are_killed(tmp_path: Path) -> None:
     verdict = Run(Orders(SEED, KILLS, victims=WITHOUT_DRIVERS), tmp_path).go()

@@ -12,29 +12,29 @@ import pytest
 from sink_output import PARTITIONS, committed, end_of, places_of, still_open
 
 from penstock.client.raw.outcomes import TopicMissing
-from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
+from penstock.client.raw.transactions import abilities_of, end_transaction, init_producer_id
 from penstock.client.transport.connection import Connection
 from penstock.client.values import NewTopic, Resource, ResourceType
 from penstock.model import TopicPartition
 from penstock.spark.sink import worker
+from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import End, Ended, Gone
-from penstock.spark.sink.committing import CommitRules, Committed, Committing
 from penstock.spark.sink.decisions import (
     JOB,
     TOPIC,
     BatchName,
     Content,
+    DecisionStage,
     Driver,
-    Producer,
-    Stage,
+    SinkProducer,
     nothing_decided,
     partition_of,
 )
 from penstock.spark.sink.driver import commit_batch, known_sinks, plan_batch, settle
 from penstock.spark.sink.refusals import CheckpointWentBack, DriverReplaced, NewCheckpoint
-from penstock.spark.sink.settings import Delivery, SinkOptions
-from penstock.spark.sink.task import Plan, TaskReport
+from penstock.spark.sink.settings import DeliveryGuarantee, SinkOptions
+from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import _worker, write_at_least_once, write_part
 from penstock.testing import Cluster
 from penstock.wire.messages import k57_update_features as wire
@@ -86,18 +86,18 @@ def sink(options: SinkOptions) -> str:
     return options.sink_id
 
 
-def plan(options: SinkOptions) -> Plan:
+def plan(options: SinkOptions) -> TaskPlan:
     return plan_batch(options, sink(options), may_repeat=True)
 
 
 def write(
-    options: SinkOptions, planned: Plan, batch_id: int, *shares: list[pa.RecordBatch]
+    options: SinkOptions, planned: TaskPlan, batch_id: int, *shares: list[pa.RecordBatch]
 ) -> list[TaskReport]:
     batch = BatchName("query", batch_id)
     return [write_part(options, planned, batch, share) for share in shares]
 
 
-def commit(options: SinkOptions, batch_id: int, reports: list[TaskReport]) -> Committed:
+def commit(options: SinkOptions, batch_id: int, reports: list[TaskReport]) -> BatchCommitted:
     return commit_batch(options, sink(options), BatchName("query", batch_id), reports)
 
 
@@ -172,7 +172,9 @@ def test_a_new_query_may_write_to_a_topic_that_is_new_also_after_a_batch_that_fa
 
 
 def test_a_topic_that_is_missing_is_created_by_the_broker(options: SinkOptions) -> None:
-    created = replace(options, topic=f"{options.topic}-created", delivery=Delivery.AT_LEAST_ONCE)
+    created = replace(
+        options, topic=f"{options.topic}-created", delivery=DeliveryGuarantee.AT_LEAST_ONCE
+    )
     assert created.topic is not None
     write_at_least_once(created, rows(1, 2))
     with created.connect() as admin:
@@ -233,12 +235,12 @@ def test_a_decision_is_finished_by_whoever_comes_next(options: SinkOptions) -> N
 
 
 def _decide_only(
-    cluster: ClientCluster, options: SinkOptions, planned: Plan, reports: list[TaskReport]
+    cluster: ClientCluster, options: SinkOptions, planned: TaskPlan, reports: list[TaskReport]
 ) -> None:
     """As a driver does that dies right after its decision."""
 
     content = Content(3, digest=f"{sum(each.digest or 0 for each in reports) % 2**128:032x}")
-    machine = Committing(CommitRules(sink(options)), BatchName("query", 0), content, reports, 0)
+    machine = BatchCommit(CommitRules(sink(options)), BatchName("query", 0), content, reports, 0)
     question = machine.begin()
     for _ in range(3):  # what is open, the decision, its end
         question = machine.step(question.ask(cluster))  # type: ignore[union-attr]
@@ -278,7 +280,7 @@ def test_a_job_is_there_completely_or_not_at_all(options: SinkOptions) -> None:
 
 
 def test_an_at_least_once_write_needs_no_commit(options: SinkOptions) -> None:
-    plain = replace(options, delivery=Delivery.AT_LEAST_ONCE)
+    plain = replace(options, delivery=DeliveryGuarantee.AT_LEAST_ONCE)
     assert write_at_least_once(plain, rows(1, 2, 3)) == 3
     assert committed(options) == [1, 2, 3]
 
@@ -292,7 +294,7 @@ def test_rows_go_to_the_topics_that_they_name(options: SinkOptions) -> None:
     assert committed(options) == [1, 2, 3]
 
 
-# ---- what the ledger finds
+# ---- what the decision log finds
 
 
 def test_a_decision_is_found_however_far_back_it_is(options: SinkOptions) -> None:
@@ -305,7 +307,7 @@ def test_a_decision_is_found_however_far_back_it_is(options: SinkOptions) -> Non
             driver = _store(cluster, neighbour, driver)
         found = cluster.last_decision(sink(options))
     assert found is not None and found.batch == BatchName("query", 0)
-    assert found.stage is Stage.DONE
+    assert found.stage is DecisionStage.DONE
 
 
 def test_an_open_transaction_of_another_sink_hides_nothing(options: SinkOptions) -> None:
@@ -408,7 +410,7 @@ def test_an_end_for_another_producer_ends_nothing(options: SinkOptions) -> None:
     (report,) = write(options, plan(options), 0, rows(1))
     assert report.transaction is not None
     producer = report.transaction.producer
-    stale = Producer(producer.producer_id, producer.epoch - 1, producer.end_version)
+    stale = SinkProducer(producer.producer_id, producer.epoch - 1, producer.end_version)
     with options.connect() as admin:
         cluster = ClientCluster(admin, options)
         (answer,) = cluster.end([End(report.transaction.transactional_id, stale, False)])

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from spark_pipeline import Pipeline, texts
 
 pytest_plugins = ["spark_fixtures"]
+pytestmark = pytest.mark.xdist_group("spark")
 
 Produce = Callable[..., None]
 TASKS = 2
@@ -74,7 +75,7 @@ def test_a_copy_in_another_process_that_begins_after_the_commit_aborts_itself(
     copier: Copier,
 ) -> None:
     copier.run(When.LATE, copier.pipeline.checkpoint / "commits" / "0")
-    assert copier.told() == ["DriverReplaced"] * TASKS
+    assert copier.told() == ["TaskFenced"] * TASKS
     assert copier.pipeline.output() == ROWS
 
 
@@ -85,7 +86,7 @@ def test_a_copy_of_an_older_driver_s_task_writes_nothing_into_the_newer_one_s_ba
     more = [100, 101, 102]
     produce(copier.pipeline.source, texts(*more))
     copier.run(When.RELEASE)
-    assert copier.told() == ["DriverReplaced"] * TASKS
+    assert copier.told() == ["TaskFenced"] * TASKS
     assert copier.pipeline.output() == ROWS + more
 
 
@@ -105,6 +106,6 @@ def test_a_batch_that_the_older_driver_commits_first_is_not_written_by_the_newer
     copier.go.touch()
     with pytest.raises(StreamingQueryException, match="this driver does not go on"):
         copier.run(When.LATE_COMMIT)
-    assert copier.told() == ["Committed"]
+    assert copier.told() == ["BatchCommitted"]
     copier.run(When.DURING)
     assert copier.pipeline.output() == ROWS

@@ -14,11 +14,11 @@ from penstock.spark.sink.decisions import (
     BatchName,
     Content,
     Decision,
+    DecisionStage,
     DecisionTooLarge,
     Driver,
-    Producer,
     RowsAt,
-    Stage,
+    SinkProducer,
     UnknownDecision,
     WrittenTransaction,
     decode,
@@ -27,7 +27,7 @@ from penstock.spark.sink.decisions import (
 )
 
 INT64 = some.integers(0, 2**63 - 1)
-PRODUCERS = some.builds(Producer, INT64, some.integers(0, 2**15 - 1), some.integers(0, 5))
+PRODUCERS = some.builds(SinkProducer, INT64, some.integers(0, 2**15 - 1), some.integers(0, 5))
 PLACES = some.dictionaries(
     some.tuples(some.text(max_size=20), some.integers(0, 10_000)), some.integers(1, 2**40)
 )
@@ -46,7 +46,7 @@ DECISIONS = some.builds(
     some.builds(BatchName, some.text(), INT64),
     some.builds(Content, INT64, some.none() | some.text(), some.none() | some.text()),
     PRODUCERS,
-    some.sampled_from(Stage),
+    some.sampled_from(DecisionStage),
     some.lists(TRANSACTIONS, max_size=5).map(tuple),
     some.integers(0, 100),
 )
@@ -59,12 +59,14 @@ def test_a_decision_reads_as_it_was_written(decision: Decision) -> None:
 
 def decided(*transactions: WrittenTransaction) -> Decision:
     batch = BatchName("q", 7)
-    return Decision("s", batch, Content(9), Producer(1, 2, 5), Stage.DECIDED, transactions)
+    return Decision(
+        "s", batch, Content(9), SinkProducer(1, 2, 5), DecisionStage.DECIDED, transactions
+    )
 
 
 def wide(number: int, partitions: int) -> WrittenTransaction:
     written = tuple(RowsAt("orders", each, 10) for each in range(partitions))
-    return WrittenTransaction(f"s.{number:016x}.0", Producer(number, 0, 5), written)
+    return WrittenTransaction(f"s.{number:016x}.0", SinkProducer(number, 0, 5), written)
 
 
 def test_a_decision_is_json_that_any_tool_shows() -> None:
@@ -87,7 +89,7 @@ def test_a_decision_with_more_transactions_than_fit_says_what_to_do() -> None:
 
 
 def test_what_is_done_is_small() -> None:
-    done = decided(*(wide(each, 100) for each in range(100))).ended(Stage.DONE)
+    done = decided(*(wide(each, 100) for each in range(100))).ended(DecisionStage.DONE)
     assert len(encode(done)) < 300
 
 
@@ -103,9 +105,9 @@ def test_a_sink_has_one_place_in_the_topic_for_ever() -> None:
 
 
 def test_sequence_numbers_go_on_while_the_epoch_stays() -> None:
-    first = Driver(Producer(1, 4, 4))
-    assert first.after(Producer(1, 4, 4)) == Driver(Producer(1, 4, 4), 1)
-    assert first.after(Producer(1, 5, 5)) == Driver(Producer(1, 5, 5), 0)
+    first = Driver(SinkProducer(1, 4, 4))
+    assert first.after(SinkProducer(1, 4, 4)) == Driver(SinkProducer(1, 4, 4), 1)
+    assert first.after(SinkProducer(1, 5, 5)) == Driver(SinkProducer(1, 5, 5), 0)
 
 
 def test_contents_that_were_measured_differently_cannot_be_compared() -> None:

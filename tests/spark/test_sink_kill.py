@@ -23,6 +23,7 @@ from sink_process import (
     workers_of,
 )
 
+from depth import sample
 from penstock.client.values import NewTopic
 from penstock.spark.sink.driver import settle
 from penstock.testing import Cluster
@@ -66,7 +67,8 @@ def judge(job: Job) -> None:
 def test_a_driver_that_is_killed_at_any_step_loses_and_doubles_nothing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    for step in range(1, STEPS_MAX):
+    # test_sink_steps.py interrupts the protocol at each step; here some of them meet processes.
+    for step in sample(range(1, STEPS_MAX), every=4):
         job = job_of(cluster, tmp_path, f"step-{step}", 5)
         dying = Job(job.bootstrap, job.topic, job.folder, job.rows, dies_at=step)
         ended = wait(start(dying), SECONDS_MAX)
@@ -115,6 +117,7 @@ def disturb(chance: Random, job: Job, cluster: Cluster) -> None:
         kill_group(process)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
 def test_random_deaths_lose_and_double_nothing(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)

@@ -8,7 +8,7 @@ from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.worker import DriverReplaced, write_part
+from penstock.spark.sink.worker import TaskFenced, write_part
 from penstock.testing import Cluster
 
 pytest_plugins = ["spark_fixtures"]
@@ -31,7 +31,7 @@ def test_a_task_that_writes_after_its_batch_was_given_up_leaves_nothing_open(
 ) -> None:
     plan = plan_batch(options, topic, may_repeat=True)
     settle(options, topic)
-    with pytest.raises(DriverReplaced, match="given up"):
+    with pytest.raises(TaskFenced, match="given up"):
         write_part(options, plan, BatchName("query", 0), ROWS)
     assert ongoing(admin, topic) == []
 
@@ -42,7 +42,7 @@ def test_a_copy_that_ends_after_the_commit_leaves_nothing_open(
     plan = plan_batch(options, topic, may_repeat=True)
     batch = BatchName("query", 0)
     commit_batch(options, topic, batch, [write_part(options, plan, batch, ROWS)])
-    with pytest.raises(DriverReplaced):
+    with pytest.raises(TaskFenced):
         write_part(options, plan, batch, ROWS)
     assert ongoing(admin, topic) == []
 

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import PenstockSource
-from penstock.spark.options.reading import BadOption
+from penstock.spark.options.option_bag import BadOption
 from penstock.spark.options.sink import read_sink_options
+from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.finishing import OnLost
-from penstock.spark.sink.settings import Delivery, SinkOptions
+from penstock.spark.sink.settings import DeliveryGuarantee, SinkOptions
 
 
 def options(**given: str) -> SinkOptions:
@@ -18,11 +18,14 @@ def options(**given: str) -> SinkOptions:
 
 
 def test_rows_are_written_exactly_once_unless_told_otherwise() -> None:
-    assert options().delivery is Delivery.EXACTLY_ONCE
+    assert options().delivery is DeliveryGuarantee.EXACTLY_ONCE
 
 
 def test_at_least_once_can_be_chosen() -> None:
-    assert options(**{"delivery.guarantee": "at-least-once"}).delivery is Delivery.AT_LEAST_ONCE
+    assert (
+        options(**{"delivery.guarantee": "at-least-once"}).delivery
+        is DeliveryGuarantee.AT_LEAST_ONCE
+    )
 
 
 def test_a_topic_may_come_with_the_rows() -> None:

@@ -6,21 +6,21 @@ from sink_spark import QueryRun
 from sink_world import FINE, ROWS, TIMEOUT_MS, Climate, World
 
 from penstock.model import TopicPartition
-from penstock.spark.sink.admitting import Admission, admit, check_repeated, may_write
+from penstock.spark.sink.admission import BatchAdmission, admit, check_repeated, may_write
+from penstock.spark.sink.batch_commit import BatchCommit, CommitRules
 from penstock.spark.sink.cluster import drive
-from penstock.spark.sink.committing import CommitRules, Committing
+from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import (
     JOB,
     BatchName,
     Content,
+    DecisionStage,
     Driver,
     LastBatch,
-    Producer,
     RowsAt,
-    Stage,
+    SinkProducer,
     WrittenTransaction,
 )
-from penstock.spark.sink.finishing import OnLost
 from penstock.spark.sink.refusals import (
     BatchToRewrite,
     CheckpointWentBack,
@@ -31,33 +31,33 @@ from penstock.spark.sink.refusals import (
     SinkTaken,
     TransactionsTooOld,
 )
-from penstock.spark.sink.task import Carried, Plan, Slots, TaskPart, TaskReport
+from penstock.spark.sink.task import Carried, Slots, TaskPart, TaskPlan, TaskReport
 
 QUERY = "8a1b"
 SEVENTH = BatchName(QUERY, 7)
-LAST = LastBatch(SEVENTH, Content(100, offsets="a"), Stage.DONE)
+LAST = LastBatch(SEVENTH, Content(100, offsets="a"), DecisionStage.DONE)
 
 
 def carried(last: LastBatch | None = None, planned_ms: int = 0) -> Carried:
-    return Carried(Driver(Producer(1, 3, 5)), last, planned_ms)
+    return Carried(Driver(SinkProducer(1, 3, 5)), last, planned_ms)
 
 
 # ---- rule 6
 
 
-def admission(last: LastBatch | None, batch: BatchName, *, allow: bool = False) -> Admission:
+def admission(last: LastBatch | None, batch: BatchName, *, allow: bool = False) -> BatchAdmission:
     return admit("s", last, batch, new_checkpoint_allowed=allow)
 
 
 def test_the_first_batch_and_a_later_one_are_new() -> None:
-    assert admission(None, SEVENTH) is Admission.NEW
-    assert admission(LAST, BatchName(QUERY, 8)) is Admission.NEW
+    assert admission(None, SEVENTH) is BatchAdmission.NEW
+    assert admission(LAST, BatchName(QUERY, 8)) is BatchAdmission.NEW
 
 
 def test_the_last_batch_is_a_repetition_unless_it_is_to_be_rewritten() -> None:
-    assert admission(LAST, SEVENTH) is Admission.REPEATED
-    lost = LastBatch(SEVENTH, Content(100), Stage.REWRITE)
-    assert admission(lost, SEVENTH) is Admission.NEW
+    assert admission(LAST, SEVENTH) is BatchAdmission.REPEATED
+    lost = LastBatch(SEVENTH, Content(100), DecisionStage.REWRITE)
+    assert admission(lost, SEVENTH) is BatchAdmission.NEW
 
 
 def test_an_earlier_batch_stops_the_query() -> None:
@@ -79,15 +79,15 @@ def test_content_that_cannot_be_compared_stops_the_query() -> None:
 def test_a_new_query_id_stops_unless_it_is_allowed() -> None:
     with pytest.raises(NewCheckpoint, match=r"new\.checkpoint=allow"):
         admission(LAST, BatchName("other", 0))
-    assert admission(LAST, BatchName("other", 0), allow=True) is Admission.NEW
+    assert admission(LAST, BatchName("other", 0), allow=True) is BatchAdmission.NEW
 
 
 def test_a_job_does_not_take_a_querys_name() -> None:
     with pytest.raises(SinkTaken, match=r"sink\.id of its own"):
         admission(LAST, JOB)
-    job = LastBatch(JOB, Content(5), Stage.DONE)
-    assert admission(job, JOB) is Admission.NEW
-    assert admission(job, SEVENTH) is Admission.NEW
+    job = LastBatch(JOB, Content(5), DecisionStage.DONE)
+    assert admission(job, JOB) is BatchAdmission.NEW
+    assert admission(job, SEVENTH) is BatchAdmission.NEW
 
 
 def test_a_task_writes_only_what_is_new() -> None:
@@ -100,28 +100,28 @@ def test_a_task_writes_only_what_is_new() -> None:
 
 
 def test_a_worker_uses_an_id_again_only_for_a_newer_plan() -> None:
-    slots, plan = Slots(), Producer(1, 3, 5)
+    slots, plan = Slots(), SinkProducer(1, 3, 5)
     assert [slots.take(plan), slots.take(plan)] == [0, 1]
     assert slots.take(plan._replace(epoch=6)) == 0
     assert slots.take(plan) == 2, "a task of an older plan came late"
     assert slots.take(plan._replace(epoch=9)) == 0
-    assert slots.take(Producer(2, 0, 5)) == 3, "another producer id tells nothing about age"
+    assert slots.take(SinkProducer(2, 0, 5)) == 3, "another producer id tells nothing about age"
 
 
 def test_an_id_whose_init_was_not_answered_is_never_used_again() -> None:
-    slots, plan = Slots(), Producer(1, 3, 5)
+    slots, plan = Slots(), SinkProducer(1, 3, 5)
     slots.abandon(slots.take(plan))
     assert slots.take(plan._replace(epoch=6)) == 1
 
 
 def test_without_rows_there_is_no_transaction() -> None:
-    part = TaskPart(Plan("s", carried()), SEVENTH)
+    part = TaskPart(TaskPlan("s", carried()), SEVENTH)
     assert part.report().transaction is None
 
 
 def test_a_task_reports_what_it_wrote_where() -> None:
-    part = TaskPart(Plan("s", carried(), digest_rows=True), SEVENTH)
-    part.opened("s.x.0", Producer(9, 0, 5), 1_000, None)
+    part = TaskPart(TaskPlan("s", carried(), digest_rows=True), SEVENTH)
+    part.opened("s.x.0", SinkProducer(9, 0, 5), 1_000, None)
     for rows in (2, 3):
         part.counted(rows, 2**127)
         part.wrote({TopicPartition("t", 1): rows})
@@ -144,13 +144,13 @@ def report(
     timeout_ms: int | None = 60_000,
 ) -> TaskReport:
     written = WrittenTransaction(
-        "s.x.0", Producer(9, 0, 5), (RowsAt("t", 0, 5),), opened_ms, timeout_ms
+        "s.x.0", SinkProducer(9, 0, 5), (RowsAt("t", 0, 5),), opened_ms, timeout_ms
     )
     return TaskReport(carrying or carried(), batch, 5, transaction=written)
 
 
-def committing(reports: list[TaskReport], now_ms: int) -> Committing:
-    return Committing(CommitRules("s"), SEVENTH, Content(5, offsets="b"), reports, now_ms)
+def committing(reports: list[TaskReport], now_ms: int) -> BatchCommit:
+    return BatchCommit(CommitRules("s"), SEVENTH, Content(5, offsets="b"), reports, now_ms)
 
 
 def test_a_batch_older_than_half_its_timeout_is_not_decided() -> None:
@@ -168,7 +168,7 @@ def test_a_clock_that_runs_ahead_is_not_believed(opened_ms: int) -> None:
 
 
 def test_reports_of_two_plans_are_not_committed_together() -> None:
-    other = Carried(Driver(Producer(1, 6, 5)), None, 0)
+    other = Carried(Driver(SinkProducer(1, 6, 5)), None, 0)
     with pytest.raises(MixedPlans):
         committing([report(0), report(0, other)], 0).begin()
     with pytest.raises(MixedPlans):
@@ -235,10 +235,10 @@ def test_a_loss_that_commit_finds_repeats_the_batch_if_it_is_to_be_rewritten() -
     world.weather = FINE
     cluster = ModelCluster(world, "driver")
     driver = cluster.take_over("s.driver")
-    missing = WrittenTransaction("s.x.0", Producer(9, 0, 5), (RowsAt("t", 0, 5),))
+    missing = WrittenTransaction("s.x.0", SinkProducer(9, 0, 5), (RowsAt("t", 0, 5),))
     told = TaskReport(Carried(Driver(driver), None, 0), SEVENTH, 5, transaction=missing)
     rules = CommitRules("s", OnLost.REWRITE)
     with pytest.raises(BatchToRewrite, match=r"t-0 \(5 rows\)"):
-        drive(Committing(rules, SEVENTH, Content(5, offsets="b"), [told], 0), cluster)
+        drive(BatchCommit(rules, SEVENTH, Content(5, offsets="b"), [told], 0), cluster)
     decision = cluster.last_decision("s")
-    assert decision is not None and decision.stage is Stage.REWRITE
+    assert decision is not None and decision.stage is DecisionStage.REWRITE

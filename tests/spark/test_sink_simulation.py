@@ -14,11 +14,11 @@ from sink_mutants import MUTANTS
 from sink_spark import Protocols
 from sink_world import Climate, Violation, Weather, World, live
 
-from penstock.testing.sim.repeating import repeatable
+from depth import seeds
+from penstock.testing.sim.world import repeatable
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "240"))
-FIRST_SEED = int(os.environ.get("PENSTOCK_SIM_SEED", "1"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + RUNS)
+SEEDS = seeds(240, few=80)
+TESTS = Path(__file__).parents[1]
 # One test case runs so many lives: a case of its own for each would cost more than the life.
 LIVES_PER_CASE = 20
 MUTANT_LIVES_MAX = 400
@@ -108,7 +108,7 @@ def test_a_seed_gives_the_same_trace_under_another_hash_seed() -> None:
     there = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "4711"},
         capture_output=True,
         text=True,
         check=True,

@@ -14,6 +14,7 @@ from spark_pipeline import SECONDS_MAX, Pipeline, texts
 from penstock.spark.foreach import write_batch
 
 pytest_plugins = ["spark_fixtures"]
+pytestmark = pytest.mark.xdist_group("spark")
 
 Produce = Callable[..., None]
 

@@ -7,18 +7,18 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.model import TopicPartition
 from penstock.spark.datasource import PenstockSource
-from penstock.spark.options.places import (
+from penstock.spark.options.bounds import (
     EARLIEST,
     LATEST,
-    Assigned,
+    AssignedTopicPartitions,
     Edge,
-    Offsets,
-    Pattern,
+    PartitionOffsets,
     Timestamp,
     Timestamps,
+    TopicPattern,
     Topics,
 )
-from penstock.spark.options.reading import BadOption
+from penstock.spark.options.option_bag import BadOption
 from penstock.spark.options.source import COLUMNS, SourceOptions, read_source_options
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "orders"}
@@ -57,11 +57,11 @@ def test_topics_are_listed_with_commas() -> None:
 
 
 def test_a_pattern_may_stand_for_topics() -> None:
-    assert other(subscribePattern="orders-.*").subscription == Pattern("orders-.*")
+    assert other(subscribePattern="orders-.*").subscription == TopicPattern("orders-.*")
 
 
 def test_partitions_may_be_assigned() -> None:
-    expected = Assigned((TopicPartition("a", 0), TopicPartition("a", 2)))
+    expected = AssignedTopicPartitions((TopicPartition("a", 0), TopicPartition("a", 2)))
     assert other(assign='{"a": [0, 2]}').subscription == expected
 
 
@@ -72,7 +72,7 @@ def test_the_case_of_names_does_not_matter() -> None:
 def test_offsets_are_given_by_partition() -> None:
     start = stream(startingOffsets='{"orders": {"0": 23, "1": -2}}').start
     expected = {TopicPartition("orders", 0): 23, TopicPartition("orders", 1): EARLIEST}
-    assert start == Offsets(expected)
+    assert start == PartitionOffsets(expected)
 
 
 def test_a_timestamp_for_all_comes_before_timestamps_and_offsets() -> None:
@@ -185,7 +185,7 @@ def said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> pytest.LogCaptureFixture:
     """What is said while options are read, by a process that has said nothing yet."""
-    monkeypatch.setattr("penstock.spark.options.reading._said", set())
+    monkeypatch.setattr("penstock.spark.options.option_bag._said", set())
     caplog.set_level(logging.WARNING, logger="penstock.spark")
     return caplog
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.raw.course import OffsetRange
+from penstock.client.raw.range_progress import OffsetRange
 from penstock.model import ZERO_ID, TopicPartition
-from penstock.spark.options.source import Limits
-from penstock.spark.source.losses import DataLoss, Losses, base_of, unknown_to, within_log
-from penstock.spark.source.planning import RECORDS_PER_TASK_MIN, deal, holds_back, limited
+from penstock.spark.options.source import BatchLimits
+from penstock.spark.source.batch_shares import RECORDS_PER_TASK_MIN, deal, holds_back, limited
+from penstock.spark.source.data_loss import DataLoss, Losses, base_of, unknown_to, within_log
 from penstock.spark.source.positions import BadPosition, Position
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -59,15 +59,15 @@ def test_a_limited_batch_stays_within_what_is_there(
 
 
 def test_a_batch_waits_until_it_is_worth_it() -> None:
-    assert holds_back({A: 0}, {A: 5}, Limits(None, 10, 1_000), waited_ms=999)
+    assert holds_back({A: 0}, {A: 5}, BatchLimits(None, 10, 1_000), waited_ms=999)
 
 
 def test_a_batch_does_not_wait_longer_than_told() -> None:
-    assert not holds_back({A: 0}, {A: 5}, Limits(None, 10, 1_000), waited_ms=1_000)
+    assert not holds_back({A: 0}, {A: 5}, BatchLimits(None, 10, 1_000), waited_ms=1_000)
 
 
 def test_a_batch_that_is_large_enough_does_not_wait() -> None:
-    assert not holds_back({A: 0}, {A: 10}, Limits(None, 10, 1_000), waited_ms=0)
+    assert not holds_back({A: 0}, {A: 10}, BatchLimits(None, 10, 1_000), waited_ms=0)
 
 
 # -- tasks

@@ -15,10 +15,10 @@ from penstock.client.admin.blocking import Admin
 from penstock.client.raw.outcomes import PartitionMissing, TopicMissing
 from penstock.client.values import NewTopic
 from penstock.model import TopicPartition
-from penstock.spark.options.reading import BadOption
+from penstock.spark.options.option_bag import BadOption
 from penstock.spark.options.source import SourceOptions, read_source_options
 from penstock.spark.source.batch import PenstockReader
-from penstock.spark.source.losses import DataLoss
+from penstock.spark.source.data_loss import DataLoss
 from penstock.spark.source.low_latency import PenstockSimpleReader
 from penstock.spark.source.stream import PenstockStreamReader
 from penstock.testing import Cluster

@@ -14,6 +14,7 @@ from penstock.model import TopicPartition
 from penstock.testing import Cluster
 
 pytest_plugins = ["spark_fixtures"]
+pytestmark = pytest.mark.xdist_group("spark")
 
 Produce = Callable[..., None]
 SECONDS_MAX = 120

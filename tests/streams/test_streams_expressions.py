@@ -15,7 +15,7 @@ from penstock.streams import (
     lit,
     when,
 )
-from penstock.streams.building import joined_value
+from penstock.streams.builder import joined_value
 from penstock.streams.expressions import input_of, trace, trace_condition
 
 FIELDS = ("amount", "name", "address")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 from pyspark.sql.types import LongType, Row
 
-from penstock.streams.compiling.keyed import (
+from penstock.streams.compilation.keyed import (
     LEFT_SIDE,
     RIGHT_SIDE,
     Reduce,

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from penstock.streams import Streams, StreamsError, registry
-from penstock.streams.failures import reason_of
-from penstock.streams.progress import Progress, Terminal, _lag, lines, metrics_text
+from penstock.streams.errors import reason_of
+from penstock.streams.progress import QueryProgress, Terminal, _lag, lines, metrics_text
 
-RUNNING = Progress("totals", True, 7, 1234.5, 10, "2026-01-01T00:00:00.000Z", 3, 2048, 500)
+RUNNING = QueryProgress("totals", True, 7, 1234.5, 10, "2026-01-01T00:00:00.000Z", 3, 2048, 500)
 
 
 def test_a_query_is_a_line() -> None:
-    assert lines([RUNNING, Progress("new", False)]) == [
+    assert lines([RUNNING, QueryProgress("new", False)]) == [
         "QUERY        BATCH  ROWS/S  LAG  WATERMARK            STATE",
         "totals       7      1,234   10   2026-01-01T00:00:00  3 rows, 2 KB",
         "new (ended)  -      -       -    -                    -",
@@ -21,7 +21,7 @@ def test_a_query_is_a_line() -> None:
 
 
 def test_metrics_have_a_value_where_spark_has_said_one() -> None:
-    text = metrics_text("shop", [RUNNING, Progress("new", True)])
+    text = metrics_text("shop", [RUNNING, QueryProgress("new", True)])
     assert 'penstock_streams_rows_per_second{application="shop",query="totals"} 1234.5' in text
     assert (
         'penstock_streams_watermark_seconds{application="shop",query="totals"} 1767225600' in text

@@ -18,7 +18,7 @@ from penstock.cli.main import app as penstock
 from penstock.cli.main import main
 from penstock.client.admin.blocking import Admin
 from penstock.streams import Streams, StreamsError, json_schema, tumbling
-from penstock.streams.metrics_port import MetricsPort
+from penstock.streams.metrics_port import StreamsMetricsPort
 from penstock.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -173,7 +173,7 @@ def test_progress_is_shown_and_served_while_it_runs(cluster: Cluster, tmp_path: 
             app.start()
         ((key, value, _),) = read(cluster, "per-minute", 1)
         (progress,) = running.progress()
-        port = MetricsPort(running.metrics, 0)
+        port = StreamsMetricsPort(running.metrics, 0)
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port.port}/metrics") as answer:
                 served = answer.read().decode()

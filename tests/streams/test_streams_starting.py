@@ -22,13 +22,13 @@ from penstock.streams.java_output import (
     shut_on_interrupt,
 )
 from penstock.streams.reset import is_internal
-from penstock.streams.runner import Running, in_words_of
-from penstock.streams.settings import Settings, state_directory
+from penstock.streams.runner import RunningStreams, in_words_of
+from penstock.streams.settings import StreamsSettings, state_directory
 
 NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True).filter(lambda name: name.strip("."))
 
 
-def settings_of(name: str, state_dir: Path | None = None) -> Settings:
+def settings_of(name: str, state_dir: Path | None = None) -> StreamsSettings:
     return Streams(name, state_dir=state_dir).settings
 
 
@@ -185,7 +185,7 @@ class Unheard:
 BUSY = "Python worker failed to connect back."
 
 
-def run_with(tmp_path: Path, problems: list[str | None]) -> tuple[Running, list[str]]:
+def run_with(tmp_path: Path, problems: list[str | None]) -> tuple[RunningStreams, list[str]]:
     log: list[str] = []
     left = list(problems)
     queries: Any = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
@@ -194,7 +194,7 @@ def run_with(tmp_path: Path, problems: list[str | None]) -> tuple[Running, list[
         return Started(log, query.name, left.pop(0), polls=3)
 
     spark: Any = Unheard()
-    return Running(settings_of("shop", tmp_path), [queries], begin, spark), log
+    return RunningStreams(settings_of("shop", tmp_path), [queries], begin, spark), log
 
 
 def test_queries_start_one_after_the_other(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from penstock.streams import (
     string,
     when,
 )
-from penstock.streams.compiling.compiler import Compiler
-from penstock.streams.trial_queries import SCHEMA, trial_session
+from penstock.streams.compilation.compiler import Compiler
+from penstock.streams.test_driver_queries import SCHEMA, driver_session
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -302,7 +302,7 @@ def test_a_record_is_parsed_once_whatever_follows(policy: str, tmp_path: Path) -
     """Spark likes to move a filter down and to compute for it once more what it needs."""
     app = Streams("shop", bad_records=policy)
     orders(app).filter(lambda o: o.amount > 0).map_values(lambda o: o.customer_id).to("out")
-    spark = trial_session(None)
+    spark = driver_session(None)
 
     class Files:
         has_ticks = False

@@ -31,9 +31,9 @@ from penstock.testing.history.events import (
     OffsetFetch,
     Operation,
     Poll,
+    RecordedTransaction,
     Send,
     Span,
-    Transaction,
 )
 
 T = TypeVar("T")
@@ -95,8 +95,12 @@ def acknowledged(history: History) -> list[Send]:
     return [each for each in sends if each.outcome is Outcome.OK and each.offset is not None]
 
 
-def sends_of(history: History, *endings: Ending) -> list[tuple[Transaction, Send]]:
-    ended = {each.number: each for each in of_kind(history, Transaction) if each.ending in endings}
+def sends_of(history: History, *endings: Ending) -> list[tuple[RecordedTransaction, Send]]:
+    ended = {
+        each.number: each
+        for each in of_kind(history, RecordedTransaction)
+        if each.ending in endings
+    }
     return [
         (ended[each.transaction], each)
         for each in acknowledged(history)
@@ -228,7 +232,7 @@ def a_transaction_loses_one_record(history: History, chance: Random) -> History:
 def the_progress_of_an_aborted_transaction_shows(history: History, chance: Random) -> History:
     aborted = {
         each.number
-        for each in of_kind(history, Transaction)
+        for each in of_kind(history, RecordedTransaction)
         if each.ending is Ending.ABORTED or each.commit_asked is None
     }
     commits = of_kind(history, OffsetCommit)
@@ -247,7 +251,9 @@ def progress_comes_from_nowhere(history: History, chance: Random) -> History:
 
 def progress_is_forgotten(history: History, chance: Random) -> History:
     committed = {
-        each.number for each in of_kind(history, Transaction) if each.ending is Ending.COMMITTED
+        each.number
+        for each in of_kind(history, RecordedTransaction)
+        if each.ending is Ending.COMMITTED
     }
     commits = of_kind(history, OffsetCommit)
     commit = pick(chance, (each for each in commits if each.transaction in committed))

@@ -72,8 +72,8 @@ def test_a_lost_write_is_told_in_a_sentence(
     sent(alice, 1, b"b")
     read(bob, {1: b"b"})
     assert str(found(recorder)[0]) == (
-        "LostWrite: alice was told that b'a' is in orders-0 at offset 0, and orders-0 was read up "
-        "to offset 1, but no read_committed consumer has seen it"
+        "LostWrite: alice got the answer that b'a' is in orders-0 at offset 0, and orders-0 was "
+        "read up to offset 1, but no read_committed consumer has seen it"
     )
 
 

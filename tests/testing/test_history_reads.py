@@ -107,7 +107,7 @@ def test_a_record_must_not_be_seen_before_its_commit_is_asked_for(
     [early] = found(recorder)
     assert isinstance(early, UncommittedRead)
     assert str(early) == (
-        "UncommittedRead: bob read b'a' at orders-0 offset 0 before anybody asked to commit "
+        "UncommittedRead: bob read b'a' at orders-0 offset 0 before the commit request of "
         "transaction 1 of alice (t)"
     )
 
@@ -154,7 +154,7 @@ def test_a_transaction_that_nobody_asked_to_commit_stays_unseen(
     read(bob, {0: b"a"})
     [never] = found(recorder)
     assert isinstance(never, UncommittedRead)
-    assert "although nobody ever asked to commit" in str(never)
+    assert "without any commit request of" in str(never)
 
 
 def test_a_transaction_must_not_see_its_own_records(recorder: Recorder, alice: Process) -> None:

@@ -15,7 +15,7 @@ from penstock.testing.history import (
     Report,
     check,
 )
-from penstock.testing.history.events import Poll, Send, Transaction
+from penstock.testing.history.events import Poll, RecordedTransaction, Send
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_commit_that_is_asked_for_again_keeps_its_first_moment(recorder: Recor
     transaction.commit_asked()
     transaction.committed()
     [known] = recorder.history()
-    assert isinstance(known, Transaction)
+    assert isinstance(known, RecordedTransaction)
     assert (known.span.began, known.commit_asked) == (1, 2)
 
 

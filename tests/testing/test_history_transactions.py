@@ -131,7 +131,7 @@ def test_progress_must_not_go_back_by_itself(
     [lost] = found(recorder)
     assert isinstance(lost, LostOffsets)
     assert str(lost) == (
-        "LostOffsets: bob was told that group billing has committed offset 3 for orders-0, "
+        "LostOffsets: bob got the answer that group billing has committed offset 3 for orders-0, "
         "where only 5 was possible"
     )
 

@@ -1,73 +1,47 @@
-"""The lines that keep the code readable, held by a test."""
+"""The lines that keep the code readable, held by a test for each rule."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
+from source_tree import ALL, IN_SOURCE, IN_TESTS, SOURCE, name_of, sources, text_of, tree_of
 
 from penstock.broker.handlers import HANDLERS
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "penstock"
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
-VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base"}
 
 # Named exceptions, each with its reason.
 LONG_FUNCTIONS: dict[str, str] = {}
 STATEFUL_ROOMS = ("broker", "controller", "machine", "raft", "replication", "log", "node.py")
 
 
-def sources(*roots: Path) -> list[Path]:
-    return sorted(path for root in roots for path in root.rglob("*.py"))
-
-
-BESIDE = ("tests", "bench", "chaos", "compat", "examples")
-ALL = sources(SOURCE, *(ROOT / each for each in BESIDE))
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(SOURCE if path.is_relative_to(SOURCE) else ROOT).as_posix()
-
-
-@pytest.mark.parametrize("path", ALL, ids=name_of)
-def test_a_file_has_one_topic_and_at_most_700_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
-
-
-@pytest.mark.parametrize("path", ALL, ids=name_of)
-def test_a_function_fits_on_a_screen(path: Path) -> None:
-    long = []
-    for node in ast.walk(ast.parse(path.read_text())):
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield each function of a file, with its number of lines."""
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            place = f"{name_of(path)}:{node.name}"
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > FUNCTION_LINES_MAX and place not in LONG_FUNCTIONS:
-                long.append(f"{place} has {lines} lines")
-    assert not long
+            yield f"{name_of(path)}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-def test_every_exception_to_the_length_of_functions_is_still_needed() -> None:
-    for place in LONG_FUNCTIONS:
-        file, _, function = place.partition(":")
-        tree = ast.parse((SOURCE / file).read_text())
-        lines = [
-            (node.end_lineno or 0) - node.lineno + 1
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef) and node.name == function
-        ]
-        assert lines and max(lines) > FUNCTION_LINES_MAX, place
+def test_a_file_has_one_topic_and_at_most_700_lines() -> None:
+    lines = {name_of(path): len(text_of(path).splitlines()) for path in ALL}
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
-    assert [path for path in sources(SOURCE) if path.stem in VAGUE_NAMES] == []
+def test_a_function_fits_on_a_screen() -> None:
+    long = {
+        function: lines
+        for path in ALL
+        for function, lines in functions(path)
+        if lines > FUNCTION_LINES_MAX
+    }
+    assert long.keys() == LONG_FUNCTIONS.keys(), long
 
 
-def _sets(tree: ast.AST) -> Iterator[ast.AST]:
-    """What is certainly a set: a literal, a comprehension, or a call of set and frozenset."""
+def _sets(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield each loop's certain set: a literal, a comprehension, a call of set or frozenset."""
     for node in ast.walk(tree):
         iterated = None
         if isinstance(node, ast.For | ast.comprehension):
@@ -79,14 +53,10 @@ def _sets(tree: ast.AST) -> Iterator[ast.AST]:
                 yield iterated
 
 
-@pytest.mark.parametrize("room", STATEFUL_ROOMS)
-def test_no_order_of_a_set_reaches_an_effect(room: str) -> None:
-    paths = [SOURCE / room] if room.endswith(".py") else sources(SOURCE / room)
-    found = [
-        f"{name_of(path)}:{getattr(each, 'lineno', 0)}"
-        for path in paths
-        for each in _sets(ast.parse(path.read_text()))
-    ]
+def test_no_order_of_a_set_reaches_an_effect() -> None:
+    rooms = [SOURCE / room for room in STATEFUL_ROOMS]
+    paths = [path for room in rooms for path in ([room] if room.suffix else sources(room))]
+    found = [f"{name_of(path)}:{each.lineno}" for path in paths for each in _sets(tree_of(path))]
     assert found == []
 
 
@@ -99,15 +69,14 @@ def test_a_handler_file_is_named_after_its_key() -> None:
     assert all(int(name[1:3]) == key for key, name in HANDLERS.items())
 
 
-@pytest.mark.parametrize("path", sources(ROOT / "tests"), ids=name_of)
-def test_no_test_sleeps(path: Path) -> None:
-    calls = re.findall(r"\b(?:time|asyncio)\.sleep\(", path.read_text())
-    assert calls == [] or path == Path(__file__)
+def test_no_test_sleeps() -> None:
+    calls = re.compile(r"\b(?:time|asyncio)\.sleep\(")
+    sleeping = [name_of(path) for path in IN_TESTS if calls.search(text_of(path))]
+    assert sleeping == []
 
 
 def test_every_room_opens_with_what_it_is() -> None:
-    bare = [path for path in sources(SOURCE) if not ast.get_docstring(ast.parse(path.read_text()))]
-    assert bare == []
+    assert [name_of(path) for path in IN_SOURCE if not ast.get_docstring(tree_of(path))] == []
 
 
 def test_property_tests_have_no_deadline_on_a_busy_machine() -> None:

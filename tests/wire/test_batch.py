@@ -25,6 +25,7 @@ from penstock.wire.batch import (
     HEADER,
     LAST_OFFSET_DELTA,
     TRANSACTIONAL,
+    CorruptBatch,
     Header,
     Record,
     batch_headers,
@@ -41,6 +42,7 @@ from penstock.wire.batch import (
     stamp_append_time,
     unpack_batch,
     unpack_start,
+    write_varint,
 )
 from penstock.wire.compression import ZSTD
 from penstock.wire.primitives import Malformed
@@ -304,6 +306,19 @@ def test_skimmed_records_are_the_records(
     skimmed = list(skim_records(*unpack_batch(data)))
     assert skimmed == [(each.offset, each.timestamp, each.key is not None) for each in records]
     assert list(read_records(data)) == records
+
+
+@pytest.mark.parametrize("count", [1, -1, 500_000])
+def test_a_record_that_lies_about_its_headers_is_malformed(count: int) -> None:
+    data = build_batch([Record(0, NOW_MS, b"k", b"v")])
+    header, records = unpack_batch(data)
+    number = bytearray()
+    write_varint(number, count)
+    body = bytes(records[1:-1]) + number  # without its size, and the 0 that counts no headers
+    size = bytearray()
+    write_varint(size, len(body))
+    with pytest.raises(CorruptBatch, match=f"claims {count} headers"):
+        list(skim_records(header, bytes(size) + body))
 
 
 @given(st.binary(max_size=60), st.integers(1, 5))

@@ -23,9 +23,9 @@ from penstock.wire.messages.k36_sasl_authenticate import SaslAuthenticateRequest
 from penstock.wire.primitives import (
     STRING_BYTES_MAX,
     Malformed,
+    UnencodableValue,
+    UnknownMessageVersion,
     UnknownRecord,
-    UnsupportedVersion,
-    Unwritable,
     write_uvarint,
 )
 from penstock.wire.records.consumer_protocol import (
@@ -171,7 +171,7 @@ def test_a_longer_string_is_malformed_inside_an_array_and_among_the_tagged_field
 def test_a_longer_string_is_unwritable_in_every_version_of_a_message() -> None:
     request = HeartbeatRequest(group_id="\u00e9" * (STRING_BYTES_MAX // 2 + 1))
     for version in range(5):
-        with pytest.raises(Unwritable, match=f"HeartbeatRequest v{version}"):
+        with pytest.raises(UnencodableValue, match=f"HeartbeatRequest v{version}"):
             write(request, version)
 
 
@@ -189,9 +189,9 @@ def test_a_varint_of_six_bytes_is_malformed() -> None:
 
 def test_a_version_that_does_not_exist_is_refused() -> None:
     for version in (-1, 3, 19):
-        with pytest.raises(UnsupportedVersion):
+        with pytest.raises(UnknownMessageVersion):
             read(FetchRequest, version, bytes(100))
-        with pytest.raises(UnsupportedVersion):
+        with pytest.raises(UnknownMessageVersion):
             write(FetchRequest(), version)
 
 
@@ -205,7 +205,7 @@ def test_a_version_that_does_not_exist_is_refused() -> None:
     ],
 )
 def test_a_value_that_the_wire_cannot_carry_is_unwritable(request_: HeartbeatRequest) -> None:
-    with pytest.raises(Unwritable, match="HeartbeatRequest v0"):
+    with pytest.raises(UnencodableValue, match="HeartbeatRequest v0"):
         write(request_, 0)
 
 

@@ -16,7 +16,7 @@ from penstock.wire.records.coordinator import (
     TRANSACTION_RECORDS,
 )
 from penstock.wire.records.metadata import METADATA_RECORDS
-from penstock.wire.schema import Array, Field, Kind, Nested, Text, schema_of
+from penstock.wire.schema import Array, FieldSchema, Kind, Nested, Text, schema_of
 
 TEXTS = ("", "a", "orders", "größe", "流れ", "🚰", "x" * 126, "x" * 127, "x" * 128, "ü" * 200)
 
@@ -64,7 +64,7 @@ def random_message(cls: type, version: int, random: Random) -> object:
     return made
 
 
-def random_field(item: Field, version: int, random: Random) -> object:
+def random_field(item: FieldSchema, version: int, random: Random) -> object:
     if item.tag is not None and random.random() < 0.4:
         return item.fresh_default()
     if version in item.nullable and random.random() < 0.2:

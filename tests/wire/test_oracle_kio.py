@@ -17,7 +17,7 @@ from test_codec_random import all_messages, all_versions, random_message
 
 from penstock.wire.apis import APIS
 from penstock.wire.codec import write
-from penstock.wire.schema import Array, Field, Nested, schema_of
+from penstock.wire.schema import Array, FieldSchema, Nested, schema_of
 
 SEEDS = range(5)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -33,7 +33,7 @@ def kio_class(cls: type, version: int) -> Any:
     return getattr(module, cls.__name__)
 
 
-def present(cls: type, version: int) -> list[Field]:
+def present(cls: type, version: int) -> list[FieldSchema]:
     return [item for item in schema_of(cls).fields if version in item.versions]
 
 
@@ -123,7 +123,7 @@ def test_kio_reads_the_same_values_and_writes_the_same_bytes(cls: type) -> None:
             assert out.getvalue() == data
 
 
-def structures(cls: type, theirs: Any, version: int) -> Iterator[tuple[Field, Any]]:
+def structures(cls: type, theirs: Any, version: int) -> Iterator[tuple[FieldSchema, Any]]:
     """Every field that a version of a message has, at any depth, beside kio's."""
     for item, other in zip(present(cls, version), fields(theirs), strict=True):
         yield item, other

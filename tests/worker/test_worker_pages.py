@@ -1,12 +1,12 @@
-"""What the HTTP server beside a worker answers, and how many it answers at once."""
+"""Answers of the HTTP server beside a worker, and its limit of connections."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.observe.http import Request, Response
+from penstock.observe.http import HttpRequest, Response
 from penstock.worker.health import CONNECTIONS_MAX, HealthServer
-from penstock.worker.serving import pages
+from penstock.worker.process import pages
 
 ASKED = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 TEST_SECONDS_MAX = 20.0
@@ -17,8 +17,8 @@ def worker(partitions: int) -> Any:
     return SimpleNamespace(figures=SimpleNamespace(retrying=retrying))
 
 
-def asked(path: str) -> Request:
-    return Request("GET", path, {}, {}, keep_alive=True)
+def asked(path: str) -> HttpRequest:
+    return HttpRequest("GET", path, {}, {}, keep_alive=True)
 
 
 def test_a_worker_that_stops_is_alive_and_not_ready() -> None:

@@ -17,9 +17,9 @@ from worker_process import worker_process
 from penstock import Admin, Producer
 from penstock.model import TopicPartition
 from penstock.retry import Names, Trail, read_trail
-from penstock.retry.whole_partitions import read_whole
+from penstock.retry.whole_partitions import read_to_end
 from penstock.testing import Cluster
-from penstock.testing.outside import ClusterLike
+from penstock.testing.external_cluster import ClusterLike
 
 APP = """
 import asyncio, os
@@ -93,8 +93,8 @@ def get(address: str, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.read().decode()
+    except urllib.error.HTTPError as rejected:
+        return rejected.code, rejected.read().decode()
 
 
 def test_a_signal_lets_what_was_begun_end_and_health_tells(
@@ -185,7 +185,7 @@ def test_a_function_that_does_not_return_keeps_no_process(
         worker.until("begun long")
         worker.signal(signal.SIGTERM)
         assert worker.wait() == 1, worker.lines
-        assert "1 records were not done within 0.1 s" in "".join(worker.lines)
+        assert "1 records were not handled within 0.1 s" in "".join(worker.lines)
         assert "1 functions did not end in time" in "".join(worker.lines)
 
 
@@ -247,9 +247,9 @@ def journal_of(directory: Path) -> list[Line]:
 
 
 async def trails(cluster: ClusterLike, topic: str, partitions: int) -> list[Trail]:
-    places = [TopicPartition(topic, each) for each in range(partitions)]
+    topic_partitions = [TopicPartition(topic, each) for each in range(partitions)]
     async with Admin(cluster.bootstrap) as admin:
-        records = read_whole(admin, {"bootstrap.servers": cluster.bootstrap}, places)
+        records = read_to_end(admin, {"bootstrap.servers": cluster.bootstrap}, topic_partitions)
         return [read_trail(each.headers) async for each in records]
 
 
@@ -268,14 +268,14 @@ def test_a_worker_that_is_killed_again_and_again_keeps_every_promise(tmp_path: P
                 worker.kill()
             cluster.advance(minutes=2)  # its membership and its transaction are given up
         with worker_process(tmp_path, "shop:app", "--bootstrap", cluster.bootstrap) as worker:
-            while len(settled(journal_of(tmp_path))) < len(pairs):
+            while len(state_changed(journal_of(tmp_path))) < len(pairs):
                 worker.until("tried")
             worker.signal(signal.SIGTERM)
             assert worker.wait() == 0, "".join(worker.lines)
         judge(cluster, journal_of(tmp_path), len(pairs))
 
 
-def settled(journal: list[Line]) -> set[tuple[int, int]]:
+def state_changed(journal: list[Line]) -> set[tuple[int, int]]:
     return {(each.partition, each.offset) for each in journal if each.what != "try"}
 
 
@@ -283,7 +283,9 @@ def judge(cluster: ClusterLike, journal: list[Line], count: int) -> None:
     names = Names("orders", "g-orders")
     every = {(each.partition, each.offset): each.key for each in journal}
     assert len(every) == count, "every record was tried"
-    expected_dead = {place for place in every if (place[1] * 7) % 5 - 1 == 3}
+    expected_dead = {
+        topic_partition for topic_partition in every if (topic_partition[1] * 7) % 5 - 1 == 3
+    }
     dead = asyncio.run(trails(cluster, names.dead, 2))
     assert Counter((each.partition, each.offset) for each in dead) == Counter(expected_dead)
     for wait_ms in (20, 50):
@@ -297,9 +299,9 @@ def judge(cluster: ClusterLike, journal: list[Line], count: int) -> None:
         assert all(number == 1 for number in written.values())
     done: set[tuple[int, int]] = set()
     for line in journal:
-        place = (line.partition, line.offset)
+        topic_partition = (line.partition, line.offset)
         if line.what != "try":
-            done.add(place)
+            done.add(topic_partition)
             continue
         before = [
             each

@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from penstock import Consumer, Producer, Record
 from penstock.retry import read_trail
-from penstock.testing.outside import ClusterLike
+from penstock.testing.external_cluster import ClusterLike
 from penstock.worker import Worker
-from penstock.worker.calling import NotCallable
+from penstock.worker.function_call import NotCallable
 
 TEST_SECONDS_MAX = 30.0
 
@@ -219,7 +219,7 @@ def test_the_producer_of_a_worker_sends_while_it_runs(penstock_cluster: ClusterL
         app = worker_for(penstock_cluster)
 
         @app.on(topic, value=Order)
-        async def tell(order: Order) -> None:
+        async def notify(order: Order) -> None:
             await app.producer.send(out, f"order {order.number}")
 
         with pytest.raises(RuntimeError, match="while the worker runs"):

@@ -1,15 +1,14 @@
-"""Where a long duty is: one value, the same for all of them.
+"""Progress of long tasks: cleaning, deletion, recovery, moves between directories.
 
-Whoever has such duties (cleaning, deletion, recovery, moves between directories) has a method
-`progress()` that yields one of these per piece of work under way or waiting; `Broker.reporters` is
-the list of those who are asked. Nothing is kept for it: the values are made when somebody looks.
+Each part with such tasks has a method `progress()` that yields a value per task under way or
+waiting. `Broker.reporters` lists these parts. Values are made on demand; nothing is stored.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 
-class Progress(NamedTuple):
+class TaskProgress(NamedTuple):
     duty: str  # "clean", "delete", "recover", "move"
     subject: str  # a partition or a directory
     done: int
@@ -19,7 +18,7 @@ class Progress(NamedTuple):
     note: str  # one short phrase for people
 
 
-class Reporter(Protocol):
-    """Somebody with long duties."""
+class ProgressReporter(Protocol):
+    """A part of the broker with long tasks."""
 
-    def progress(self) -> Iterator[Progress]: ...
+    def progress(self) -> Iterator[TaskProgress]: ...

@@ -1,31 +1,100 @@
 """A request on its way through the node, for every API but the fast paths."""
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from penstock.broker.metrics.error_codes import errors_in
-from penstock.broker.sliced_work import Work
+from penstock.broker.request_metrics import RequestMetrics, errors_in
+from penstock.broker.sliced_work import SlicedWork, Work
 from penstock.wire.apis import APIS
 from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
-from penstock.wire.primitives import Malformed, Unwritable
-
-if TYPE_CHECKING:
-    from penstock.broker.connection import Answer, Connection, Slot
+from penstock.wire.primitives import Malformed, UnencodableValue
+from penstock.world import Part, Peer
 
 log = logging.getLogger("penstock.dispatch")
 
 ERRORS_PER_SLICE = 500
 
+# An answer: one whole frame, or parts with file ranges among them. None: not there yet.
+Answer = bytes | Sequence[Part]
+Slot = list[Answer | None]
 
-def failed(connection: "Connection", key: int, version: int, error: Exception) -> None:
-    """Close the connection of a request that could not be handled at all. An exception of our own
-    costs the request, and never the node: a peer could have found the way to it."""
+
+class RequestHost(Protocol):
+    """The broker, as far as every request needs it."""
+
+    @property
+    def request_metrics(self) -> RequestMetrics: ...
+
+    @property
+    def sliced_work(self) -> SlicedWork: ...
+
+
+class ClientListener(Protocol):
+    """The listener that a connection came in by."""
+
+    @property
+    def broker(self) -> RequestHost: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def now_ms(self) -> Callable[[], float]: ...
+
+
+class ClientConnection(Protocol):
+    """The connection of a client, as handlers see it (network/connection.py)."""
+
+    active_at_ms: float
+    client_id: str
+    client_software: tuple[str, str]
+    on_closed: list[Callable[[], None]]
+    on_drain: list[Callable[[], None]]
+    produce_prefix: int
+    replies: deque[Slot]
+
+    @property
+    def listener(self) -> ClientListener: ...
+
+    @property
+    def peer(self) -> Peer: ...
+
+    @property
+    def closing(self) -> bool: ...
+
+    @property
+    def touched(self) -> bool: ...
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def take_slot(self) -> Slot: ...
+
+    def fill(self, slot: Slot, answer: Answer) -> None: ...
+
+    def answer(self, slot: Slot, answer: Answer) -> None: ...
+
+    def touch(self) -> None: ...
+
+    def reject(self, reason: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def failed(connection: ClientConnection, key: int, version: int, error: Exception) -> None:
+    """Close the connection of a request that could not be handled. An unexpected exception costs
+    the request, never the node: a peer may be able to cause it."""
     if isinstance(error, Malformed):
         name = APIS[key].name if key in APIS else f"key {key}"
-        connection.refuse(f"a malformed {name} request v{version}: {error}")
+        connection.reject(f"a malformed {name} request v{version}: {error}")
         return
     log.error(
         "a request failed (key %d, version %d): closing its connection",
@@ -36,8 +105,8 @@ def failed(connection: "Connection", key: int, version: int, error: Exception) -
     connection.close()
 
 
-class Request:
-    """Who asked, in which version, and the place its answer goes to."""
+class ClientRequest:
+    """A request: its connection, its version, and the slot of its answer."""
 
     __slots__ = (
         "answered",
@@ -52,8 +121,8 @@ class Request:
 
     def __init__(
         self,
-        connection: "Connection",
-        slot: "Slot",
+        connection: ClientConnection,
+        slot: Slot,
         api_key: int,
         api_version: int,
         correlation_id: int,
@@ -69,17 +138,17 @@ class Request:
         self.arrived_ms = connection.active_at_ms
 
     def run(self, call: Callable[[], None]) -> None:
-        """Call on behalf of this request, from a timer or the end of a turn: an exception costs
-        the request's connection."""
+        """Call on behalf of this request, from a timer or the end of a turn. An exception closes
+        the connection."""
         try:
             call()
         except Exception as error:
             failed(self.connection, self.api_key, self.api_version, error)
 
     def reply(self, response: Any) -> None:
-        """Answer with a message: at once, or in slices if it is long. A peer that has gone in the
-        meantime is no error. An answer that has no place in this version ends the connection, and
-        nothing else: it may come late, from a timer or on behalf of another peer's request."""
+        """Answer with a message: at once, or in slices if the message is long. A closed connection
+        is no error. An answer that this version cannot encode closes the connection only: the
+        caller may be a timer, or another peer's request."""
         assert not self.answered, "a request is answered once"
         self.answered = True
         slices = response_frame_in_slices(
@@ -88,54 +157,54 @@ class Request:
         try:
             next(slices)
         except StopIteration as end:
-            self.connection.listener.broker.counts.told(self.api_key, response)
+            self.connection.listener.broker.request_metrics.count_errors(self.api_key, response)
             self._finish(end.value)
-        except Unwritable as problem:
+        except UnencodableValue as problem:
             self._unwritable(problem)
         else:
             self.connection.hold()
             self.connection.listener.broker.sliced_work.begin(self._write(slices, response))
 
     def _write(self, slices: Slices[bytes], response: Any) -> Work:
-        counts = self.connection.listener.broker.counts
+        request_metrics = self.connection.listener.broker.request_metrics
         try:
             frame = yield from slices
             codes = errors_in(response)
             while some := list(islice(codes, ERRORS_PER_SLICE)):
-                for code in some:
-                    counts.failed(self.api_key, code)
+                for code in filter(None, some):
+                    request_metrics.failed(self.api_key, code)
                 yield None
             self._finish(frame)
-        except Unwritable as problem:
+        except UnencodableValue as problem:
             self._unwritable(problem)
         except Exception as error:
             failed(self.connection, self.api_key, self.api_version, error)
         finally:
             self.connection.release()
 
-    def _unwritable(self, problem: Unwritable) -> None:
+    def _unwritable(self, problem: UnencodableValue) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)
         self.connection.close()
 
-    def reply_frame(self, answer: "Answer") -> None:
+    def reply_frame(self, answer: Answer) -> None:
         """Answer with a whole frame, or with parts that make one."""
         assert not self.answered, "a request is answered once"
         self.answered = True
         self._finish(answer)
 
-    def _finish(self, answer: "Answer") -> None:
+    def _finish(self, answer: Answer) -> None:
         connection = self.connection
         listener = connection.listener
-        listener.broker.counts.answered(self.api_key, listener.now_ms() - self.arrived_ms)
+        listener.broker.request_metrics.answered(self.api_key, listener.now_ms() - self.arrived_ms)
         connection.answer(self.slot, answer)
 
 
-class PieceRequest(Request):
-    """A piece of a long request: its answer goes to those who join the pieces."""
+class PieceRequest(ClientRequest):
+    """A piece of a long request, whose answer is joined with those of the other pieces."""
 
     __slots__ = ("_done", "response")
 
-    def __init__(self, whole: Request, done: Callable[[], None]) -> None:
+    def __init__(self, whole: ClientRequest, done: Callable[[], None]) -> None:
         super().__init__(
             whole.connection,
             whole.slot,

@@ -1,23 +1,23 @@
 """Requests over long lists, cut into pieces that their handlers answer one after the other.
 
-A handler sees a short request and makes a short answer; the answers are joined into one. Equal
-elements are folded into one where the API asks a question and its answers name them. Elsewhere
-they stay together in one piece, in their order: a handler may have to find them.
+A handler sees a short request and makes a short answer; the answers are joined into one. `Equals`
+names the treatment of equal elements of a list.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from penstock.broker.request import PieceRequest, Request
+from penstock.broker.request import ClientRequest, PieceRequest
 from penstock.broker.sliced_work import Slices
 
 ITEMS_PER_PIECE = 100
-ITEMS_PER_PAUSE = 500  # while a request is cut
+ITEMS_PER_PAUSE = 250  # while a request is cut
 PIECES_UNDER_WAY_MAX = 8  # of one request: pieces that wait for a disk share its rounds
 
 # Handles one piece: returns its response, or None if that comes later.
-PieceHandler = Callable[[Request, Any], Slices[Any]]
+PieceHandler = Callable[[ClientRequest, Any], Slices[Any]]
 
 
 class Level(NamedTuple):
@@ -30,11 +30,24 @@ class Level(NamedTuple):
     answered_key: tuple[str, ...] = ()
 
 
-class Cut(NamedTuple):
+class Equals(Enum):
+    """The treatment of equal elements of a list."""
+
+    FOLDED = auto()  # one is left: the API asks a question, and its answers name the elements
+    APART = auto()  # each is handled by itself, in the order of the request
+    # They are an error, which a handler finds if it sees two of them: further ones are left out.
+    TOGETHER = auto()
+
+
+ITEMS_MAX = 1_000_000  # of any list: the codec takes no more
+EQUALS_MAX = {Equals.FOLDED: 1, Equals.APART: ITEMS_MAX, Equals.TOGETHER: 2}
+
+
+class PieceRule(NamedTuple):
     """How the requests of an API are cut: lists within lists, the outermost first."""
 
     levels: tuple[Level, ...]
-    folds: bool = True
+    equals: Equals = Equals.FOLDED
     items: int = ITEMS_PER_PIECE  # of the innermost lists, in one piece
 
 
@@ -66,37 +79,41 @@ _WITH_IDS = (
 )
 
 # By API key. The first cut whose outermost list is not empty counts: versions differ in it.
-CUTS: dict[int, tuple[Cut, ...]] = {
-    2: (Cut(_topics(), folds=False),),
-    8: (Cut(_WITH_IDS, folds=False),),
+CUTS: dict[int, tuple[PieceRule, ...]] = {
+    2: (PieceRule(_topics(), equals=Equals.TOGETHER),),
+    8: (PieceRule(_WITH_IDS, equals=Equals.APART),),
     9: (
-        Cut(
+        PieceRule(
             (
                 Level("groups", "groups", ("group_id", "member_id", "member_epoch"), ("group_id",)),
                 Level("topics", "topics", _NAME_OR_ID, _NAME_OR_ID),
                 Level("partition_indexes", "partitions"),
             )
         ),
-        Cut(_topics(partitions="partition_indexes", index="")),
+        PieceRule(_topics(partitions="partition_indexes", index="")),
     ),
-    10: (Cut((Level("coordinator_keys", "coordinators"),)),),
-    13: (Cut((Level("members", "members", ("member_id", "group_instance_id")),), folds=False),),
-    15: (Cut((Level("groups", "groups"),)),),
+    10: (PieceRule((Level("coordinator_keys", "coordinators"),)),),
+    13: (
+        PieceRule(
+            (Level("members", "members", ("member_id", "group_instance_id")),), equals=Equals.APART
+        ),
+    ),
+    15: (PieceRule((Level("groups", "groups"),)),),
     20: (
-        Cut((Level("topics", "responses", _NAME_OR_ID),), folds=False),
-        Cut((Level("topic_names", "responses"),), folds=False),
+        PieceRule((Level("topics", "responses", _NAME_OR_ID),), equals=Equals.TOGETHER),
+        PieceRule((Level("topic_names", "responses"),), equals=Equals.TOGETHER),
     ),
-    21: (Cut(_topics(), folds=False),),
-    23: (Cut(_topics(asked_key="topic", index="partition"), folds=False),),
+    21: (PieceRule(_topics(), equals=Equals.APART),),
+    23: (PieceRule(_topics(asked_key="topic", index="partition"), equals=Equals.APART),),
     24: (
-        Cut(
+        PieceRule(
             (Level("transactions", "results_by_transaction", ("transactional_id", "producer_id")),),
-            folds=False,
+            equals=Equals.APART,
             items=20,
         ),
     ),
     27: (
-        Cut(
+        PieceRule(
             (
                 Level("markers", "markers", _MARKER, ("producer_id",)),
                 Level("topics", "topics", ("name",), ("name",)),
@@ -105,50 +122,54 @@ CUTS: dict[int, tuple[Cut, ...]] = {
             items=5,
         ),
     ),
-    28: (Cut(_topics(), folds=False),),
-    30: (Cut((Level("creations", "results"),), folds=False),),
-    31: (Cut((Level("filters", "filter_results"),), folds=False),),
-    32: (Cut((Level("resources", "results", (*_RESOURCE, "configuration_keys")),), items=1),),
-    33: (Cut((Level("resources", "responses", _RESOURCE),), folds=False, items=10),),
+    28: (PieceRule(_topics(), equals=Equals.APART),),
+    30: (PieceRule((Level("creations", "results"),), equals=Equals.APART),),
+    31: (PieceRule((Level("filters", "filter_results"),), equals=Equals.APART),),
+    32: (PieceRule((Level("resources", "results", (*_RESOURCE, "configuration_keys")),), items=1),),
+    33: (
+        PieceRule((Level("resources", "responses", _RESOURCE),), equals=Equals.TOGETHER, items=10),
+    ),
     34: (
-        Cut(
+        PieceRule(
             (
                 Level("dirs", None, ("path",)),
                 Level("topics", "results", ("name",), ("topic_name",)),
                 Level("partitions", "partitions"),
             ),
-            folds=False,
+            equals=Equals.APART,
         ),
     ),
-    37: (Cut((Level("topics", "results", ("name",)),), folds=False, items=10),),
-    42: (Cut((Level("groups_names", "results"),)),),
+    37: (PieceRule((Level("topics", "results", ("name",)),), equals=Equals.TOGETHER, items=10),),
+    42: (PieceRule((Level("groups_names", "results"),)),),
     43: (
-        Cut(
+        PieceRule(
             (
                 Level("topic_partitions", "replica_election_results", ("topic",), ("topic",)),
                 Level("partitions", "partition_result"),
             )
         ),
     ),
-    44: (Cut((Level("resources", "responses", _RESOURCE),), folds=False, items=10),),
-    45: (Cut(_topics(answered=("responses", "partitions")), folds=False),),
-    46: (Cut(_topics(partitions="partition_indexes", index="")),),
-    47: (Cut(_topics(), folds=False),),
+    44: (
+        PieceRule((Level("resources", "responses", _RESOURCE),), equals=Equals.TOGETHER, items=10),
+    ),
+    45: (PieceRule(_topics(answered=("responses", "partitions")), equals=Equals.APART),),
+    46: (PieceRule(_topics(partitions="partition_indexes", index="")),),
+    47: (PieceRule(_topics(), equals=Equals.APART),),
     55: (
-        Cut(
+        PieceRule(
             (
                 Level("topics", "topics", ("topic_name",), ("topic_name",)),
                 Level("partitions", "partitions", ("partition_index",)),
             )
         ),
     ),
-    61: (Cut(_topics(partitions="partition_indexes", index="")),),
-    65: (Cut((Level("transactional_ids", "transaction_states"),)),),
-    69: (Cut((Level("group_ids", "groups"),)),),
+    61: (PieceRule(_topics(partitions="partition_indexes", index="")),),
+    65: (PieceRule((Level("transactional_ids", "transaction_states"),)),),
+    69: (PieceRule((Level("group_ids", "groups"),)),),
 }
 
 
-def cut_for(api_key: int, message: Any) -> Cut | None:
+def piece_rule_for(api_key: int, message: Any) -> PieceRule | None:
     """Return how to cut a request that is too long for one piece; None for all others."""
     for cut in CUTS.get(api_key, ()):
         if getattr(message, cut.levels[0].asked):
@@ -169,7 +190,9 @@ def _count(element: Any, levels: Sequence[Level], enough: int) -> int:
     return total
 
 
-def answer_in_pieces(request: Request, message: Any, cut: Cut, handle: PieceHandler) -> Slices[Any]:
+def answer_in_pieces(
+    request: ClientRequest, message: Any, cut: PieceRule, handle: PieceHandler
+) -> Slices[Any]:
     """Have a request answered piece by piece; return the answers joined in the pieces' order."""
     joined = JoinedAnswer(cut)
     under_way: list[PieceRequest] = []
@@ -207,23 +230,25 @@ def answer_in_pieces(request: Request, message: Any, cut: Cut, handle: PieceHand
 _Path = tuple[Any, ...]
 
 
-def pieces(message: Any, cut: Cut) -> Iterator[Any]:
+def pieces(message: Any, cut: PieceRule) -> Iterator[Any]:
     """Yield the pieces of a request, in its order; None where the cutting pauses."""
     piece = _Piece(message, cut.levels)
     for path in _walk([message], cut, 0):
         if path is None:
             yield None
             continue
-        if piece.items >= cut.items and not piece.ends_like(path):
+        together = cut.equals is Equals.TOGETHER and piece.ends_like(path)
+        if piece.items >= cut.items and not together:
             yield piece.message
             piece = _Piece(message, cut.levels)
         piece.add(path)
     yield piece.message
 
 
-def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
+def _walk(parents: list[Any], cut: PieceRule, depth: int) -> Iterator[_Path | None]:
     """Yield the paths below equal structures, and None where the walk pauses."""
     level, innermost = cut.levels[depth], depth == len(cut.levels) - 1
+    most = EQUALS_MAX[cut.equals] if innermost else ITEMS_MAX
     together: dict[Any, list[Any]] = {}
     place = 0
     for parent in parents:
@@ -231,15 +256,15 @@ def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
         if not place % ITEMS_PER_PAUSE:
             yield None
         items = getattr(parent, level.asked)
-        if items is None:  # a null list asks for all there is
+        if items is None:  # a null list asks for all elements
             together.clear()
             break
         for item in items:
             key = _key(item, level.key)
             if not innermost and getattr(item, cut.levels[depth + 1].asked) is None:
-                key = (key, None)  # it asks for all there is: not to be mixed with a list
+                key = (key, None)  # null asks for all partitions: not to be mixed with a list
             known = together.setdefault(key, [])
-            if not (known and innermost and cut.folds):
+            if len(known) < most:
                 known.append(item)
             place += 1
             if not place % ITEMS_PER_PAUSE:
@@ -250,7 +275,8 @@ def _walk(parents: list[Any], cut: Cut, depth: int) -> Iterator[_Path | None]:
         if innermost:
             yield from ((item,) for item in same)
             continue
-        for equals in [same] if cut.folds else [[item] for item in same]:
+        folded = cut.equals is Equals.FOLDED
+        for equals in [same] if folded else [[item] for item in same]:
             for path in _walk(equals, cut, depth + 1):
                 yield None if path is None else (equals[0], *path)
 
@@ -294,8 +320,10 @@ class _Piece:
         self.items += 1
 
     def ends_like(self, path: _Path) -> bool:
-        """Return whether the last element is equal to this one in its list."""
-        if len(self._last) != len(path) or self._last[:-1] != path[:-1]:
+        """Return whether the last element is equal to this one in its innermost list."""
+        if not len(self._last) == len(path) == len(self._levels):
+            return False
+        if any(ours is not theirs for ours, theirs in zip(self._last[:-1], path[:-1], strict=True)):
             return False
         key = self._levels[len(path) - 1].key
         return bool(_key(self._last[-1], key) == _key(path[-1], key))
@@ -304,7 +332,7 @@ class _Piece:
 class JoinedAnswer:
     """The answer to a whole request, put together from those to its pieces."""
 
-    def __init__(self, cut: Cut) -> None:
+    def __init__(self, cut: PieceRule) -> None:
         self._levels = [level for level in cut.levels if level.answered is not None]
         self._known: dict[tuple[Any, ...], Any] = {}
         self.response: Any = None
@@ -318,7 +346,7 @@ class JoinedAnswer:
 
     @property
     def failed(self) -> bool:
-        """Whether a piece was refused as a whole: its error is the answer to all of it."""
+        """Return whether a piece was rejected as a whole; its error is then the whole answer."""
         return bool(getattr(self.response, "error_code", 0))
 
     def _learn(self, entry: Any, depth: int, path: tuple[Any, ...]) -> None:

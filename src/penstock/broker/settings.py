@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.broker.frames import NODE_BYTES_MAX
-from penstock.config.broker import BrokerConfig, Source
+from penstock.config.broker import BrokerConfig, ConfigSource
+
+REQUEST_BYTES_MAX = 1024 * 1024 * 1024  # of all requests of a node, where no setting says less
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What the shell looks at while it works."""
+class BrokerSettings:
+    """Settings of the broker that may change while it runs, as plain values."""
 
     socket_request_bytes_max: int
     request_bytes_max: int
@@ -35,7 +36,7 @@ class Settings:
     high_watermark_checkpoint_ms: int
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> "Settings":
+    def of(cls, config: BrokerConfig) -> "BrokerSettings":
         whole = config.integer
         return cls(
             socket_request_bytes_max=whole("socket.request.max.bytes"),
@@ -65,8 +66,8 @@ class Settings:
 
 def _request_bytes_max(config: BrokerConfig) -> int:
     wanted = config.integer("queued.max.request.bytes")
-    return wanted if wanted > 0 else NODE_BYTES_MAX
+    return wanted if wanted > 0 else REQUEST_BYTES_MAX
 
 
 def _if_set(config: BrokerConfig, name: str) -> int | None:
-    return None if config.source(name) is Source.DEFAULT else config.integer(name)
+    return None if config.source(name) is ConfigSource.DEFAULT else config.integer(name)

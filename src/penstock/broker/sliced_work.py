@@ -17,7 +17,7 @@ log = logging.getLogger("penstock.dispatch")
 
 T = TypeVar("T")
 
-TURN_MS_MAX = 4.0
+TURN_MS_MAX = 2.0
 # The clock of a simulation stands still within a turn: this many slices are its budget.
 TURN_SLICES_MAX = 64
 SLICES_IN_A_ROW_MAX = 4  # of one piece of work, while others wait
@@ -54,7 +54,7 @@ class SlicedWork:
 
     @property
     def spent(self) -> bool:
-        """Whether this turn has done as much work as it should: what comes now may wait."""
+        """Return whether this turn has used its budget, so that further requests should wait."""
         return self._spent()
 
     def enqueue(self, work: Work) -> None:
@@ -78,7 +78,7 @@ class SlicedWork:
     def _go_on(self) -> None:
         self._due = False
         if self._old:
-            self._run(self._old.popleft(), 1)  # however many young ones come
+            self._run(self._old.popleft(), 1)  # also beside many young ones
         while (self._young or self._old) and not self._spent():
             queue = self._young or self._old
             self._run(queue.popleft(), SLICES_IN_A_ROW_MAX)

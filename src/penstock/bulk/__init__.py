@@ -1,5 +1,5 @@
 """Record batches to Arrow columns and back, many rows at a time.
 
-Compiled with numba where it is installed, plain Python on pyarrow where it is not; both give the
-same rows and the same batches. Made for pipelines and tools: no node needs this room to start.
+Compiled with numba if installed, else plain Python on pyarrow; both give the same rows and the same
+batches. Made for pipelines and tools: no node needs this room to start.
 """

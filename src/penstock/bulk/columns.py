@@ -1,7 +1,7 @@
-"""The columns of a record, as Spark's own Kafka source names and types them.
+"""The columns of a record, with the names and types of Spark's own Kafka source.
 
-PySpark compares the schema of what a Python source gives with what it promised, nullability and
-all, so every field is nullable and timestamps are microseconds in UTC.
+PySpark compares the schema of a Python source with the promised one, nullability included. So every
+field is nullable, and timestamps are microseconds in UTC.
 """
 
 from collections.abc import Sequence
@@ -27,24 +27,25 @@ TYPES = {
 }
 
 MICROSECONDS_PER_MS = 1000
-# Milliseconds beyond this are no microseconds in 64 bits.
+# Larger milliseconds do not fit 64 bits as microseconds.
 TIME_MS_MAX = (2**63 - 1) // MICROSECONDS_PER_MS
-# Offsets within a column are 32 bits wide.
+# Offsets within a column have 32 bits.
 COLUMN_BYTES_MAX = 2**31 - 1
-# The least a record can take: a length, attributes, and five varints of one byte.
+# The smallest record: a length, attributes, and five varints of one byte.
 RECORD_BYTES_MIN = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """Columns that come out of the records, and the rows that each batch gave."""
+    """The unpacked columns, and the number of rows from each batch."""
 
     arrays: dict[str, pa.Array]
     rows_of_batches: NDArray[np.int64]
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """The schema of these columns in this order; ValueError if one is unknown or named twice."""
+    """Return the schema of these columns in this order; raise ValueError for unknown or repeated
+    names."""
     unknown = [name for name in columns if name not in TYPES]
     if unknown:
         raise ValueError(f"no such column: {', '.join(unknown)}; there are {', '.join(TYPES)}")

@@ -1,9 +1,9 @@
-"""Record bytes of one partition, as the answer to a Fetch carries them, to Arrow columns.
+"""Record bytes of one partition, as a Fetch response carries them, to Arrow columns.
 
-Promises: every claim in the bytes is checked before it is believed, CorruptBatch names topic,
-partition and offset, nothing is read outside of the bytes, and only columns that were asked for
-are unpacked. Rows come in the order of the log; control batches and aborted transactions give
-none. What is cut short at the end is left for the next answer.
+Promises: all sizes and counts in the bytes are checked first; CorruptBatch names topic, partition
+and offset; reads stay inside the bytes; only requested columns are unpacked. Rows come in the order
+of the log; control batches and aborted transactions give none. An incomplete last batch is left for
+the next response.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,36 +14,36 @@ import pyarrow as pa
 
 from penstock.bulk.columns import Unpacked, int32_column, schema_of
 from penstock.bulk.implementation import Implementation, chosen_implementation
-from penstock.bulk.scan import Wanted, last_offset_of, scan
+from penstock.bulk.scan import ReadRange, last_offset_of, scan
 from penstock.wire.batch import APPEND_TIME, ATTRIBUTES, Header
 from penstock.wire.compression import OUTPUT_BYTES_MAX
 from penstock.wire.primitives import Buffer
 
-__all__ = ["Decoded", "Decoder", "last_offset_of"]
+__all__ = ["DecodedRows", "Decoder", "last_offset_of"]
 
 Batches = list[tuple[int, Header]]
-# view, batches, names of the columns, the part that is asked for, ceiling of one batch
-Unpack = Callable[[memoryview, Batches, frozenset[str], Wanted, int], Unpacked]
+# view, batches, names of the columns, requested range, limit of one batch
+Unpack = Callable[[memoryview, Batches, frozenset[str], ReadRange, int], Unpacked]
 
-# Columns with one value throughout are made once and cut; the first this long.
+# Constant columns are made once and sliced; the first has this length.
 _CONSTANT_ROWS_MIN = 1024
 _FROM_RECORDS = frozenset({"key", "value", "offset", "timestamp", "headers"})
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """Rows of whole batches, and the offset to fetch next: after the last whole batch, whether
-    it gave rows or not."""
+class DecodedRows:
+    """The rows of whole batches, and the next offset to fetch: after the last whole batch, even
+    without rows."""
 
     rows: pa.RecordBatch
     next_offset: int
 
 
 class Decoder:
-    """Record bytes of one partition, as a Fetch answer carries them, to Arrow.
+    """Decodes record bytes of one partition to Arrow.
 
-    `output_bytes_max` bounds what one compressed batch may grow to; all of one answer together
-    may hold 2 GB, which is what Arrow's columns can address.
+    `output_bytes_max` bounds the decompressed size of one batch; all records of a response have at
+    most 2 GB, the limit of Arrow's columns.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Decoder:
         self.schema = schema_of(columns)
         self._columns = tuple(columns)
         self._asked = _FROM_RECORDS.intersection(columns)
-        self._place = f"{topic}-{partition}"
+        self._location = f"{topic}-{partition}"
         self._check_crc = check_crc
         self._output_bytes_max = output_bytes_max
         self._unpack = _unpacking(chosen_implementation())
@@ -74,17 +74,17 @@ class Decoder:
         start_offset: int,
         end_offset: int,
         aborted: Sequence[tuple[int, int]] = (),
-    ) -> Decoded:
-        """Rows with `start_offset` <= offset < `end_offset`. `aborted` is what the Fetch answer
-        lists under read_committed: producer id and first offset."""
+    ) -> DecodedRows:
+        """Return rows with `start_offset` <= offset < `end_offset`. `aborted` is the list of a
+        read_committed Fetch response: producer id and first offset."""
         view = memoryview(records).cast("B")
-        wanted = Wanted(self._place, start_offset, end_offset, self._check_crc)
+        wanted = ReadRange(self._location, start_offset, end_offset, self._check_crc)
         scanned = scan(view, wanted, aborted)
         unpacked = self._unpack(view, scanned.batches, self._asked, wanted, self._output_bytes_max)
         count = int(unpacked.rows_of_batches.sum())
         arrays = [self._array(name, unpacked, scanned.batches, count) for name in self._columns]
         rows = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return Decoded(rows, scanned.next_offset)
+        return DecodedRows(rows, scanned.next_offset)
 
     def _array(self, name: str, unpacked: Unpacked, batches: Batches, count: int) -> pa.Array:
         if name in self._constants:
@@ -101,8 +101,8 @@ class Decoder:
 
 
 class _Constant:
-    """A column of one value: made as long as ever needed, then cut. Made of buffers, because
-    pyarrow would import pandas to look at a value: half a second of a worker's start."""
+    """A column of one value, made in the needed length and sliced. Built from buffers, because
+    pyarrow would import pandas to inspect a value: half a second of a worker's start."""
 
     def __init__(self, value: str | int) -> None:
         self._value = value

@@ -1,11 +1,11 @@
 """Records to Arrow buffers, compiled.
 
-One pass: a record is checked to its last byte, then what was asked for is copied to where it
-stays. Output is sized beforehand by what the batch headers and the unpacked bytes allow, so the
-kernel never asks for memory.
+One pass: a record is checked to its last byte, then the requested fields are copied to their
+columns. Output is sized beforehand by the batch headers and the unpacked bytes, so the kernel never
+allocates.
 
-A position of _BAD means that the bytes ended too early or lied; it is larger than any end, so
-every later step of the record keeps it, and one look at the end of the record finds it.
+A position of _BAD means that the bytes ended too early or were invalid. It is larger than any end,
+so every later step of the record keeps it, and one check at the end of the record finds it.
 """
 
 from typing import Generic, TypeVar
@@ -21,7 +21,7 @@ from penstock.bulk.columns import (
     TIME_TYPE,
     Unpacked,
 )
-from penstock.bulk.compiling import (
+from penstock.bulk.compiler import (
     BYTES_IN,
     BYTES_OUT,
     INT,
@@ -54,7 +54,7 @@ from penstock.bulk.packed import (
     find_records,
     no_name,
 )
-from penstock.bulk.scan import Wanted
+from penstock.bulk.scan import ReadRange
 from penstock.wire.batch import Header
 from penstock.wire.primitives import Buffer
 
@@ -62,11 +62,11 @@ _BAD = 1 << 62
 _LONG_MAX = 2**63 - 1
 _VARLONG_SHIFT_MAX = 63
 
-# What was asked for, as bits.
+# The requested columns, as bits.
 _KEY, _VALUE, _OFFSET, _TIME, _HEADERS = 1, 2, 4, 8, 16
 _BITS = {"key": _KEY, "value": _VALUE, "offset": _OFFSET, "timestamp": _TIME, "headers": _HEADERS}
 
-# What a decode has come to: rows, the batch it looks at, and what each column holds.
+# The state of a decode: rows, the current batch, and the size of each column.
 _ROW, _BATCH, _KEYS, _VALUES, _LISTS, _NAMES, _CONTENTS = range(7)
 _STATE_FIELDS = 7
 
@@ -103,7 +103,7 @@ def _varint(source: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @inlined
 def _field(source: Bytes, position: int, end: int) -> tuple[int, int, int]:
-    """Where a field starts, its size (below 0: null), and the position after it."""
+    """Return the start of a field, its size (below 0: null), and the position after it."""
     size, position = _varint(source, position, end)
     if size < 0:
         return position, -1, position
@@ -126,7 +126,7 @@ def _after_headers(source: Bytes, position: int, end: int, count: int) -> int:
 
 @inlined
 def _append(source: Bytes, start: int, size: int, column: Binary, row: int, used: int) -> int:
-    """Put a field behind the `used` bytes of a column; how many there are now."""
+    """Append a field after the `used` bytes of a column; return the new size."""
     data, ends, validity = column
     if size < 0:
         validity[as_index(row >> 3)] &= 255 ^ (1 << (row & 7))
@@ -157,13 +157,13 @@ def _append_headers(
 
 @inlined
 def _append_time(table: Int64s, batch: int, delta: int, times: Int64s, row: int) -> bool:
-    """False if this is a time that microseconds cannot say."""
+    """Return False if microseconds cannot hold this time."""
     if table[batch, APPENDED]:
         time = table[batch, APPENDED_AT]
     else:
         base = table[batch, BASE_TIME]
         time = base + delta
-        if ((base ^ time) & (delta ^ time)) < 0:  # the sum has wrapped around
+        if ((base ^ time) & (delta ^ time)) < 0:  # the sum has overflowed
             return False
     if time > TIME_MS_MAX or time < -TIME_MS_MAX:
         return False
@@ -188,9 +188,10 @@ def decode_rows(
     values: Binary,
     header_columns: Headers,
 ) -> int:
-    """Some batches of the table, whose records lie in `source`, into columns."""
+    """Decode some batches of the table, whose records lie in `source`, into columns."""
     start_offset, end_offset = wanted
-    # What changes with every row lives in registers; memory may be what a column is written to.
+    # Values that change per row are locals, which stay in registers; array elements may alias a
+    # column.
     row, key_bytes, value_bytes = state[_ROW], state[_KEYS], state[_VALUES]
     for batch in range(batches[0], batches[1]):
         position, batch_end = table[batch, START], table[batch, END]
@@ -242,10 +243,10 @@ def unpack(
     view: memoryview,
     batches: list[tuple[int, Header]],
     columns: frozenset[str],
-    wanted: Wanted,
+    wanted: ReadRange,
     output_bytes_max: int,
 ) -> Unpacked:
-    """The columns of these batches of `view`."""
+    """Return the columns of these batches of `view`."""
     packed = find_records(view, batches, wanted, output_bytes_max)
     table = packed.table
     output = _Output(columns, int(table[:, COUNT].sum()), packed.size)
@@ -277,9 +278,9 @@ def _read_only(data: Buffer) -> Bytes:
     return array
 
 
-class _Store(Generic[Element]):
-    """A buffer of Arrow's that numpy writes to. Arrow's allocator keeps what it gets back, so that
-    the pages of the last answer serve the next one; what is not touched costs address space."""
+class _ArrowBuffer(Generic[Element]):
+    """An Arrow buffer that numpy writes to. Arrow's allocator reuses freed pages for the next
+    response; untouched pages cost only address space."""
 
     def __init__(self, count: int, kind: type[Element]) -> None:
         self._size = np.dtype(kind).itemsize
@@ -290,16 +291,16 @@ class _Store(Generic[Element]):
         return self._buffer.slice(0, count * self._size)
 
 
-class _Ends(_Store[np.int32]):
-    """Where each row ends; one more than there are rows."""
+class _Ends(_ArrowBuffer[np.int32]):
+    """The end of each row; one more than there are rows."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows + 1, np.int32)
         self.array[0] = 0
 
 
-class _Validity(_Store[np.uint8]):
-    """A bit per row, set until a null comes."""
+class _Validity(_ArrowBuffer[np.uint8]):
+    """One bit per row, set until a null comes."""
 
     def __init__(self, rows: int) -> None:
         super().__init__((rows + 7) // 8, np.uint8)
@@ -314,7 +315,7 @@ class _Column:
     """Byte strings."""
 
     def __init__(self, rows: int, size: int) -> None:
-        self._data = _Store(size, np.uint8)
+        self._data = _ArrowBuffer(size, np.uint8)
         self._ends = _Ends(rows)
         self._validity = _Validity(rows)
         self.arrays: Binary = self._data.array, self._ends.array, self._validity.array
@@ -325,7 +326,7 @@ class _Column:
 
 
 class _Output:
-    """Room for what was asked for."""
+    """Buffers for the requested columns."""
 
     def __init__(self, columns: frozenset[str], rows: int, size: int) -> None:
         def room(name: str, needed: int) -> int:
@@ -333,11 +334,11 @@ class _Output:
 
         self._columns = columns
         self.state = np.zeros(_STATE_FIELDS, np.int64)
-        self.offsets = _Store(room("offset", rows), np.int64)
-        self.times = _Store(room("timestamp", rows), np.int64)
+        self.offsets = _ArrowBuffer(room("offset", rows), np.int64)
+        self.times = _ArrowBuffer(room("timestamp", rows), np.int64)
         self.keys = _Column(room("key", rows), room("key", size))
         self.values = _Column(room("value", rows), room("value", size))
-        # A header takes two bytes at least.
+        # A header takes at least two bytes.
         headers = room("headers", size // 2)
         self._list_ends = _Ends(room("headers", rows))
         self._list_validity = _Validity(room("headers", rows))

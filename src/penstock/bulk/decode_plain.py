@@ -1,8 +1,8 @@
-"""Records to Arrow columns with numpy and pyarrow, where there is no numba.
+"""Records to Arrow columns with numpy and pyarrow, for installations without numba.
 
-Python walks from record to record, by their lengths only; everything inside the records is then
-read for all of them at once. A position of _BAD means that a record ended too early or lied; it
-is larger than any end, so that one comparison at the end of the record finds it.
+Python walks from record to record, by their lengths only; the content is then read for all records
+at once. A position of _BAD means that a record ended too early or was invalid. It is larger than
+any end, so one comparison at the end of the record finds it.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ from penstock.bulk.packed import (
     find_records,
     no_name,
 )
-from penstock.bulk.scan import Wanted
+from penstock.bulk.scan import ReadRange
 from penstock.wire.batch import Header
 
 _BAD = 1 << 62
@@ -49,8 +49,8 @@ Bools = NDArray[np.bool_]
 _NONE = np.empty(0, np.int64)
 
 
-class _Fault(Exception):
-    """Something is wrong with a batch."""
+class _BatchFault(Exception):
+    """A fault in a batch."""
 
     def __init__(self, batch: int, fault: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Fault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """A byte string per row: where it starts, and its size (below 0: null)."""
+    """A byte string per row: its start and its size (below 0: null)."""
 
     starts: Int64s
     sizes: Int64s
@@ -71,7 +71,7 @@ class _Fields:
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """All records of an answer, side by side."""
+    """All records of a response, side by side."""
 
     batches: Int64s
     time_deltas: Int64s
@@ -99,10 +99,10 @@ def unpack(
     view: memoryview,
     batches: list[tuple[int, Header]],
     columns: frozenset[str],
-    wanted: Wanted,
+    wanted: ReadRange,
     output_bytes_max: int,
 ) -> Unpacked:
-    """The columns of these batches of `view`."""
+    """Return the columns of these batches of `view`."""
     packed = find_records(view, batches, wanted, output_bytes_max)
     table = packed.table
     data = b"".join(
@@ -117,7 +117,7 @@ def unpack(
         kept = (offsets >= wanted.start_offset) & (offsets < wanted.end_offset)
         records = records.only(kept)
         arrays = _arrays(data, table, records, offsets[kept], columns)
-    except _Fault as found:
+    except _BatchFault as found:
         failed = batches[found.batch]
         raise corrupt_records(view, failed, wanted, found.fault, output_bytes_max) from None
     except pa.ArrowInvalid:
@@ -144,7 +144,7 @@ def _arrays(
 
 
 def _read(data: bytes, table: Int64s) -> _Records:
-    """All records, each checked to its last byte."""
+    """Read all records, each checked to its last byte."""
     starts, ends = _walk(data, table)
     batches = np.repeat(np.arange(len(table)), table[:, COUNT])
     source = np.frombuffer(data, np.uint8)
@@ -158,21 +158,21 @@ def _read(data: bytes, table: Int64s) -> _Records:
     headers_start = position.copy()
     for rows, _names, _contents, after in _each_header(source, header_counts, headers_start, ends):
         position[rows] = after
-    _refuse(batches, position != ends, BROKEN)
-    _refuse(batches, (offset_deltas < 0) | (offset_deltas > table[batches, LAST_DELTA]), STRAY)
+    _reject(batches, position != ends, BROKEN)
+    _reject(batches, (offset_deltas < 0) | (offset_deltas > table[batches, LAST_DELTA]), STRAY)
     return _Records(
         *(batches, time_deltas, offset_deltas, keys, values),
         *(header_counts, headers_start, ends),
     )
 
 
-def _refuse(batches: Int64s, wrong: Bools, fault: int) -> None:
+def _reject(batches: Int64s, wrong: Bools, fault: int) -> None:
     if wrong.any():
-        raise _Fault(int(batches[wrong.argmax()]), fault)
+        raise _BatchFault(int(batches[wrong.argmax()]), fault)
 
 
 def _walk(data: bytes, table: Int64s) -> tuple[Int64s, Int64s]:
-    """Where each record starts (after its length) and ends."""
+    """Return the start of each record, after its length, and its end."""
     starts: list[int] = []
     ends: list[int] = []
     end = 0
@@ -180,30 +180,30 @@ def _walk(data: bytes, table: Int64s) -> tuple[Int64s, Int64s]:
         position = end
         end += last - first
         for _ in range(count):
-            # A varint, spelled out: a call would cost more than all else here.
+            # An inlined varint: a call would cost more than all else here.
             byte = data[position] if position < end else 0x80
             position += 1
             size, shift = byte & 0x7F, 7
             while byte > 0x7F:
                 if position >= end or shift > _VARLONG_SHIFT_MAX:
-                    raise _Fault(batch, BROKEN)
+                    raise _BatchFault(batch, BROKEN)
                 byte = data[position]
                 position += 1
                 size |= (byte & 0x7F) << shift
                 shift += 7
             # The lowest bit is the sign.
             if size & 1 or (size := (size & (1 << 64) - 1) >> 1) > end - position:
-                raise _Fault(batch, BROKEN)
+                raise _BatchFault(batch, BROKEN)
             starts.append(position)
             position += size
             ends.append(position)
         if position != end:
-            raise _Fault(batch, TRAILING)
+            raise _BatchFault(batch, TRAILING)
     return np.array(starts, np.int64), np.array(ends, np.int64)
 
 
 def _varints(source: Bytes, position: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-    """A zigzag varint per row, and the positions after them."""
+    """Read a zigzag varint per row; return the values and the positions after them."""
     position = position.copy()
     values = np.zeros(len(position), np.uint64)
     going = np.arange(len(position))
@@ -226,7 +226,7 @@ def _varints(source: Bytes, position: Int64s, ends: Int64s) -> tuple[Int64s, Int
 
 
 def _fields(source: Bytes, position: Int64s, ends: Int64s) -> tuple[_Fields, Int64s]:
-    """A byte string per row, and the positions after them."""
+    """Read a byte string per row; return them and the positions after them."""
     sizes, position = _varints(source, position, ends)
     after = position + np.maximum(sizes, 0)
     after[(sizes > ends - position) & (sizes >= 0)] = _BAD
@@ -237,7 +237,7 @@ def _fields(source: Bytes, position: Int64s, ends: Int64s) -> tuple[_Fields, Int
 def _each_header(
     source: Bytes, counts: Int64s, starts: Int64s, ends: Int64s
 ) -> Iterator[tuple[Int64s, _Fields, _Fields, Int64s]]:
-    """The first header of all records that have one, then the second, and so on: the records,
+    """Yield the first header of all records that have one, then the second, and so on: the records,
     names, contents, and the positions after them."""
     rows = np.nonzero((counts > 0) & (starts != _BAD))[0]
     position = starts[rows]
@@ -263,7 +263,7 @@ def _headers(data: bytes, records: _Records) -> pa.Array:
         found.append(rows)
         names.append(name)
         contents.append(content)
-    # All first headers, then all second ones: in order of the records they are what Arrow wants.
+    # All first headers, then all second ones; Arrow needs the order of the records.
     order = np.argsort(np.concatenate([_NONE, *found]), kind="stable")
     headers = pa.StructArray.from_arrays(
         [
@@ -291,7 +291,7 @@ def _joined(parts: list[_Fields], order: Int64s) -> _Fields:
 
 
 def _times(table: Int64s, records: _Records) -> Int64s:
-    """Microseconds."""
+    """Return the timestamps in microseconds."""
     batches, deltas = records.batches, records.time_deltas
     base = table[batches, BASE_TIME]
     sums = base + deltas
@@ -299,13 +299,13 @@ def _times(table: Int64s, records: _Records) -> Int64s:
     wrapped = ((base ^ sums) & (deltas ^ sums)) < 0
     times: Int64s = np.where(appended, table[batches, APPENDED_AT], sums)
     beyond = (times > TIME_MS_MAX) | (times < -TIME_MS_MAX)
-    _refuse(batches, beyond | (wrapped & ~appended), NO_TIME)
+    _reject(batches, beyond | (wrapped & ~appended), NO_TIME)
     return times * MICROSECONDS_PER_MS
 
 
 def _gathered(data: bytes, fields: _Fields) -> pa.Array:
-    """These byte strings as a column. Arrow does the copying: gaps and fields of the whole are
-    made elements in turn, and every other one is taken."""
+    """Return these byte strings as a column. Arrow does the copying: gaps and fields become
+    alternating elements, and every other one is taken."""
     count = len(fields.starts)
     ends = np.zeros(2 * count + 1, np.int32)
     ends[1::2] = fields.starts

@@ -1,9 +1,9 @@
 """Arrow columns to record batches, ready for Produce.
 
-Promises: a row goes to the partition that Java's producer would choose for its key, rows of one
-partition keep their order, no batch is larger than `batch_bytes_max` (before compression) unless
-it holds a single record, and sequence numbers run on per partition. Either all rows of a call are
-taken or, when one of them cannot be sent, none.
+Promises: a row goes to the partition that Java's producer would choose for its key; rows of one
+partition keep their order. No batch exceeds `batch_bytes_max` (before compression) unless it holds
+a single record. Sequence numbers continue per partition. A call takes all rows or, if one cannot be
+sent, none.
 
 Rows without a key and a partition fill one batch of one partition, then one of the next.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from penstock.bulk.collecting import Collector, Full, Oversized
+from penstock.bulk.collector import Collector, Full, Oversized
 from penstock.bulk.implementation import Implementation, chosen_implementation
 from penstock.bulk.inputs import Column, Rows, rows_of
 from penstock.model import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
@@ -32,12 +32,12 @@ from penstock.wire.batch import (
 from penstock.wire.compression import NAMES, compress
 from penstock.wire.primitives import Buffer
 
-# Below the 1,048,588 bytes that a topic takes by default, so that data which does not compress
-# still fits with what its codec adds.
+# Below the 1,048,588 bytes of a topic's default, so that incompressible data fits with the overhead
+# of its codec.
 BATCH_BYTES_MAX = 1_000_000
-# What all partitions together may collect; with many partitions each gets less than a full batch.
+# The limit of all partitions together; with many partitions each gets less than a full batch.
 COLLECTED_BYTES_MAX = 64 * 1024 * 1024
-# But never less than this.
+# The minimum per partition.
 ROOM_BYTES_MIN = 16 * 1024
 PARTITIONS_MAX = 2**31 - 1
 
@@ -45,8 +45,8 @@ _CRC = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """The producer that batches are written by."""
+class WriterIdentity:
+    """The producer id and epoch in the batches."""
 
     producer_id: int
     epoch: int
@@ -54,26 +54,26 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """A batch for a partition, and how many records it holds."""
+class EncodedBatch:
+    """A batch for a partition, and its number of records."""
 
     partition: int
     batch: Buffer
     records: int
 
 
-class Encoder:
-    """Rows of one topic to batches of its partitions.
+class BatchEncoder:
+    """Encodes rows of one topic into batches of its partitions.
 
-    `identity` None writes batches without a producer id. `seed` says where rows without key and
-    partition begin: writers with different seeds spread over the partitions.
+    With `identity` None the batches have no producer id. `seed` chooses the first partition for
+    rows without key and partition: writers with different seeds spread over the partitions.
     """
 
     def __init__(
         self,
         partitions: int,
         *,
-        identity: Identity | None,
+        identity: WriterIdentity | None,
         compression: str = "none",
         level: int | None = None,
         batch_bytes_max: int = BATCH_BYTES_MAX,
@@ -103,29 +103,32 @@ class Encoder:
         headers: Column | None = None,
         partition: Column | None = None,
         timestamp: Column | None = None,
-    ) -> list[Encoded]:
-        """Take these rows; the batches that are full by now. Columns are binary or string,
-        headers list<struct<key, value>>, partition int32 (null: choose), timestamp a timestamp or
-        milliseconds (null: now). ValueError or TypeError if a row cannot be sent."""
+    ) -> list[EncodedBatch]:
+        """Collect these rows; return the batches that are full now.
+
+        Columns are binary or string, headers list<struct<key, value>>, partition int32 (null:
+        choose), timestamp a timestamp or milliseconds (null: now). Raises ValueError or TypeError
+        if a row cannot be sent.
+        """
         now_ms = self._now_ms()
         parts = rows_of(
             *(key, value, headers, partition, timestamp),
             partitions=self._partitions,
             now_ms=now_ms,
         )
-        done: list[Encoded] = []
+        done: list[EncodedBatch] = []
         for rows in parts:
             self._collect(rows, now_ms, done)
         return done
 
-    def flush(self) -> list[Encoded]:
-        """What is still collected, as batches that are not full."""
-        done: list[Encoded] = []
+    def flush(self) -> list[EncodedBatch]:
+        """Return the collected rows as batches that are not full."""
+        done: list[EncodedBatch] = []
         for partition in self._collector.open_partitions():
             self._close(partition, done)
         return done
 
-    def _collect(self, rows: Rows, now_ms: int, done: list[Encoded]) -> None:
+    def _collect(self, rows: Rows, now_ms: int, done: list[EncodedBatch]) -> None:
         row = 0
         while row < rows.count:
             match self._collector.add(rows, row, self._keyless, now_ms):
@@ -138,7 +141,7 @@ class Encoder:
                     self._move_on_from(partition)
                     row += 1
 
-    def _alone(self, rows: Rows, row: int, partition: int, now_ms: int) -> Encoded:
+    def _alone(self, rows: Rows, row: int, partition: int, now_ms: int) -> EncodedBatch:
         identity, sequence = self._stamp(partition, 1)
         batch = build_batch(
             [rows.record(row, 0, now_ms)],
@@ -149,9 +152,9 @@ class Encoder:
             base_sequence=sequence,
             transactional=identity.transactional,
         )
-        return Encoded(partition, batch, 1)
+        return EncodedBatch(partition, batch, 1)
 
-    def _close(self, partition: int, done: list[Encoded]) -> None:
+    def _close(self, partition: int, done: list[EncodedBatch]) -> None:
         taken = self._collector.take(partition)
         assert taken is not None, "only batches that hold records are closed"
         identity, sequence = self._stamp(partition, taken.records)
@@ -168,15 +171,15 @@ class Encoder:
             *(identity.producer_id, identity.epoch, sequence, taken.records),
         )
         _CRC.pack_into(batch, CRC_POSITION, crc32c(batch[CRC_START:]))
-        done.append(Encoded(partition, batch, taken.records))
+        done.append(EncodedBatch(partition, batch, taken.records))
         self._move_on_from(partition)
 
     def _move_on_from(self, partition: int) -> None:
         if partition == self._keyless:
             self._keyless = (partition + 1) % self._partitions
 
-    def _stamp(self, partition: int, records: int) -> tuple[Identity, int]:
-        """Who writes the next records of a partition, and their first sequence number."""
+    def _stamp(self, partition: int, records: int) -> tuple[WriterIdentity, int]:
+        """Return the producer of a partition's next records, and their first sequence number."""
         if self._identity is None:
             return _NOBODY, NO_SEQUENCE
         sequence = self._sequences.get(partition, 0)
@@ -184,11 +187,11 @@ class Encoder:
         return self._identity, sequence
 
 
-_NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, transactional=False)
+_NOBODY = WriterIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, transactional=False)
 
 
 def _collector(partitions: int, room: int) -> Collector:
-    """Open batches of `room` bytes for so many partitions."""
+    """Return open batches of `room` bytes for so many partitions."""
     if chosen_implementation() is Implementation.NUMBA:
         from penstock.bulk.encode_compiled import CompiledCollector
 

@@ -1,16 +1,16 @@
 """Rows packed into open batches, compiled.
 
 One pass: the partition of a row, the size of its record, then its bytes, straight into the
-partition's own memory, at an address. When a batch has no room left the kernel stops at that row
-and the caller goes on from there; nothing of the row has been written by then.
+partition's memory. If a batch is full, the kernel stops before that row, and the caller continues
+there.
 """
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.bulk.collecting import Full, Oversized, Taken
-from penstock.bulk.compiling import (
+from penstock.bulk.collector import ClosedBatch, Full, Oversized
+from penstock.bulk.compiler import (
     BYTES_IN,
     INT,
     INT32_IN,
@@ -29,10 +29,10 @@ from penstock.bulk.inputs import BinaryColumn, Rows
 from penstock.bulk.murmur2 import FACTOR, POSITIVE, SEED, WORD
 from penstock.wire.batch import HEADER_BYTES
 
-_SHIFTED_MAX = 2**57 - 1  # what is left of 64 bits after a shift by 7
+_SHIFTED_MAX = 2**57 - 1  # the largest value that fits 64 bits after a shift by 7
 
-# A row of the table per partition: where its memory is (0: nowhere yet), how much is used, how
-# many records that is, the time of the first and the latest of them.
+# A table row per partition: the address of its memory (0: none yet), used bytes, records, first and
+# largest timestamp.
 _ADDRESS, _USED, _RECORDS, _BASE_TIME, _LATEST = range(5)
 _TABLE_FIELDS = 5
 
@@ -63,7 +63,7 @@ def _size_of_varint(value: int) -> int:
 
 @inlined
 def _write_varint(address: int, value: int) -> int:
-    """The address after it."""
+    """Write a varint; return the address after it."""
     rest = (value << 1) ^ (value >> 63)
     while rest < 0 or rest > 0x7F:
         store_byte(address, rest & 0x7F | 0x80)
@@ -75,7 +75,7 @@ def _write_varint(address: int, value: int) -> int:
 
 @inlined
 def _bounds(column: Binary, row: int) -> tuple[int, int]:
-    """Where a row's bytes start, and their size (below 0: null)."""
+    """Return the start of a row's bytes, and their size (below 0: null)."""
     _data, ends, present = column
     if len(ends) == 0 or (len(present) and not present[as_index(row)]):
         return 0, -1
@@ -122,7 +122,7 @@ def _write_headers(address: int, headers: Headers, row: int) -> None:
 
 @inlined
 def _murmur2(data: Bytes, start: int, size: int) -> int:
-    """murmur2.py says what this computes."""
+    """Return the hash of murmur2.py."""
     state = SEED ^ size
     end = start + (size & ~3)
     for place in range(start, end, 4):
@@ -169,7 +169,8 @@ def encode_rows(
     timestamps: Int64s,
     stop: Int64s,
 ) -> int:
-    """Pack the rows of the span into the batches of the table; why it stopped, and where."""
+    """Pack the rows of the span into the batches of the table; return the cause of the stop, and
+    its row."""
     partitions, keyless, room, now_ms = terms
     with_headers = len(headers[1]) > 0
     for row in range(span[0], span[1]):
@@ -214,7 +215,7 @@ def encode_rows(
 
 
 class CompiledCollector:
-    """Rows packed into the open batches of partitions, each in memory of its own."""
+    """Rows packed into the open batches of partitions, each in separate memory."""
 
     def __init__(self, partitions: int, room: int) -> None:
         self._partitions = partitions
@@ -243,19 +244,19 @@ class CompiledCollector:
                 return (Full if reason == _FULL else Oversized)(first, partition)
             self._house(partition)
 
-    def take(self, partition: int) -> Taken | None:
+    def take(self, partition: int) -> ClosedBatch | None:
         _address, used, records, base_timestamp, latest = self._table[partition].tolist()
         if not records:
             return None
         batch = memoryview(self._memory[partition]).cast("B")[:used]
         if 2 * used < self._room:
-            # Whoever keeps the batch should not keep much more than it.
+            # Copy a short batch, so that its receiver does not hold the large buffer.
             batch = memoryview(bytearray(batch))
             self._table[partition, _USED:] = (HEADER_BYTES, 0, 0, 0)
         else:
             del self._memory[partition]
             self._table[partition] = 0
-        return Taken(batch, records, base_timestamp, latest)
+        return ClosedBatch(batch, records, base_timestamp, latest)
 
     def open_partitions(self) -> list[int]:
         found: list[int] = self._table[:, _RECORDS].nonzero()[0].tolist()

@@ -1,9 +1,9 @@
-"""Rows packed into open batches by Python alone, where there is no numba."""
+"""Rows packed into open batches by Python alone, for installations without numba."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from penstock.bulk.collecting import Full, Oversized, Taken
+from penstock.bulk.collector import ClosedBatch, Full, Oversized
 from penstock.bulk.inputs import NO_PARTITION, BinaryColumn, Rows
 from penstock.bulk.murmur2 import partition_of
 from penstock.wire.batch import HEADER_BYTES
@@ -12,7 +12,7 @@ _SMALL = 1024
 
 
 class _Open:
-    """A batch that still takes records; its header is written when it is closed."""
+    """A batch that takes records; its header is written at its close."""
 
     __slots__ = ("base_timestamp", "batch", "max_timestamp", "records")
 
@@ -24,7 +24,7 @@ class _Open:
 
 
 class PlainCollector:
-    """Rows packed into the open batches of partitions, one by one."""
+    """Rows packed one by one into the open batches of partitions."""
 
     def __init__(self, partitions: int, room: int) -> None:
         self._partitions = partitions
@@ -33,7 +33,7 @@ class PlainCollector:
         self._columns: tuple[Rows, _Columns] | None = None
 
     def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Full | Oversized | None:
-        # The same rows come again after every batch that they fill.
+        # The same rows come again after every full batch.
         if self._columns is None or self._columns[0] is not rows:
             self._columns = rows, _Columns(rows, self._partitions)
         columns = self._columns[1]
@@ -64,11 +64,11 @@ class PlainCollector:
         self._columns = None
         return None
 
-    def take(self, partition: int) -> Taken | None:
+    def take(self, partition: int) -> ClosedBatch | None:
         batch = self._open.pop(partition, None)
         if batch is None:
             return None
-        return Taken(
+        return ClosedBatch(
             *(memoryview(batch.batch), batch.records, batch.base_timestamp, batch.max_timestamp)
         )
 

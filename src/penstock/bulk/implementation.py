@@ -1,7 +1,7 @@
-"""Which implementation works here: the compiled one, or the plain one where numba is missing.
+"""Chooses the implementation: compiled, or plain where numba is missing.
 
-PENSTOCK_BULK=plain|numba in the environment decides; without it numba is taken if it can be
-imported, and its absence is said once per process.
+PENSTOCK_BULK=plain|numba in the environment decides. Without it numba is used if importable; a
+failed import is logged once per process.
 """
 
 import functools
@@ -15,18 +15,18 @@ _log = logging.getLogger(__name__)
 
 
 class WrongChoice(ValueError):
-    """The environment asks for an implementation that there is not."""
+    """The environment names an unknown implementation."""
 
 
 class Implementation(Enum):
-    """The two ways to the same rows."""
+    """The two implementations, which give the same rows."""
 
     NUMBA = "numba"
     PLAIN = "plain"
 
 
 def chosen_implementation() -> Implementation:
-    """What decoders and encoders made from now on use."""
+    """Return the implementation for new decoders and encoders."""
     asked = os.environ.get(VARIABLE, "").strip().lower()
     if asked:
         try:
@@ -41,7 +41,7 @@ def numba_works() -> bool:
     try:
         import numba  # noqa: F401
     except Exception as error:
-        # Not only ImportError: a numba that does not like this numpy raises what it pleases.
+        # Not only ImportError: a numba that does not match this numpy raises other errors.
         _log.warning(
             "numba cannot be used (%s): records are unpacked with numpy and pyarrow and packed in"
             " plain Python, many times slower. Install numba, or set %s=plain to silence this.",

@@ -1,10 +1,10 @@
-"""Rows to send, as their buffers: what an encoder gets of Arrow's columns.
+"""Rows to send, as the buffers of Arrow's columns.
 
-Arrays may be cut, in chunks, of 32 or 64 bit offsets; here they become one shape. Everything that
-can be wrong with rows is found here, before any of them is collected.
+Arrays may be sliced, chunked, with offsets of 32 or 64 bits; here they become one shape. All faults
+of rows are found here, before any row is collected.
 
-Only buffers are looked at: pyarrow's casts and conversions import its compute functions and
-pandas, which would take longer than many a task has to do.
+Only buffers are read: pyarrow's casts and conversions import its compute functions and pandas,
+which takes longer than many tasks.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ _SECONDS_MAX = (2**63 - 1) // _MS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """Byte strings: row n lies between ends[n] and ends[n + 1]. No ends: a column that was not
-    given, null throughout. `present` has a byte per row, or none if no row is null."""
+    """Byte strings: row n lies between ends[n] and ends[n + 1]. Empty `ends`: a missing column,
+    null throughout. `present` has a byte per row, or none if no row is null."""
 
     data: Bytes
     ends: Int32s
@@ -47,7 +47,7 @@ class BinaryColumn:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Columns of the same length. No timestamps: none were given. No partitions: none either."""
+    """Columns of equal length. Empty timestamps or partitions: the column is missing."""
 
     count: int
     keys: BinaryColumn
@@ -81,8 +81,8 @@ def rows_of(
     partitions: int,
     now_ms: int,
 ) -> list[Rows]:
-    """The rows of these columns, in as many parts as their chunks ask for; ValueError or
-    TypeError if they cannot be sent."""
+    """Return the rows of these columns, in as many parts as their chunks require; raise ValueError
+    or TypeError if they cannot be sent."""
     given = {
         name: column
         for name, column in (
@@ -115,7 +115,7 @@ def _rows(part: pa.RecordBatch, partitions: int, now_ms: int) -> Rows:
 
 
 def read_only(array: NDArray[Element]) -> NDArray[Element]:
-    """Aligned and not to be written: the one kind of array that compiled code is made for."""
+    """Return an aligned, read-only array, the only kind that the compiled code accepts."""
     if not array.flags.aligned:
         array = array.copy()
     if array.flags.writeable:
@@ -139,7 +139,7 @@ def _binary(name: str, array: pa.Array | None) -> BinaryColumn:
         raise TypeError(f"{name} is {kind}; it must be binary or string")
     _validity, offsets, data = array.buffers()
     if offsets is None or offsets.size == 0:
-        # How an array without rows may come.
+        # The buffers of an array without rows may be missing.
         return BinaryColumn(_NO_BYTES, read_only(np.zeros(1, np.int32)), _NO_BYTES)
     content = np.frombuffer(data, np.uint8) if data is not None else _NO_BYTES
     span = slice(array.offset, array.offset + len(array) + 1)
@@ -156,7 +156,7 @@ def _binary(name: str, array: pa.Array | None) -> BinaryColumn:
 
 
 def _present(array: pa.Array) -> Bytes:
-    """A byte per row, 0 for null; nothing at all if no row is null."""
+    """Return a byte per row, 0 for null; an empty array if no row is null."""
     if array.null_count == 0:
         return _NO_BYTES
     bits = np.frombuffer(array.buffers()[0], np.uint8)
@@ -168,7 +168,7 @@ def _present(array: pa.Array) -> Bytes:
 
 
 def _headers(array: pa.Array | None) -> tuple[Int32s, Int32s, BinaryColumn, BinaryColumn]:
-    """Where the headers of each row start, how many there are; their names and contents."""
+    """Return the start and number of each row's headers; their names and contents."""
     if array is None or pa.types.is_null(array.type):
         return _NO_INT32S, _NO_INT32S, _NO_COLUMN, _NO_COLUMN
     kind = array.type
@@ -193,7 +193,7 @@ def _headers(array: pa.Array | None) -> tuple[Int32s, Int32s, BinaryColumn, Bina
 
 
 def _check_headers(elements: pa.Array, names: pa.Array, used: NDArray[np.bool_]) -> None:
-    """Refuse a header that is null or has no name, but for those that hide behind a null list."""
+    """Reject a header that is null or has no name, except behind a null list."""
     for array, what in ((elements, "a header is null"), (names, "a header without a key")):
         if (_nulls(array) & used).any():
             raise ValueError(f"{what}: the name of a record header is needed")
@@ -206,7 +206,7 @@ def _check_headers(elements: pa.Array, names: pa.Array, used: NDArray[np.bool_])
 
 
 def _numbers(array: pa.Array) -> NDArray[np.signedinteger]:
-    """The values behind an array of integers or timestamps; where it is null, whatever is there."""
+    """Return the values of an integer or timestamp array; null entries have arbitrary values."""
     kind = np.dtype(f"i{array.type.bit_width // 8}")
     return np.frombuffer(array.buffers()[1], kind)[array.offset : array.offset + len(array)]
 
@@ -230,7 +230,7 @@ def _partitions(array: pa.Array | None, partitions: int) -> Int32s:
 
 
 def _timestamps(array: pa.Array | None, now_ms: int) -> Int64s:
-    """Milliseconds, now where none is given."""
+    """Return milliseconds; the current time for null."""
     if array is None or array.null_count == len(array):
         return _NO_INT64S
     unit = array.type.unit if pa.types.is_timestamp(array.type) else "ms"

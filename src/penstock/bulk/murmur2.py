@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, as Java's producer decides: murmur2, then the remainder."""
+"""The partition of a key, as Java's producer decides: murmur2, then the remainder."""
 
 import struct
 
@@ -9,7 +9,7 @@ POSITIVE = 0x7FFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32 bits of Kafka's murmur2, as an unsigned number."""
+    """Return the 32 bits of Kafka's murmur2, as an unsigned number."""
     size = len(data)
     whole = size & ~3
     state = SEED ^ size

@@ -1,7 +1,7 @@
-"""Where the records of scanned batches lie: in the answer itself, or in what was decompressed.
+"""The records of scanned batches: in the response itself, or decompressed.
 
-The claims of a header about its records are checked here, so that what is allocated for rows is
-bounded by bytes that exist. Shared by both implementations, with the words for what is wrong.
+The header's size and count are checked here, so that allocations for rows are bounded by existing
+bytes. Both implementations share this module and its error texts.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.bulk.columns import COLUMN_BYTES_MAX, RECORD_BYTES_MIN
-from penstock.bulk.scan import Wanted
+from penstock.bulk.scan import ReadRange
 from penstock.wire.batch import (
     APPEND_TIME,
     ATTRIBUTES,
@@ -31,13 +31,13 @@ from penstock.wire.batch import (
 from penstock.wire.compression import TooLarge, decompress
 from penstock.wire.primitives import Buffer, Malformed
 
-# The columns of the table: where the records start and end in their source, the base offset and
-# the last delta to it, the base timestamp, whether and which append time replaces it, the number
-# of records, and (filled in later) the number of rows that came out.
+# The columns of the table: start and end of the records in their source, base offset, last delta,
+# base timestamp, whether and which append time replaces it, record count, and (filled in later) the
+# number of decoded rows.
 START, END, FIRST, LAST_DELTA, BASE_TIME, APPENDED, APPENDED_AT, COUNT, ROWS = range(9)
 TABLE_FIELDS = 9
 
-# What can be wrong with records, found by either implementation.
+# Faults of records, found by either implementation.
 GOOD, BROKEN, STRAY, NO_TIME, TRAILING = range(5)
 _REASONS = {
     BROKEN: "a record is not what it says",
@@ -49,13 +49,13 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Per batch a row of the table, and the source that its records lie in."""
+    """One row of the table per batch, and the source of its records."""
 
     table: NDArray[np.int64]
     sources: list[Buffer]
 
     def runs(self) -> Iterator[tuple[Buffer, int, int]]:
-        """Batches side by side in one source: the source, the first of them, and the end."""
+        """Yield adjacent batches of one source: the source, the first batch, and the end."""
         sources, first = self.sources, 0
         for index in range(1, len(sources) + 1):
             if index == len(sources) or sources[index] is not sources[first]:
@@ -68,9 +68,9 @@ class Packed:
 
 
 def find_records(
-    view: memoryview, batches: list[tuple[int, Header]], wanted: Wanted, output_bytes_max: int
+    view: memoryview, batches: list[tuple[int, Header]], wanted: ReadRange, output_bytes_max: int
 ) -> Packed:
-    """The records of these batches, decompressed where they must be."""
+    """Return the records of these batches, decompressed where needed."""
     sources: list[Buffer] = []
     table: list[tuple[int, ...]] = []
     size = 0
@@ -78,7 +78,7 @@ def find_records(
         source: Buffer = view
         start, end = position + HEADER_BYTES, position + LENGTH_OVERHEAD + header[LENGTH]
         codec = header[ATTRIBUTES] & CODEC_MASK
-        # A batch that compaction has emptied has nothing to decompress.
+        # A batch emptied by compaction has nothing to decompress.
         if codec and end > start:
             try:
                 source = decompress(codec, view[start:end], output_bytes_max)
@@ -91,7 +91,7 @@ def find_records(
         size += end - start
         if size > COLUMN_BYTES_MAX:
             raise TooLarge(
-                f"{wanted.place} at offset {header[BASE_OFFSET]}: an answer of more than"
+                f"{wanted.location} at offset {header[BASE_OFFSET]}: an answer of more than"
                 f" {COLUMN_BYTES_MAX} bytes of records; fetch fewer bytes at a time"
             )
         sources.append(source)
@@ -105,19 +105,23 @@ def find_records(
     return Packed(np.array(table, np.int64).reshape(-1, TABLE_FIELDS), sources)
 
 
-def corrupt(wanted: Wanted, header: Header, reason: str) -> CorruptBatch:
-    return CorruptBatch(f"{wanted.place} at offset {header[BASE_OFFSET]}: {reason}")
+def corrupt(wanted: ReadRange, header: Header, reason: str) -> CorruptBatch:
+    return CorruptBatch(f"{wanted.location} at offset {header[BASE_OFFSET]}: {reason}")
 
 
 def corrupt_records(
-    view: memoryview, batch: tuple[int, Header], wanted: Wanted, fault: int, output_bytes_max: int
+    view: memoryview,
+    batch: tuple[int, Header],
+    wanted: ReadRange,
+    fault: int,
+    output_bytes_max: int,
 ) -> CorruptBatch:
-    """The error for records that an implementation did not like."""
+    """Return the error for records that an implementation rejected."""
     position, header = batch
     reason = _REASONS[fault]
     whole = view[position : position + LENGTH_OVERHEAD + header[LENGTH]]
     try:
-        # The plain codec has the better words.
+        # The plain codec gives the better error text.
         for _record in read_records(whole, output_bytes_max):
             pass
     except Malformed as error:
@@ -125,7 +129,7 @@ def corrupt_records(
     return corrupt(wanted, header, reason)
 
 
-def no_name(wanted: Wanted) -> CorruptBatch:
+def no_name(wanted: ReadRange) -> CorruptBatch:
     return CorruptBatch(
-        f"{wanted.place} from offset {wanted.start_offset}: the name of a record header is no text"
+        f"{wanted.location} from offset {wanted.start_offset}: a record header name is no text"
     )

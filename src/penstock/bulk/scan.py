@@ -1,7 +1,7 @@
-"""The batches in the answer to a Fetch: which of them hold rows for a reader, and what comes next.
+"""The batches of a Fetch response: those with rows for a reader, and the next offset.
 
-Headers and checksums only; records stay packed. Shared by both implementations, so that neither
-has an opinion of its own about transactions, control batches or what is cut short.
+Reads headers and checksums only; records stay packed. Both implementations share this module, so
+they agree on transactions, control batches and incomplete batches.
 """
 
 import struct
@@ -32,12 +32,12 @@ from penstock.wire.primitives import Buffer, Malformed
 
 OFFSET_MAX = 2**63 - 1
 _MAGIC_POSITION = 16
-# base offset, length, magic, last offset delta; what lies between is stepped over
+# base offset, length, magic, last offset delta; the fields between are skipped
 _STRIDE = struct.Struct(">qi4xb6xi")
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class BatchScan:
     """Position and header of each batch to unpack, and the offset after the last whole batch."""
 
     batches: list[tuple[int, Header]]
@@ -45,18 +45,18 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The part of a partition that a reader asks for, and how its name is printed."""
+class ReadRange:
+    """The requested range of a partition, and the partition's printed name."""
 
-    place: str
+    location: str
     start_offset: int
     end_offset: int
     check_crc: bool
 
 
 def last_offset_of(records: Buffer) -> tuple[int, int] | None:
-    """The offset after the last whole batch, and the bytes of all whole batches; None if there
-    is no whole one. Checks nothing but what it steps over."""
+    """Return the offset after the last whole batch, and the bytes of all whole batches; None
+    without a whole batch. Checks only the headers that it reads."""
     position, end, following = 0, len(records), -1
     while position + HEADER_BYTES <= end:
         base_offset, length, magic, delta = _STRIDE.unpack_from(records, position)
@@ -69,9 +69,9 @@ def last_offset_of(records: Buffer) -> tuple[int, int] | None:
     return (following, position) if position else None
 
 
-def scan(view: memoryview, wanted: Wanted, aborted: Sequence[tuple[int, int]] = ()) -> Scanned:
-    """What to unpack for offsets from start to end. `aborted` is the list of the Fetch answer:
-    producer id and first offset of each aborted transaction."""
+def scan(view: memoryview, wanted: ReadRange, aborted: Sequence[tuple[int, int]] = ()) -> BatchScan:
+    """Return the batches to unpack for offsets from start to end. `aborted` is the list of the
+    Fetch response: producer id and first offset of each aborted transaction."""
     found: list[tuple[int, Header]] = []
     transactions = _Aborted(aborted) if aborted else None
     next_offset = wanted.start_offset
@@ -91,17 +91,17 @@ def scan(view: memoryview, wanted: Wanted, aborted: Sequence[tuple[int, int]] = 
         position = after
     if position + _MAGIC_POSITION < end and view[position + _MAGIC_POSITION] != MAGIC_2:
         raise CorruptBatch(
-            f"{wanted.place}: {_no_batch(position, view[position + _MAGIC_POSITION])}"
+            f"{wanted.location}: {_no_batch(position, view[position + _MAGIC_POSITION])}"
         )
-    return Scanned(found, next_offset)
+    return BatchScan(found, next_offset)
 
 
 def _holds_rows(
-    batch: memoryview, header: Header, wanted: Wanted, transactions: "_Aborted | None"
+    batch: memoryview, header: Header, wanted: ReadRange, transactions: "_Aborted | None"
 ) -> bool:
     base_offset = header[BASE_OFFSET]
     if base_offset >= wanted.end_offset:
-        return False  # another reader's: its checksum, too
+        return False  # outside the range, so its checksum is not checked
     last_offset = base_offset + header[LAST_OFFSET_DELTA]
     if base_offset < 0 or last_offset >= OFFSET_MAX:
         raise _at(wanted, header, CorruptBatch(f"offsets {base_offset} to {last_offset}"))
@@ -118,11 +118,11 @@ def _holds_rows(
 
 
 class _Aborted:
-    """A producer's batches are dropped from the first offset of its aborted transaction to the
-    marker that ends it; what the producer writes after that is a transaction of its own."""
+    """Drops a producer's batches from the first offset of its aborted transaction to the marker;
+    later batches belong to another transaction."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
-        # The earliest last, to be taken off the end.
+        # Sorted in reverse, so that the earliest is popped first.
         self._coming = sorted(aborted, key=lambda one: one[1], reverse=True)
         self._producers: set[int] = set()
 
@@ -149,5 +149,5 @@ def _no_batch(position: int, magic: int) -> CorruptBatch:
     return CorruptBatch(f"no record batch at byte {position}")
 
 
-def _at(wanted: Wanted, header: Header, error: Malformed) -> CorruptBatch:
-    return CorruptBatch(f"{wanted.place} at offset {header[BASE_OFFSET]}: {error}")
+def _at(wanted: ReadRange, header: Header, error: Malformed) -> CorruptBatch:
+    return CorruptBatch(f"{wanted.location} at offset {header[BASE_OFFSET]}: {error}")

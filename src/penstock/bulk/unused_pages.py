@@ -1,13 +1,11 @@
-"""Gives back memory that loading libraries and compiling took and running does not need.
+"""Gives memory back that loading libraries and compiling took and running does not need.
 
-LLVM's code and constants are some 80 MB of pages of a file, read in while kernels are loaded and
-not needed to run them; of numpy's libraries and Python's own most pages are needed at the start
-only. The system would take them back when it is short of memory, and nobody is harmed by them until
-then; but whoever looks at this process, or gives it a limit, sees them as its own. They are dropped
-from here (MADV_DONTNEED), and come back from their file if they are used again. Only pages that
-nobody can write to and that are as the file has them: of others something would be lost. What the
-allocator holds free at that moment goes back as well.
-Where the system cannot tell of its mappings (it is not Linux), nothing happens.
+LLVM's code and constants are about 80 MB of file pages, read while kernels are loaded and not
+needed to run them. Most pages of numpy's libraries and of Python are needed at the start only. The
+system would take them back under memory pressure, but statistics and limits count them for this
+process. MADV_DONTNEED drops them; they return from their file on use. Only read-only, unchanged
+file pages are dropped, because others would lose data. The allocator's free memory goes back as
+well. Without Linux's list of mappings nothing happens.
 """
 
 import ctypes
@@ -20,8 +18,8 @@ _SMAPS = "/proc/self/smaps"
 
 
 def release_unused_pages() -> int:
-    """How many bytes of the address space were given up. To be called when everything is loaded,
-    and again when much was done since: it takes milliseconds."""
+    """Drop unused pages; return the bytes of address space. Call it when everything is loaded, and
+    after heavy work: it takes milliseconds."""
     advice = getattr(mmap, "MADV_DONTNEED", None)
     here = ctypes.CDLL(None)
     madvise, trim = getattr(here, "madvise", None), getattr(here, "malloc_trim", None)
@@ -37,7 +35,7 @@ def release_unused_pages() -> int:
 
 
 def _unchanged() -> list[tuple[int, int]]:
-    """The mappings of files that are read or run only, and of which nothing was changed."""
+    """Return the read-only mappings of files without changed pages."""
     found: list[tuple[int, int]] = []
     place: tuple[int, int] | None = None
     try:

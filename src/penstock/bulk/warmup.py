@@ -1,4 +1,4 @@
-"""Compile and cache everything this room compiles, before a job waits for it."""
+"""Compiles and caches all kernels of this room, before a job waits for them."""
 
 import time
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from penstock.bulk.implementation import Implementation, chosen_implementation
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a warm-up came to. `cache` is where compiled code is kept (None: it is not kept);
-    `compiled` names the kernels that were not there yet."""
+class WarmupReport:
+    """The result of a warm-up. `cache` is the directory of compiled code, or None; `compiled` names
+    the newly compiled kernels."""
 
     implementation: Implementation
     seconds: float
@@ -17,17 +17,17 @@ class Report:
     compiled: tuple[str, ...]
 
 
-def warm_up() -> Report:
-    """Make the first decoder and encoder of every later process start fast. Without numba there
-    is nothing to do."""
+def warm_up() -> WarmupReport:
+    """Fill the cache, so that the first decoder and encoder of later processes start fast. Without
+    numba there is nothing to do."""
     started = time.perf_counter()
     implementation = chosen_implementation()
     if implementation is Implementation.PLAIN:
-        return Report(implementation, time.perf_counter() - started, None, ())
-    from penstock.bulk.compiling import cache_directory, came_from_cache
+        return WarmupReport(implementation, time.perf_counter() - started, None, ())
+    from penstock.bulk.compiler import cache_directory, came_from_cache
     from penstock.bulk.decode_compiled import decode_rows
     from penstock.bulk.encode_compiled import encode_rows
 
     kernels = {"decode_rows": decode_rows, "encode_rows": encode_rows}
     compiled = tuple(name for name, kernel in kernels.items() if not came_from_cache(kernel))
-    return Report(implementation, time.perf_counter() - started, cache_directory(), compiled)
+    return WarmupReport(implementation, time.perf_counter() - started, cache_directory(), compiled)

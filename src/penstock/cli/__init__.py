@@ -1,1 +1,1 @@
-"""The command line. It reaches a cluster only through the client, so it works with any Kafka."""
+"""The command line. All commands use the client, so they work with any Kafka cluster."""

@@ -4,23 +4,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.access import access_of
-from penstock.cli.admin import connect
+from penstock.cli.arguments.number_limits import INT32_MAX
+from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.cluster import broker_row
-from penstock.cli.confirmation import YesOption, confirm
-from penstock.cli.number_limits import INT32_MAX
-from penstock.cli.output import (
+from penstock.cli.connection.access import access_of, connect
+from penstock.cli.terminal.output import (
     CommandFailed,
     Format,
     Json,
-    conclude,
+    YesOption,
+    confirm,
+    exit_if_failed,
     format_of,
     print_rows,
     print_value,
     report,
 )
-from penstock.cli.progress_bar import bytes_text
-from penstock.cli.shared_options import on_cluster
+from penstock.cli.terminal.progress_bar import bytes_text
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ def describe(context: typer.Context, broker: BrokerId) -> None:
         print_rows(Format.TABLE, COLUMNS, [rows[broker]])
         print()
         print_rows(Format.TABLE, ("path", "replicas", "size", "free"), _cells(directories))
-    conclude(failed, some_done=True)
+    exit_if_failed(failed, some_done=True)
 
 
 def _cells(directories: list[Json]) -> list[dict[str, Json]]:
-    """For people: bytes in words."""
+    """Return the rows with sizes as texts."""
     cells: list[dict[str, Json]] = []
     for each in directories:
         assert isinstance(each, dict), "made above"
@@ -127,15 +127,15 @@ def apis(
     names = {api.key: api.name for api in APIS.values()}
     rows: list[dict[str, Json]] = []
     failed: dict[str, KafkaError] = {}
-    for each, told in found.items():
+    for each, answered in found.items():
         if broker not in (None, each.node_id):
             continue
-        if isinstance(told, CannotReach):
-            raise told
-        if isinstance(told, KafkaError):
-            failed[f"broker {each.node_id}"] = told
+        if isinstance(answered, CannotReach):
+            raise answered
+        if isinstance(answered, KafkaError):
+            failed[f"broker {each.node_id}"] = answered
             continue
-        for key, versions in sorted(told.versions.items()):
+        for key, versions in sorted(answered.versions.items()):
             rows.append(
                 {
                     "broker": each.node_id,
@@ -148,7 +148,7 @@ def apis(
     if broker is not None and not rows and not failed:
         raise CommandFailed(f"there is no broker {broker}; `penstock broker list` shows them")
     print_rows(format_of(context), ("broker", "api", "key", "lowest", "highest"), rows)
-    conclude(failed, some_done=bool(rows))
+    exit_if_failed(failed, some_done=bool(rows))
 
 
 @app.command()

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.access import access_of
-from penstock.cli.admin import connect
-from penstock.cli.output import (
+from penstock.cli.arguments.partitions import TopicsOption, chosen_partitions, parse_topics
+from penstock.cli.arguments.shared_options import on_cluster
+from penstock.cli.connection.access import access_of, connect
+from penstock.cli.terminal.output import (
     Format,
     Json,
     counted,
@@ -16,8 +17,6 @@ from penstock.cli.output import (
     print_value,
     report,
 )
-from penstock.cli.partitions import TopicsOption, parse_topics, partitions_of
-from penstock.cli.shared_options import on_cluster
 from penstock.errors import ElectionNotNeeded, KafkaError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def describe(context: typer.Context) -> None:
 
 
 def health_of(topics: "Sequence[TopicDescription]") -> dict[str, Json]:
-    """Partitions that nobody leads, and those whose replicas are not all in sync."""
+    """Return partitions without a leader, and partitions with replicas out of sync."""
     leaderless: list[Json] = []
     lagging: list[Json] = []
     for topic in topics:
@@ -116,7 +115,7 @@ def features(context: typer.Context) -> None:
 def elect_leaders(
     context: typer.Context,
     *,
-    topics: TopicsOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    topics: TopicsOption = [],  # noqa: B006 - typer only reads the default
     unclean: Annotated[
         bool,
         typer.Option("--unclean", help="Let a replica lead that may have lost records."),
@@ -127,9 +126,7 @@ def elect_leaders(
 
     choice = parse_topics(topics)
     with connect(access_of(context)) as admin:
-        chosen = [
-            each for name, some in choice.items() for each in partitions_of(admin, name, some)
-        ]
+        chosen = chosen_partitions(admin, choice)
         election = Election.UNCLEAN if unclean else Election.PREFERRED
         results = admin.elect_leaders(chosen or None, election)
     needless = [each for each, error in results.items() if isinstance(error, ElectionNotNeeded)]

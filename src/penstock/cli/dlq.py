@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from penstock.cli.access import Access, access_of
-from penstock.cli.completion import complete_group, complete_topic
-from penstock.cli.confirmation import DryRunOption, YesOption, confirm
-from penstock.cli.output import (
+from penstock.cli.arguments.completion import complete_group, complete_topic
+from penstock.cli.arguments.shared_options import on_cluster
+from penstock.cli.arguments.times import time_text
+from penstock.cli.connection.access import Access, access_of
+from penstock.cli.consume.record_view import as_json, escape_control_characters, pretty
+from penstock.cli.terminal.output import (
     CommandFailed,
+    DryRunOption,
     ExitCode,
     Format,
     Json,
+    YesOption,
+    confirm,
     counted,
     format_of,
     note,
@@ -21,14 +26,11 @@ from penstock.cli.output import (
     print_rows,
     print_value,
 )
-from penstock.cli.record_view import as_json, harmless, pretty
-from penstock.cli.shared_options import on_cluster
-from penstock.cli.times import time_text
 
 if TYPE_CHECKING:
     from penstock.model import TopicPartition
+    from penstock.retry.dead_letter import Choice, Letter
     from penstock.retry.dead_letters import DeadLetters, DeadTopic
-    from penstock.retry.letters import Choice, Letter
 
 T = TypeVar("T")
 
@@ -112,7 +114,7 @@ def show(
     topic: TopicArgument,
     *,
     group: GroupOption = None,
-    at: AtOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    at: AtOption = [],  # noqa: B006 - typer only reads the default
     key: KeyOption = [],  # noqa: B006
     cause: CauseOption = None,
     replayed: Annotated[
@@ -180,7 +182,7 @@ def _show(letter: "Letter", form: Format) -> None:
     print(f"  value     {_text(pretty(record.value) or record.value)}")
 
 
-# -- doing
+# -- changing
 
 
 @app.command()
@@ -280,11 +282,11 @@ def purge(
         note("nothing was deleted; without --dry-run it would be")
 
 
-# -- what they share
+# -- shared by the commands
 
 
 def _with_letters(access: Access, work: "Callable[[DeadLetters], Coroutine[Any, Any, T]]") -> T:
-    """Run some work with a client of the cluster."""
+    """Run a coroutine with the dead letters of the cluster."""
     from penstock.client.settings import SettingRefused
     from penstock.retry.dead_letters import DeadLetters
 
@@ -298,16 +300,16 @@ def _with_letters(access: Access, work: "Callable[[DeadLetters], Coroutine[Any, 
 
     try:
         return asyncio.run(run())
-    except SettingRefused as refused:
-        raise CommandFailed(f"-X {refused}", ExitCode.USAGE) from None
+    except SettingRefused as rejected:
+        raise CommandFailed(f"-X {rejected}", ExitCode.USAGE) from None
 
 
 def _choice(at: list[str], key: list[str], cause: str | None, *, replayed: bool | None) -> "Choice":
-    from penstock.retry.letters import Choice, parse_places
+    from penstock.retry.dead_letter import Choice, parse_partition_offsets
 
     try:
-        offsets = parse_places(at) if at else None
-    except ValueError as wrong:  # NoChoice, or a number that goes on and on
+        offsets = parse_partition_offsets(at) if at else None
+    except ValueError as wrong:  # NoChoice, or too many digits
         raise CommandFailed(f"--at {wrong}", ExitCode.USAGE) from None
     return Choice(offsets, frozenset(each.encode() for each in key), cause, replayed)
 
@@ -319,4 +321,4 @@ def _name(topic: str, group: str | None) -> str:
 
 
 def _text(data: bytes | None) -> str:
-    return "-" if data is None else harmless(data).decode()
+    return "-" if data is None else escape_control_characters(data).decode()

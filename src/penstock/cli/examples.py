@@ -123,13 +123,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def add_examples(app: "typer.Typer", path: str = "") -> None:
-    """Let the help of every command of `app` end with its examples."""
+    """Add the examples to the end of each command's help."""
     for command in app.registered_commands:
         assert command.callback is not None, "a command has a function"
         name = command.name or command.callback.__name__.replace("_", "-")
         shown = EXAMPLES.get(f"{path}{name}", ())
         if shown:
-            # Click leaves the lines of a paragraph alone that begins with a backspace.
+            # Click does not wrap a paragraph that begins with a backspace.
             command.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in shown)
     for group in app.registered_groups:
         assert group.typer_instance is not None, "a group has commands"

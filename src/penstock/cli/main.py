@@ -1,4 +1,4 @@
-"""The `penstock` command: what all commands share, and the way from an error to its exit code."""
+"""The `penstock` command: its subcommands, shared options, and exit codes of errors."""
 
 import errno
 import os
@@ -10,30 +10,18 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import (
-    broker,
-    cluster,
-    config,
-    consume,
-    debug,
-    dlq,
-    group,
-    log,
-    produce,
-    profile,
-    quorum,
-    spark,
-    start,
-    streams,
-    top,
-    topic,
-    txn,
-    version,
-    worker,
-)
-from penstock.cli.completion import complete_profile
+from penstock.cli import broker, cluster, dlq, quorum, spark, start, streams, version, worker
+from penstock.cli.arguments.completion import complete_profile
+from penstock.cli.arguments.shared_options import SettingsOption
+from penstock.cli.config import command as config_command
+from penstock.cli.consume import command as consume_command
+from penstock.cli.debug import command as debug_command
 from penstock.cli.examples import add_examples
-from penstock.cli.output import (
+from penstock.cli.group import command as group_command
+from penstock.cli.log import command as log_command
+from penstock.cli.produce import command as produce_command
+from penstock.cli.profile import command as profile_command
+from penstock.cli.terminal.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
     ExitCode,
@@ -42,7 +30,9 @@ from penstock.cli.output import (
     error_text,
     note,
 )
-from penstock.cli.shared_options import SettingsOption
+from penstock.cli.top import command as top_command
+from penstock.cli.topic import command as topic_command
+from penstock.cli.txn import command as txn_command
 from penstock.errors import KafkaError
 from penstock.release import VERSION
 
@@ -57,23 +47,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("start")(start.start)
-app.add_typer(topic.app, name="topic")
-app.command("produce")(produce.produce)
-app.command("consume")(consume.consume)
-app.add_typer(group.app, name="group")
-app.add_typer(config.app, name="config")
+app.add_typer(topic_command.app, name="topic")
+app.command("produce")(produce_command.produce)
+app.command("consume")(consume_command.consume)
+app.add_typer(group_command.app, name="group")
+app.add_typer(config_command.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
 app.add_typer(quorum.app, name="quorum")
-app.add_typer(txn.app, name="txn")
-app.add_typer(log.app, name="log")
+app.add_typer(txn_command.app, name="txn")
+app.add_typer(log_command.app, name="log")
 app.add_typer(dlq.app, name="dlq")
-app.command("top")(top.top)
-app.add_typer(profile.app, name="profile")
+app.command("top")(top_command.top)
+app.add_typer(profile_command.app, name="profile")
 app.add_typer(spark.app, name="spark")
 app.add_typer(streams.app, name="streams")
 app.command("worker")(worker.worker)
-app.add_typer(debug.app, name="debug")
+app.add_typer(debug_command.app, name="debug")
 app.command("version")(version.version)
 add_examples(app)
 
@@ -115,7 +105,7 @@ def options(
             "hidden. It keeps environments apart, and is no security boundary. '' for none.",
         ),
     ] = None,
-    settings: SettingsOption = [],  # noqa: B006 - typer reads it, nobody changes it
+    settings: SettingsOption = [],  # noqa: B006 - typer only reads the default
     format: Annotated[
         Format | None,
         typer.Option(
@@ -132,19 +122,19 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
-    # `nohup penstock ... &` starts with SIGINT ignored, and then nothing would end a --follow.
+    """Run one command and return its exit code."""
+    # `nohup penstock ... &` starts with SIGINT ignored, so Ctrl-C could not end a --follow.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app(args=arguments, prog_name="penstock")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(ExitCode.REFUSED)
+        return end.code if isinstance(end.code, int) else int(ExitCode.REJECTED)
     except CommandFailed as failed:
         note(f"error: {failed}")
         return int(failed.code)
-    except KafkaError as refused:
-        return _refused(refused)
+    except KafkaError as rejected:
+        return _rejected(rejected)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except Exception as problem:
@@ -152,22 +142,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(ExitCode.OK)
 
 
-def _refused(error: KafkaError) -> int:
-    """What the server said, and what to do about it."""
+def _rejected(error: KafkaError) -> int:
+    """Print the server's error and the next step; return the exit code."""
     note(f"error: {error_text(error)}")
     if error.next_step:
         note(f"{error.next_step}.")
-    return int(ExitCode.REFUSED)
+    return int(ExitCode.REJECTED)
 
 
 def _from_outside(problem: Exception) -> int:
-    """Errors of rooms that are loaded only when a command needs them."""
+    """Print an error of a package that is imported lazily; return the exit code."""
     from penstock.client.failures.kinds import ClientError, TimedOut
     from penstock.client.transport.connection import CannotReach, NotAuthenticated
     from penstock.client.transport.stores import BadStore
-    from penstock.wire.primitives import Unwritable
+    from penstock.wire.primitives import UnencodableValue
 
-    if isinstance(problem, Unwritable):
+    if isinstance(problem, UnencodableValue):
         note(f"error: what was given cannot be sent: {problem}")
         return int(ExitCode.USAGE)
     if isinstance(problem, BadStore):
@@ -184,14 +174,14 @@ def _from_outside(problem: Exception) -> int:
     if isinstance(problem, ClientError):
         note(f"error: {problem}")
         timed_out = isinstance(problem, TimedOut)
-        return int(ExitCode.CANNOT_REACH if timed_out else ExitCode.REFUSED)
+        return int(ExitCode.CANNOT_REACH if timed_out else ExitCode.REJECTED)
     if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
-        # The interpreter must not try again at its end.
+        # The interpreter must not flush stdout again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         note("error: the output cannot be written: no space left on the device")
-        return int(ExitCode.REFUSED)
+        return int(ExitCode.REJECTED)
     if os.environ.get("PENSTOCK_TRACEBACK"):
         raise problem
     note(f"error: {type(problem).__name__}: {problem}")
     note("This is a fault of penstock; PENSTOCK_TRACEBACK=1 shows where it happened.")
-    return int(ExitCode.REFUSED)
+    return int(ExitCode.REJECTED)

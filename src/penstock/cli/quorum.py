@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.cli.access import access_of
-from penstock.cli.admin import connect
-from penstock.cli.output import Format, Json, format_of, print_rows, print_value
-from penstock.cli.shared_options import on_cluster
-from penstock.cli.times import duration_text, wall_ms
+from penstock.cli.arguments.shared_options import on_cluster
+from penstock.cli.arguments.times import duration_text, wall_ms
+from penstock.cli.connection.access import access_of, connect
+from penstock.cli.terminal.output import Format, Json, format_of, print_rows, print_value
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ def describe(context: typer.Context) -> None:
     form = format_of(context)
     if form is not Format.TABLE:
         listeners: dict[str, Json] = {
-            str(node): [f"{each.name}://{each.host}:{each.port}" for each in told]
-            for node, told in found.nodes.items()
+            str(node): [f"{each.name}://{each.host}:{each.port}" for each in answered]
+            for node, answered in found.nodes.items()
         }
         print_value(
             form,
@@ -52,7 +51,7 @@ def describe(context: typer.Context) -> None:
 
 
 def replica_rows(quorum: "QuorumDescription", now_ms: int) -> list[dict[str, Json]]:
-    """A row for each voter and observer; lag is behind the leader's log."""
+    """Return a row for each voter and observer, with the lag behind the leader."""
     everyone = (*quorum.voters, *quorum.observers)
     ends = [each.log_end_offset for each in everyone if each.node_id == quorum.leader_id]
     end = ends[0] if ends else max((each.log_end_offset for each in everyone), default=0)

@@ -12,10 +12,13 @@ from typing import Any, get_args
 
 from typer.main import get_command
 
-from penstock.cli import access, filters, places, profiles, template
+from penstock.cli.arguments import places
+from penstock.cli.arguments.shared_options import CLUSTER_NAMES, FORMAT_NAMES
+from penstock.cli.connection import access
+from penstock.cli.consume import filters, template
 from penstock.cli.examples import EXAMPLES
 from penstock.cli.main import app
-from penstock.cli.shared_options import CLUSTER_NAMES, FORMAT_NAMES
+from penstock.cli.profile import profiles
 
 _HEAD = """\
 # Commands
@@ -56,7 +59,7 @@ def reference() -> str:
 
 
 def _everywhere() -> str:
-    """The options of the root, and how a cluster is found."""
+    """Return the shared options, and how a cluster is chosen."""
     rows = _table(get_command(app), skipped=frozenset())
     return (
         "## Options of every command\n\n"
@@ -74,7 +77,7 @@ def _guides() -> str:
 
 
 def _prose(module: Any) -> str:
-    """A module's own words; what is indented in them becomes a block."""
+    """Return the docstring of a module, with indented parts as code blocks."""
     text = inspect.cleandoc(module.__doc__ or "")
     parts: list[str] = []
     for indented, some in groupby(text.split("\n\n"), lambda part: part.startswith("    ")):
@@ -113,7 +116,7 @@ def _command(path: str, command: Any) -> str:
 
 
 def _table(command: Any, skipped: frozenset[str]) -> str:
-    """Arguments that need words, and options."""
+    """Return a table of options, and of arguments with a help text."""
     rows: list[str] = []
     for each in command.params:
         if each.name in skipped or (each.param_type_name == "argument" and not each.help):
@@ -146,7 +149,7 @@ def _default(parameter: Any) -> str:
 
 
 def _choices(command: Any, parameter: Any) -> str:
-    """The words of an enumeration, from the annotation of the function."""
+    """Return the values of an enumeration, from the annotation of the function."""
     if command.callback is None:
         return ""
     found = inspect.signature(command.callback).parameters.get(parameter.name)

@@ -1,4 +1,4 @@
-"""`penstock spark`: what a machine needs before pipelines run on it."""
+"""`penstock spark`: prepares a machine for pipelines."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 
-from penstock.cli.output import CommandFailed, ExitCode, note
+from penstock.cli.terminal.output import CommandFailed, ExitCode, note
 from penstock.spark_extra import SparkMissing, require_spark
 
 if TYPE_CHECKING:
-    from penstock.bulk.warmup import Report
+    from penstock.bulk.warmup import WarmupReport
 
 app = typer.Typer(help="Pipelines on Spark.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def warmup() -> None:
     from penstock.spark.java import NoJava, find_java
 
     try:
-        note(_told(warm_up()))
+        note(_compiled_text(warm_up()))
     except WrongChoice as wrong:
         raise CommandFailed(str(wrong), ExitCode.USAGE) from wrong
     try:
@@ -52,7 +52,7 @@ def warmup() -> None:
         note(f"Spark will run on Java {java.version} in {java.home}")
 
 
-def _told(report: "Report") -> str:
+def _compiled_text(report: "WarmupReport") -> str:
     if report.implementation.value == "plain":
         return (
             "without numba records are read with numpy and pyarrow and written in plain Python, "

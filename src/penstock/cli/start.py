@@ -1,4 +1,4 @@
-"""`penstock start`: reads the configuration, starts the node, says what is where."""
+"""`penstock start`: reads the configuration, starts the node, prints a banner."""
 
 import gc
 import logging
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from penstock.cli.completion import complete_broker_setting
-from penstock.cli.logs import logging_to
-from penstock.cli.output import (
+from penstock.cli.arguments.completion import complete_broker_setting
+from penstock.cli.arguments.shared_options import with_format
+from penstock.cli.terminal.log_lines import logging_to
+from penstock.cli.terminal.output import (
     BOOTSTRAP_DEFAULT,
     CommandFailed,
     ExitCode,
@@ -30,23 +31,22 @@ from penstock.cli.output import (
     print_value,
     reason_of,
 )
-from penstock.cli.progress_bar import BarredStream, RecoveryBar, seconds_text
-from penstock.cli.shared_options import with_format
+from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar, seconds_text
 from penstock.log_levels import LogLevel
 from penstock.release import VERSION
 
 if TYPE_CHECKING:
-    from penstock.config import BrokerConfig, Listener, Loaded
+    from penstock.config import BrokerConfig, ListenerAddress, Loaded
     from penstock.config.listeners import Address
-    from penstock.config.load import ConfigRefused, WithoutEffect
+    from penstock.config.load import ConfigRejected, WithoutEffect
     from penstock.start_obstacles import Obstacles
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
 
 
-class Running(Protocol):
-    """What a node tells when it is ready."""
+class RunningNode(Protocol):
+    """A node that is ready to serve."""
 
     @property
     def config(self) -> "BrokerConfig": ...
@@ -55,13 +55,13 @@ class Running(Protocol):
     def cluster_id(self) -> str: ...
 
     @property
-    def listeners(self) -> "Sequence[Listener]":
-        """The addresses that are really listened on: ports that were 0 are known now."""
+    def listeners(self) -> "Sequence[ListenerAddress]":
+        """Return the bound addresses: port 0 is replaced by the real port."""
         ...
 
     @property
     def metrics(self) -> "Address | None":
-        """Where metrics and health are served, if they are."""
+        """Return the address of metrics and health, if served."""
         ...
 
 
@@ -81,7 +81,7 @@ def start(
             autocompletion=complete_broker_setting,
             help="A broker key; may be repeated.",
         ),
-    ] = [],  # noqa: B006 - typer reads it, nobody changes it
+    ] = [],  # noqa: B006 - typer only reads the default
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Where the data is: log.dirs in short."),
@@ -133,16 +133,16 @@ def _warn(warnings: Sequence[str], shown_max: int = WARNINGS_MAX) -> None:
 
 
 def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) -> None:
-    from penstock.config.load import ConfigRefused
+    from penstock.config.load import ConfigRejected
 
     problems: list[Json] = []
-    found: Loaded | ConfigRefused
+    found: Loaded | ConfigRejected
     warnings: list[Json] = []
     try:
         found = _load_texts(path, sets)
-    except ConfigRefused as refused:
-        problems += map(str, refused.problems)
-        found = refused
+    except ConfigRejected as rejected:
+        problems += map(str, rejected.problems)
+        found = rejected
     else:
         obstacles = _obstacles(found)
         problems += obstacles.problems
@@ -158,19 +158,19 @@ def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) ->
         },
     )
     if problems:
-        raise typer.Exit(ExitCode.REFUSED)
+        raise typer.Exit(ExitCode.REJECTED)
 
 
 def _check(path: Path | None, sets: Sequence[str]) -> None:
     """Print every problem, every warning and every setting without effect."""
-    from penstock.config.load import ConfigRefused
+    from penstock.config.load import ConfigRejected
 
     try:
         loaded = _load_texts(path, sets)
-    except ConfigRefused as refused:
-        _warn(refused.warnings, len(refused.warnings))
-        _print_without_effect(refused.without_effect)
-        raise _cannot_start(refused) from None
+    except ConfigRejected as rejected:
+        _warn(rejected.warnings, len(rejected.warnings))
+        _print_without_effect(rejected.without_effect)
+        raise _cannot_start(rejected) from None
     obstacles = _obstacles(loaded)
     warnings = [*loaded.warnings, *obstacles.warnings]
     _warn(warnings, len(warnings))
@@ -207,17 +207,17 @@ def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
 
 
 def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
-    from penstock.config.load import ConfigRefused
+    from penstock.config.load import ConfigRejected
 
     try:
         return _load_texts(path, sets)
-    except ConfigRefused as refused:
-        _warn(refused.warnings)
-        raise _cannot_start(refused) from None
+    except ConfigRejected as rejected:
+        _warn(rejected.warnings)
+        raise _cannot_start(rejected) from None
 
 
-def _cannot_start(refused: "ConfigRefused") -> CommandFailed:
-    listed = "\n".join(f"  {problem}" for problem in refused.problems)
+def _cannot_start(rejected: "ConfigRejected") -> CommandFailed:
+    listed = "\n".join(f"  {problem}" for problem in rejected.problems)
     return CommandFailed(
         f"the node cannot start with this configuration:\n{listed}\n"
         "`penstock config explain KEY` tells what a key means."
@@ -238,7 +238,7 @@ def _read(path: Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # Java reads properties files as Latin-1 unless told otherwise.
+        # Java's default encoding of properties files is Latin-1.
         return data.removeprefix(BOM_UTF8).decode("latin-1")
 
 
@@ -247,10 +247,10 @@ def _unreadable(path: Path, reason: str) -> CommandFailed:
 
 
 def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredStream) -> int:
-    gc.disable()  # an import leaves nothing to collect; run_node turns it on again
+    gc.disable()  # imports leave no garbage; run_node enables the collector again
     node = import_module("penstock.node")
 
-    def announce(running: Running) -> None:
+    def announce(running: RunningNode) -> None:
         if form is not Format.TABLE:
             print_next_value(form, _announcement(running))
         else:
@@ -261,8 +261,8 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
     try:
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
         code = int(node.run_node(loaded.config, announce, cluster_id, bar))
-    except node.StartRefused as refused:
-        raise CommandFailed(str(refused)) from None
+    except node.StartRefused as rejected:
+        raise CommandFailed(str(rejected)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
     _print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
@@ -288,7 +288,7 @@ def _said_without_effect(found: "Sequence[WithoutEffect]") -> "list[WithoutEffec
 
 
 def _start_problem(problem: OSError) -> str:
-    """The node tells of addresses and full disks itself; what is left are paths."""
+    """Return the message for an OSError about a path; the node itself reports other causes."""
     reason = reason_of(problem)
     if not problem.filename:
         return f"the node cannot start: {reason}"
@@ -298,7 +298,7 @@ def _start_problem(problem: OSError) -> str:
     )
 
 
-def _announcement(running: Running) -> dict[str, Json]:
+def _announcement(running: RunningNode) -> dict[str, Json]:
     config = running.config
     return {
         "event": "started",
@@ -321,20 +321,20 @@ _DURABILITY = {
 
 
 def typed_command() -> str:
-    """What to type to run this very command: its name if the shell finds it, else its path."""
+    """Return how to type this command: its name if the shell finds it, else its path."""
     if shutil.which("penstock") is not None:
         return "penstock"
     started, module = sys.argv[0], ""
     if os.path.basename(started) != "penstock":
         started, module = sys.executable, " -m penstock"
     near = os.path.relpath(started)
-    if not os.path.dirname(near):  # a shell looks for bare names on PATH only
+    if not os.path.dirname(near):  # a shell searches bare names on PATH only
         near = os.path.join(os.path.curdir, near)
     return shlex.quote(min(near, os.path.abspath(started), key=len)) + module
 
 
-def banner(running: Running, without_effect: Sequence[str]) -> str:
-    """What is where, and what to type next."""
+def banner(running: RunningNode, without_effect: Sequence[str]) -> str:
+    """Return the banner: addresses, directories, and commands to try."""
     config = running.config
     clients = [
         each for each in running.listeners if each.name not in config.controller_listener_names

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.access import Access, access_of
-from penstock.cli.admin import connect
-from penstock.cli.output import (
+from penstock.cli.arguments.shared_options import on_cluster, with_format
+from penstock.cli.connection.access import Access, access_of, connect
+from penstock.cli.spark import needs_spark
+from penstock.cli.terminal.output import (
     CommandFailed,
     ExecuteOption,
     ExitCode,
@@ -20,14 +21,12 @@ from penstock.cli.output import (
     print_value,
     report,
 )
-from penstock.cli.shared_options import on_cluster, with_format
-from penstock.cli.spark import needs_spark
 from penstock.client.namespace import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from penstock.streams.app import Streams
-    from penstock.streams.registry import Known
-    from penstock.streams.settings import Settings
+    from penstock.streams.registry import KnownApplication
+    from penstock.streams.settings import StreamsSettings
 
 app = typer.Typer(
     help="Run, describe, list and reset applications of penstock.streams.", no_args_is_help=True
@@ -48,8 +47,8 @@ StateDir = Annotated[
 
 def _load(target: str) -> "Streams":
     from penstock.cli.user_code import USER_FAILURES, import_failed
+    from penstock.streams.app_loader import load
     from penstock.streams.errors import StreamsError
-    from penstock.streams.loading import load
 
     try:
         return load(target)
@@ -87,7 +86,7 @@ def run(
         interrupts_wait,
         shut_on_interrupt,
     )
-    from penstock.streams.metrics_port import MetricsPort
+    from penstock.streams.metrics_port import StreamsMetricsPort
     from penstock.streams.progress import Terminal
 
     application = _load(target)
@@ -99,7 +98,9 @@ def run(
             shut_on_interrupt(output),
             application.start(once=once, trigger=trigger, spark=spark) as running,
         ):
-            port = None if metrics_port is None else MetricsPort(running.metrics, metrics_port)
+            port = (
+                None if metrics_port is None else StreamsMetricsPort(running.metrics, metrics_port)
+            )
             if port is not None:
                 note(f"metrics on http://127.0.0.1:{port.port}/metrics")
             try:
@@ -110,7 +111,7 @@ def run(
     except StreamsError as problem:
         raise CommandFailed(str(problem)) from problem
     except KeyboardInterrupt:
-        note(f"{name} was interrupted; the next run goes on from its checkpoints")
+        note(f"{name} was interrupted; the next run continues from its checkpoints")
         raise
 
 
@@ -200,7 +201,7 @@ def reset(
     known, directory, settings = _known(target, state_dir, access)
     chosen = format_of(context)
     try:
-        # A script knows how to log in; of an id only the address was kept, no secrets.
+        # A script has credentials; for an id only the address was stored, no secrets.
         there = replace(access, bootstrap=known.bootstrap)
         with connect(there) if settings is None else open_admin(settings) as admin:
             plan = plan_reset(known, directory, admin)
@@ -217,10 +218,10 @@ def reset(
         raise CommandFailed(str(problem)) from problem
     report(chosen, done, failed, "removed")
     if not failed:
-        note(f"{known.application_id} may begin anew, once, with its state in {directory}")
+        note(f"{known.application_id} may start again, once, with its state in {directory}")
 
 
-def _explain(known: "Known", count: int) -> None:
+def _explain(known: "KnownApplication", count: int) -> None:
     if not count:
         note(f"{known.application_id} has nothing to reset")
         return
@@ -234,9 +235,9 @@ def _explain(known: "Known", count: int) -> None:
 
 def _known(
     target: str, state_dir: Path | None, access: Access
-) -> "tuple[Known, Path, Settings | None]":
-    """By its script, or by what its state directory remembers of an id; where that is gone, by
-    what the cluster knows."""
+) -> "tuple[KnownApplication, Path, StreamsSettings | None]":
+    """Return an application by its script, by its id in the state directory, or, if that is
+    gone, by its groups on the cluster."""
     from penstock.streams.registry import known_of, read_known
     from penstock.streams.settings import state_directory
 
@@ -265,8 +266,8 @@ def _known(
     return known, directory, None
 
 
-def _known_of_cluster(application_id: str, access: Access) -> "Known | None":
-    """Every application has a group: progress is committed to it."""
+def _known_of_cluster(application_id: str, access: Access) -> "KnownApplication | None":
+    """Return an application by the groups that its progress is committed to."""
     from penstock.streams.registry import known_by_groups
 
     with connect(access) as admin:

@@ -1,17 +1,17 @@
-"""Code of the user's that a command imports, to find an application in it.
+"""Errors of user code that a command imports.
 
-What goes wrong there is told as his, with the traceback from his first frame on.
+The traceback begins with the first frame of the user's code.
 """
 
 from traceback import format_exception
 from types import FrameType
 
-from penstock.cli.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import CommandFailed, ExitCode
 
-# Whatever user code may end with: a script that calls sys.exit() would end the command without a
-# word, or with the code of one that went well.
+# SystemExit is included: a script that calls sys.exit() would end the command silently, or with
+# exit code 0.
 USER_FAILURES = (Exception, SystemExit)
-# Who stands between the command and the first line of the user's.
+# Packages between the command and the first frame of the user's code.
 _LOADERS = ("penstock", "importlib", "runpy")
 
 
@@ -22,7 +22,7 @@ def import_failed(place: str, problem: BaseException) -> CommandFailed:
 
 
 def traceback_text(problem: BaseException) -> str:
-    """Without our frames. A SyntaxError has no others: it names its place by itself."""
+    """Return the traceback without frames of the loaders; a SyntaxError has no other frames."""
     at = problem.__traceback__
     while at is not None and _loads(at.tb_frame):
         at = at.tb_next

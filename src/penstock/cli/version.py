@@ -4,8 +4,8 @@ import platform
 
 import typer
 
-from penstock.cli.output import Format, format_of, print_value
-from penstock.cli.shared_options import with_format
+from penstock.cli.arguments.shared_options import with_format
+from penstock.cli.terminal.output import Format, format_of, print_value
 from penstock.release import VERSION
 
 

@@ -1,4 +1,4 @@
-"""`penstock worker MODULE:APP`: run a worker until it is told to end."""
+"""`penstock worker MODULE:APP`: runs a worker until a signal."""
 
 import asyncio
 import os
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.access import Access, access_of
-from penstock.cli.output import BOOTSTRAP_DEFAULT, CommandFailed, ExitCode, Options, note
-from penstock.cli.shared_options import on_cluster
+from penstock.cli.arguments.shared_options import on_cluster
+from penstock.cli.connection.access import Access, access_of
+from penstock.cli.terminal.output import BOOTSTRAP_DEFAULT, CommandFailed, ExitCode, Options, note
 from penstock.log_levels import LogLevel
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def worker(
     configure(application, access, context.obj)
     if stop_timeout is not None:
         application.stop_timeout_s = stop_timeout
-    from penstock.cli.logs import logging_to
+    from penstock.cli.terminal.log_lines import logging_to
     from penstock.client.settings import SettingRefused
-    from penstock.worker.serving import end_in_spite_of_threads, serve
+    from penstock.worker.process import end_with_threads_left, serve
 
     topics = ", ".join(application.handlings)
     note(f"worker {application.group} handles {topics} at {application.bootstrap}")
@@ -74,10 +74,10 @@ def worker(
                     ),
                 )
             )
-            end_in_spite_of_threads()
+            end_with_threads_left()
             note(f"worker {application.group} has ended: what was finished is committed")
-    except SettingRefused as refused:
-        raise CommandFailed(f"-X {refused}", ExitCode.USAGE) from None
+    except SettingRefused as rejected:
+        raise CommandFailed(f"-X {rejected}", ExitCode.USAGE) from None
     except OSError as problem:
         if address is None:
             raise
@@ -92,10 +92,10 @@ def _address(said: str) -> tuple[str, int]:
 
 
 def load(target: str) -> "Worker":
-    """The Worker at a Python path; the current directory is looked into first."""
+    """Return the Worker at a Python path; the current directory is searched first."""
     from penstock.cli.user_code import USER_FAILURES, import_failed
-    from penstock.client.python_paths import NotThere
-    from penstock.client.python_paths import load as load_path
+    from penstock.client.runtime.python_paths import NotThere
+    from penstock.client.runtime.python_paths import load as load_path
     from penstock.worker import Worker
 
     if os.getcwd() not in sys.path:
@@ -117,7 +117,7 @@ def load(target: str) -> "Worker":
 
 
 def configure(application: "Worker", access: Access, options: Options) -> None:
-    """Flags, environment and profile go before what the application says of itself."""
+    """Override settings of the application by flags, environment and profile."""
     own = application.bootstrap or application.settings.get("bootstrap.servers")
     elsewhere = (
         options.bootstrap is not None or access.bootstrap != BOOTSTRAP_DEFAULT or own is None

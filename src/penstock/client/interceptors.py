@@ -1,8 +1,8 @@
-"""Code between the caller and the wire: sees records before they are sent and after they are read.
+"""Interceptors: application code that sees records before sending and after reading.
 
-What an interceptor raises is logged and goes no further, as in Kafka: it may not cost a record.
-They are called one after the other in the order given, on the thread that uses the client, never
-from inside librdkafka; so they may use the client themselves.
+Errors of an interceptor are logged and dropped, as in Kafka: they cost no record. Interceptors run
+one after the other in the given order, on the thread that uses the client, never from inside
+librdkafka; so they may use the client themselves.
 """
 
 import logging
@@ -10,20 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.client.python_paths import NotThere, load
 from penstock.client.records import Delivered, Headers, K, Record, V
+from penstock.client.runtime.python_paths import NotThere, load
 from penstock.model import TopicPartition
 
 log = logging.getLogger(__name__)
 
 
 class InterceptorRefused(ValueError):
-    """What was said is no interceptor; the text says what would be one."""
+    """The argument is no interceptor; the text says what would be one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing(Generic[K, V]):
-    """A record on its way out, before its key and value are bytes. Change it with `replace`."""
+    """A record to send, before key and value are bytes. Change it with `replace`."""
 
     topic: str
     value: V | None
@@ -34,31 +34,31 @@ class Outgoing(Generic[K, V]):
 
 
 class ProducerInterceptor:
-    """Override what is needed."""
+    """Base class; override the methods needed."""
 
     def on_send(self, record: Outgoing[Any, Any]) -> Outgoing[Any, Any]:
-        """The record to send instead, or the same."""
+        """Return the record to send instead, or the same."""
         return record
 
     def on_acknowledgement(self, delivered: Delivered | None, error: Exception | None) -> None:
-        """A record was delivered or failed; one of the two is None."""
+        """Handle a delivered or failed record; one of the two is None."""
 
     def close(self) -> None:
-        """The producer is closed."""
+        """Handle the close of the producer."""
 
 
 class ConsumerInterceptor:
-    """Override what is needed."""
+    """Base class; override the methods needed."""
 
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
-        """The records that the caller gets instead, or the same."""
+        """Return the records for the application instead, or the same."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Offsets were committed."""
+        """Handle committed offsets."""
 
     def close(self) -> None:
-        """The consumer is closed."""
+        """Handle the close of the consumer."""
 
 
 class Closeable(Protocol):
@@ -69,7 +69,7 @@ Kind = TypeVar("Kind", ProducerInterceptor, ConsumerInterceptor)
 
 
 def interceptors_of(said: Iterable[object], kind: type[Kind]) -> tuple[Kind, ...]:
-    """What a client was told, ready for use: objects, classes, or names of them."""
+    """Return interceptors from objects, classes, or their names."""
     made = []
     for each in said:
         try:
@@ -91,7 +91,7 @@ def interceptors_of(said: Iterable[object], kind: type[Kind]) -> tuple[Kind, ...
 def sent_through(
     interceptors: Sequence[ProducerInterceptor], record: Outgoing[Any, Any]
 ) -> Outgoing[Any, Any]:
-    """The record after all of them."""
+    """Return the record after all interceptors."""
     for each in interceptors:
         try:
             seen = each.on_send(record)
@@ -118,7 +118,7 @@ def acknowledge(
 def consumed_through(
     interceptors: Sequence[ConsumerInterceptor], records: Sequence[Record[Any, Any]]
 ) -> Sequence[Record[Any, Any]]:
-    """The records after all of them."""
+    """Return the records after all interceptors."""
     for each in interceptors:
         try:
             seen = each.on_consume(records)

@@ -1,4 +1,4 @@
-"""Keyword arguments that a client does not take: the error names the one that is meant."""
+"""Unknown keyword arguments: the error suggests the right one."""
 
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
@@ -32,7 +32,7 @@ def refuse_unknown(what: str, given: Iterable[str], known: Iterable[str]) -> Non
 
 
 def refuse_text(call: str, names: object) -> None:
-    """Raise TypeError if one name is given where a list of names belongs: its letters are some."""
+    """Raise TypeError if one name is given in place of a list of names."""
     if isinstance(names, str):
         raise TypeError(f"{call}() takes a list of names, not one name: {call}([{names!r}])")
 

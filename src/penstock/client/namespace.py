@@ -1,14 +1,14 @@
-"""Environments on one cluster: a prefix before the names of topics, groups and transactional ids.
+"""Environments on one cluster: a prefix of topics, groups and transactional ids.
 
-Clients with the namespace `dev.` write to `dev.orders` when they say `orders`, and see `orders`
-when they are told of `dev.orders`; names of others are hidden. The topics that the cluster keeps
-for itself (`__consumer_offsets` and its kin) keep their names and are seen from every namespace.
-It keeps environments from meeting by accident and is no security boundary: who may connect may use
-any prefix. ACLs on prefixed names are the boundary.
+A client with the namespace `dev.` writes to `dev.orders` for `orders`, and sees `dev.orders` as
+`orders`; names of other namespaces are hidden. The cluster's own topics (`__consumer_offsets` and
+others) keep their names and are visible from every namespace. A namespace prevents
+accidents and is no security boundary: a client may choose any prefix. ACLs on prefixed names are
+the boundary.
 
-A prefix that begins another one sees what is in it: `dev` the topics of `dev2.`, as `2.orders`. A
-dot, a dash or an underscore at its end keeps such from meeting by accident; `dev.` and `dev.anna.`
-are a namespace within a namespace.
+A prefix of another prefix sees its names: `dev` sees the topics of `dev2.` as `2.orders`. A dot,
+dash or underscore at the end avoids that; `dev.` and `dev.anna.` are a namespace within a
+namespace.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ _LEGAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 class BadNamespace(ValueError):
-    """The prefix cannot begin a name; the text says why."""
+    """The prefix is invalid; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Namespace:
         return bool(self.prefix)
 
     def add(self, name: str) -> str:
-        """The name on the cluster, of a topic, a group or a transactional id."""
+        """Return the full name of a topic, a group or a transactional id."""
         return name if name in CLUSTER_TOPICS else self.prefix + name
 
     def add_topic(self, name: str) -> str:
-        """As `add`, and InvalidTopic where the whole is too long for a topic."""
+        """Return the full name of a topic; raise InvalidTopic if it is too long."""
         full = self.add(name)
         if len(full) > NAME_CHARACTERS_MAX:
             raise InvalidTopic(
@@ -71,28 +71,28 @@ class Namespace:
         return full
 
     def strip(self, name: str) -> str | None:
-        """The name as it is said in this namespace; None if it belongs to another."""
+        """Return the name within this namespace; None for another namespace's."""
         if not self.prefix or name in CLUSTER_TOPICS:
             return name
         if not name.startswith(self.prefix):
             return None
         rest = name[len(self.prefix) :]
-        # Nobody here can say these: an empty name, or one that means the cluster's own topic.
+        # These names are invalid here: an empty one, or one of the cluster's own topics.
         return None if not rest or rest in CLUSTER_TOPICS else rest
 
     def own(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that belong here, stripped, in their order."""
+        """Return the names of this namespace, stripped, in order."""
         stripped = (self.strip(name) for name in names)
         return [name for name in stripped if name is not None]
 
     def add_pattern(self, pattern: str) -> str:
-        """A regular expression over names here, as one over names on the cluster.
+        """Return a regular expression over full names.
 
-        It matches from the beginning of a name, whether it says `^` or not.
+        The pattern matches from the beginning of a name, with `^` or without.
         """
         if not self.prefix:
             return pattern
-        # Dots are the only signs that are legal in a name and mean something in a pattern.
+        # Only dots are legal in a name and special in a pattern.
         prefix = self.prefix.replace(".", "\\.")
         choices = (choice.removeprefix("^") for choice in _alternatives(pattern))
         return f"^{prefix}({'|'.join(choices)})"
@@ -128,7 +128,7 @@ NO_NAMESPACE = Namespace("")
 
 
 def namespace_of(said: "str | Namespace | None") -> Namespace:
-    """What a client was given, as a namespace."""
+    """Return the namespace of a client's argument."""
     if isinstance(said, Namespace):
         return said
     return Namespace(said) if said else NO_NAMESPACE

@@ -1,8 +1,8 @@
-"""Which partition a record goes to.
+"""Partitioners: the choice of a record's partition.
 
-The default is Kafka's: murmur2 over the key, equal to Java's byte for byte, and without a key one
-partition after the other, each for a while. librdkafka has that itself and other ways by name; the
-ones written here, and anybody's own function, are called with the record's bytes.
+The default is Kafka's: murmur2 over the key, equal to Java's byte for byte; without a key one
+partition after the other, each for a while. librdkafka has that and others by name. The Python ones
+here, and an application's own function, get the record's bytes.
 """
 
 import random
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from penstock.client.python_paths import NotThere, load
+from penstock.client.runtime.python_paths import NotThere, load
 
 # (topic, key, value, number of partitions) -> partition
 Partitioner: TypeAlias = Callable[[str, bytes | None, bytes | None, int], int]
@@ -23,18 +23,18 @@ _MASK = 0xFFFFFFFF
 
 
 class PartitionerRefused(ValueError):
-    """What was said is no partitioner; the text says what would be one."""
+    """The argument is no partitioner; the text says what would be one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryPartitioner:
-    """One that librdkafka runs itself, by its own name; records without a key are sticky."""
+    """A partitioner of librdkafka, by its name; records without a key are sticky."""
 
     name: str
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash as Java has it, signed."""
+    """Return the 32-bit hash as in Java, signed."""
     size = len(data)
     whole = size & ~3
     mixed = _SEED ^ size
@@ -51,12 +51,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Where Kafka's default partitioner puts a key."""
+    """Return the partition of a key with Kafka's default partitioner."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class RoundRobin:
-    """Partition after partition, whatever the key."""
+    """Partition after partition, regardless of the key."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -72,7 +72,7 @@ class RoundRobin:
 
 
 class UniformSticky:
-    """A random partition for about one batch, then another, whatever the key."""
+    """A random partition for about one batch, then another, regardless of the key."""
 
     def __init__(self, sticky_bytes: int = STICKY_BYTES) -> None:
         self._sticky_bytes = sticky_bytes
@@ -115,7 +115,7 @@ NAMES = (*_LIBRARY, *_OWN, *_JAVA_DEFAULTS)
 def partitioner_of(
     said: object | None, *, ignores_keys: bool = False
 ) -> "LibraryPartitioner | Partitioner":
-    """What a producer was told, ready for use; None is Kafka's default."""
+    """Return the partitioner of a producer's argument; None is Kafka's default."""
     if isinstance(said, LibraryPartitioner):
         return said
     if said is None or said in _JAVA_DEFAULTS:

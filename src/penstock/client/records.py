@@ -1,8 +1,7 @@
-"""What producers and consumers of Python values exchange: records in, records out, and receipts.
+"""Records read, records to send, and receipts of Python values.
 
-Topics are as the caller knows them: without the prefix of a namespace. Records are made on the hot
-path, one per message: plain slotted objects, whose headers and times are read from librdkafka's
-message when somebody asks. Nobody changes a record once it is made.
+Topics have no namespace prefix. Records are made on the hot path, one per message: plain slotted
+objects that read headers and times from librdkafka's message on access. A record never changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ V = TypeVar("V")
 if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
     from typing_extensions import TypeVar as DefaultingTypeVar
 
-    # Of a producer that was given no serializer.
+    # For a producer without serializers.
     SentKey = DefaultingTypeVar("SentKey", default=bytes | str)
     SentValue = DefaultingTypeVar("SentValue", default=bytes | str)
 else:
@@ -33,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TimestampType(IntEnum):
-    """Who stamped a record; the numbers are librdkafka's."""
+    """The origin of a record's time; the numbers are librdkafka's."""
 
     NONE = 0
     CREATE_TIME = 1
@@ -41,9 +40,9 @@ class TimestampType(IntEnum):
 
 
 class Delivered:
-    """Where a record has been written. The offset is negative if nobody was asked (acks=0).
+    """A written record: topic, partition, offset and time. The offset is negative with acks=0.
 
-    No tuple, because it is made on the hot path: what send() returns becomes it.
+    No tuple: on the hot path the result of send() becomes this object.
     """
 
     __slots__ = ("offset", "partition", "timestamp_ms", "topic")
@@ -63,7 +62,7 @@ class Delivered:
 
 
 class MessageLike(Protocol):
-    """What a record reads of librdkafka's message when it is asked."""
+    """The part of librdkafka's message that a record reads on access."""
 
     def headers(self) -> Any: ...
     def timestamp(self) -> tuple[int, int]: ...
@@ -71,7 +70,7 @@ class MessageLike(Protocol):
 
 
 class Record(Generic[K, V]):
-    """A record as it was read: its place, key and value, headers and time."""
+    """A record as read: partition, offset, key, value, headers and time."""
 
     __slots__ = (
         "_headers",
@@ -123,7 +122,7 @@ class Record(Generic[K, V]):
         key: K | None,
         value: V | None,
     ) -> "Record[K, V]":
-        """From librdkafka's message; headers, time and epoch are read when they are asked for."""
+        """Make a record of librdkafka's message; headers, time and epoch are read on access."""
         record: Record[K, V] = cls.__new__(cls)
         record.topic = topic
         record.partition = partition
@@ -134,7 +133,7 @@ class Record(Generic[K, V]):
         return record
 
     def _read(self) -> None:
-        """Take over what the message still holds, and let go of it."""
+        """Copy the rest of the message, and drop the message."""
         message = self._message
         if message is not None:
             self._headers = headers_of_message(message.headers())
@@ -176,7 +175,7 @@ class Record(Generic[K, V]):
         return TopicPartition(self.topic, self.partition)
 
     def header(self, name: str) -> bytes | None:
-        """The value of the last header of this name."""
+        """Return the value of the last header of this name."""
         for found, value in reversed(self.headers):
             if found == name:
                 return value
@@ -210,7 +209,7 @@ class Record(Generic[K, V]):
 
 
 class OutRecord(Generic[K, V]):
-    """A record to send in a batch, where a value or a pair of key and value says too little."""
+    """A record of a batch with more than key and value."""
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "value")
 
@@ -234,12 +233,12 @@ class OutRecord(Generic[K, V]):
 
 
 def headers_of_message(found: Any) -> Headers:
-    """librdkafka's headers, None if there are none, as records carry them."""
+    """Return librdkafka's headers as a record has them."""
     return tuple((name, value) for name, value in found) if found else ()
 
 
 def headers_to_send(said: HeadersLike) -> list[tuple[str, bytes | None]]:
-    """What a sender may say, as the wire has it: text becomes UTF-8, order is kept."""
+    """Return headers for the wire: text becomes UTF-8, order is kept."""
     if not said:
         return []
     pairs = said.items() if isinstance(said, Mapping) else said

@@ -1,4 +1,4 @@
-"""What is asked and told about brokers, topics, configurations and offsets."""
+"""Values of the clients' interfaces: brokers, topics, configurations and offsets."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The kind of resource that has a configuration."""
 
     TOPIC = 2
     BROKER = 4
@@ -16,7 +16,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """What has a configuration; a broker without a name stands for all of them."""
+    """A resource with a configuration; a broker without a name stands for all."""
 
     type: ResourceType
     name: str
@@ -28,7 +28,7 @@ class Resource(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """`fenced`: registered, and not heard of for too long."""
+    """`fenced`: registered, without a heartbeat for too long."""
 
     node_id: int
     host: str
@@ -46,7 +46,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """Eligible and last known leaders are None unless they were asked for."""
+    """Eligible and last known leaders are None unless requested."""
 
     partition: int
     leader: int
@@ -83,7 +83,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """-1 and the zero id stand for what an older server does not tell."""
+    """-1 and the zero id stand for values that an older server does not return."""
 
     name: str
     topic_id: bytes
@@ -99,7 +99,7 @@ class ConfigSynonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """One key; `value` is None where it is not set or secret."""
+    """One key; `value` is None if it is unset or secret."""
 
     name: str
     value: str | None
@@ -112,7 +112,7 @@ class ConfigValue:
 
 
 class Operation(IntEnum):
-    """How a key changes."""
+    """The kind of change of a key."""
 
     SET = 0
     DELETE = 1
@@ -127,7 +127,7 @@ class ConfigChange(NamedTuple):
 
 
 class At(IntEnum):
-    """Places in a partition that have no timestamp of their own."""
+    """Positions in a partition without a timestamp of their own."""
 
     END = -1
     BEGINNING = -2

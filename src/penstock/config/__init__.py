@@ -1,9 +1,9 @@
-"""Configuration: one table of typed keys, and typed views of what was set.
+"""Configuration: one table of typed keys, and typed views of the settings.
 
 Pure: texts come in (files, environment, command line, metadata records), values come out.
 """
 
-from penstock.config.broker import BrokerConfig, Setting, Source, Synonym
+from penstock.config.broker import BrokerConfig, ConfigSource, Setting, Synonym
 from penstock.config.check import (
     check_broker,
     check_dynamic,
@@ -25,8 +25,8 @@ from penstock.config.describe import (
 )
 from penstock.config.group import GroupConfig
 from penstock.config.key import Effect, Key, Mode, Value, ValueType
-from penstock.config.listeners import Address, Listener, Voter
-from penstock.config.load import ConfigRefused, ConfigText, Loaded, load
+from penstock.config.listeners import Address, ListenerAddress, VoterAddress
+from penstock.config.load import ConfigRejected, ConfigText, Loaded, load
 from penstock.config.table import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from penstock.config.topic import TopicConfig, topic_config
 
@@ -37,22 +37,22 @@ __all__ = [
     "TOPIC_KEYS",
     "Address",
     "BrokerConfig",
-    "ConfigRefused",
+    "ConfigRejected",
+    "ConfigSource",
     "ConfigText",
     "Described",
     "Effect",
     "GroupConfig",
     "Key",
-    "Listener",
+    "ListenerAddress",
     "Loaded",
     "Mode",
     "Setting",
-    "Source",
     "Synonym",
     "TopicConfig",
     "Value",
     "ValueType",
-    "Voter",
+    "VoterAddress",
     "check_broker",
     "check_dynamic",
     "describe_broker",

@@ -7,7 +7,7 @@ from penstock.config.key import LONG_MAX, Value
 
 
 class Between(NamedTuple):
-    """A number between two others, both included; `beside` is one more value that is fine."""
+    """A number between two others, both included; `beside` is one more allowed value."""
 
     low: int | float
     high: int | float | None = None
@@ -73,7 +73,7 @@ class EachOf(NamedTuple):
 
 
 class NotEmpty(NamedTuple):
-    """A string with something in it, if it is set at all."""
+    """A non-empty string, or no value."""
 
     def refusal(self, value: Value) -> str | None:
         return "String must be non-empty" if value == "" else None
@@ -111,10 +111,11 @@ class AddressCounts(NamedTuple):
 
 
 def address_counts(text: str) -> dict[str, int]:
-    """The pairs of such a list; ValueError if it is none. Names of hosts are not looked up."""
+    """Return the pairs of such a list; raise ValueError for any other text. Host names are not
+    resolved."""
     counts: dict[str, int] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
-        from ipaddress import ip_address  # a node that needs none starts without it
+        from ipaddress import ip_address  # a node without this setting starts without the import
 
         host, _, count = pair.rpartition(":")
         counts[str(ip_address(host.strip().strip("[]")))] = int(count)
@@ -143,7 +144,8 @@ class HostPort(NamedTuple):
 
 
 def host_port(text: str) -> tuple[str, int] | None:
-    """An empty host is every address of this machine. ValueError if it is no address."""
+    """Parse one address; an empty host means every address of this machine. Raise ValueError for
+    other texts."""
     if not text.strip():
         return None
     match = _HOST_PORT.fullmatch(text.strip())
@@ -153,7 +155,8 @@ def host_port(text: str) -> tuple[str, int] | None:
 
 
 class OffsetReset(NamedTuple):
-    """Where a reader without a place begins; a duration as Java reads them, not negative."""
+    """The start of a reader without a committed offset; a duration in Java's notation, not
+    negative."""
 
     key: str
 
@@ -181,7 +184,7 @@ _JAVA_DURATION = (
 
 
 def _java_seconds(text: str) -> float | None:
-    """The seconds of a duration such as P1DT2H3M4.5S; None if it is none."""
+    """Return the seconds of a duration such as P1DT2H3M4.5S; None for other texts."""
     match = re.fullmatch(_JAVA_DURATION, text.replace(",", "."), re.ASCII | re.IGNORECASE)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""A broker's configuration: immutable, typed, and knowing where each value comes from."""
+"""A broker's configuration: immutable and typed, with the source of each value."""
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
@@ -10,8 +10,8 @@ from penstock.config.key import Mode, Value, ValueType
 from penstock.config.listeners import (
     OWN_HOSTS,
     Address,
-    Listener,
-    Voter,
+    ListenerAddress,
+    VoterAddress,
     parse_addresses,
     parse_listeners,
     parse_protocol_map,
@@ -26,8 +26,8 @@ NODE_ID_DEFAULT = 1
 ROLES_DEFAULT = ("broker", "controller")
 
 
-class Source(IntEnum):
-    """Where a value comes from; the numbers are those of DescribeConfigs."""
+class ConfigSource(IntEnum):
+    """The source of a value; the numbers are those of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -39,26 +39,23 @@ class Source(IntEnum):
 
 
 class Setting(NamedTuple):
-    """A static value as it was written, and where: `server.properties line 3`."""
+    """A static value as written, and its location: `server.properties line 3`."""
 
     text: str
     where: str
 
 
 class Synonym(NamedTuple):
-    """One of the places that could give a value; the first one does. `value` is None if it is
-    secret."""
+    """One possible source of a value; the first one counts. `value` is None if secret."""
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 class BrokerConfig(ConfigView):
-    """Built by `load`, or by `BrokerConfig.of` where there is no file.
-
-    The values have passed their own keys' checks; `check.py` has the checks across keys.
-    """
+    """Built by `load`, or by `BrokerConfig.of` without a file. The values have passed the checks of
+    their own keys; `check.py` has the checks across keys."""
 
     def __init__(
         self,
@@ -66,7 +63,7 @@ class BrokerConfig(ConfigView):
         per_broker: Mapping[str, str] | None = None,
         cluster_default: Mapping[str, str] | None = None,
     ) -> None:
-        """InvalidConfig if a static value is bad; dynamic ones that are bad are left out."""
+        """Raise InvalidConfig for a bad static value; ignore bad dynamic ones."""
         values = {name: _parse(name, setting.text) for name, setting in static.items()}
         self._values: dict[str, Value] = {n: v for n, v in values.items() if v is not None}
         self._static = {name: static[name] for name in self._values}
@@ -77,7 +74,7 @@ class BrokerConfig(ConfigView):
         self._topic_defaults: dict[str, Value] = {}
 
     def _mirror_node_id(self) -> None:
-        """Whoever asks for either name of the node's number gets what was set as the other."""
+        """Give node.id and broker.id, two names of one number, the value that either has."""
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in self._static and other not in self._static:
                 self._static[other] = self._static[name]
@@ -85,7 +82,7 @@ class BrokerConfig(ConfigView):
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "BrokerConfig":
-        """A configuration from plain texts, checked like a file's."""
+        """Return a configuration from plain texts, checked like a file's."""
         from penstock.config.check import check_broker
 
         config = cls({name: Setting(text, "settings") for name, text in settings.items()})
@@ -95,15 +92,12 @@ class BrokerConfig(ConfigView):
     def with_dynamic(
         self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]
     ) -> "BrokerConfig":
-        """The same static settings under other dynamic ones."""
+        """Return the same static settings under other dynamic ones."""
         return BrokerConfig(self._static, per_broker, cluster_default)
 
     def _accept(self, dynamic: Mapping[str, str], *, cluster_wide: bool) -> dict[str, str]:
-        """Take over the dynamic values that can be taken over.
-
-        They come from the metadata log, where a newer or older release may have put something
-        that this one refuses: that must not stop a node.
-        """
+        """Return the valid dynamic values. They come from the metadata log, where another release
+        may have written values that this one rejects: that must not stop a node."""
         accepted: dict[str, str] = {}
         for name, text in dynamic.items():
             key = find_broker_key(name)
@@ -120,13 +114,13 @@ class BrokerConfig(ConfigView):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Why some dynamic values were left out, one sentence each."""
+        """The reasons for ignored dynamic values, one sentence each."""
         return tuple(self._ignored)
 
     # -- values
 
     def get(self, name: str) -> Value:
-        """The effective value, through weaker keys where the key itself is not set."""
+        """Return the effective value, through weaker keys if the key itself is not set."""
         if name in self._values:
             return self._values[name]
         if name in ("node.id", "broker.id"):
@@ -142,7 +136,7 @@ class BrokerConfig(ConfigView):
         return key.default
 
     def written(self, name: str) -> str | None:
-        """The value of this very key as DescribeConfigs shows it; None if it is not set."""
+        """Return the value of exactly this key as DescribeConfigs shows it; None if not set."""
         key = find_broker_key(name)
         assert key is not None, f"{name} is no key"
         if name in ("node.id", "broker.id"):
@@ -150,7 +144,7 @@ class BrokerConfig(ConfigView):
         return to_text(self._values.get(name, key.default if key.name == name else None))
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """All places that could give the value, strongest first."""
+        """Return all possible sources of the value, strongest first."""
         return tuple(self._synonyms(name))
 
     def _synonyms(self, name: str) -> Iterator[Synonym]:
@@ -158,41 +152,41 @@ class BrokerConfig(ConfigView):
         assert key is not None, f"{name} is no key"
         names = [name, *(weaker for weaker, _ in key.synonyms)]
         for source, texts in (
-            (Source.DYNAMIC_BROKER, self._per_broker),
-            (Source.DYNAMIC_DEFAULT_BROKER, self._cluster_default),
-            (Source.STATIC_BROKER, {n: s.text for n, s in self._static.items()}),
+            (ConfigSource.DYNAMIC_BROKER, self._per_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, self._cluster_default),
+            (ConfigSource.STATIC_BROKER, {n: s.text for n, s in self._static.items()}),
         ):
             for each in names:
                 if each in texts:
                     yield Synonym(each, None if key.sensitive else texts[each], source)
         if key.name == name and key.default is not None:
-            yield Synonym(name, to_text(key.default), Source.DEFAULT)
+            yield Synonym(name, to_text(key.default), ConfigSource.DEFAULT)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> ConfigSource:
         found = self.synonyms(name)
-        return found[0].source if found else Source.DEFAULT
+        return found[0].source if found else ConfigSource.DEFAULT
 
     def where(self, name: str) -> str:
-        """Where the value stands, for people."""
+        """Return the location of the value, for people."""
         found = self.synonyms(name)
         match found[0] if found else None:
-            case Synonym(name=key, source=Source.STATIC_BROKER):
+            case Synonym(name=key, source=ConfigSource.STATIC_BROKER):
                 return self._static[key].where
-            case Synonym(source=Source.DYNAMIC_BROKER):
+            case Synonym(source=ConfigSource.DYNAMIC_BROKER):
                 return "dynamic, this broker"
-            case Synonym(source=Source.DYNAMIC_DEFAULT_BROKER):
+            case Synonym(source=ConfigSource.DYNAMIC_DEFAULT_BROKER):
                 return "dynamic, all brokers"
             case _:
                 return "default"
 
     @property
     def static(self) -> Mapping[str, Setting]:
-        """What was set before the start, by key."""
+        """The settings of the start, by key."""
         return self._static
 
     @property
     def set_names(self) -> tuple[str, ...]:
-        """The keys that somebody set, in the order of their names."""
+        """The keys with a setting, ordered by name."""
         return tuple(sorted({*self._static, *self._cluster_default, *self._per_broker}))
 
     @property
@@ -201,7 +195,7 @@ class BrokerConfig(ConfigView):
         return self._cluster_default
 
     def topic_default(self, name: str) -> Value:
-        """The value of a topic key that the topic itself does not set."""
+        """Return the value of a topic key that the topic itself does not set."""
         if name not in self._topic_defaults:
             from penstock.config.topic import default_from_broker
 
@@ -209,11 +203,11 @@ class BrokerConfig(ConfigView):
         return self._topic_defaults[name]
 
     def of_listener(self, listener: str, name: str) -> int:
-        """A whole number as it holds for one listener: listener.name.<listener>.<name>, or name."""
+        """Return an integer for one listener: listener.name.<listener>.<name>, or name."""
         own = self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
         return own if isinstance(own, int) else self.integer(name)
 
-    # -- what the values mean
+    # -- parsed values
 
     @cached_property
     def connections_per_address(self) -> Mapping[str, int]:
@@ -246,7 +240,7 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def security_protocols(self) -> Mapping[str, str]:
-        """The protocol that each listener name stands for."""
+        """The protocol of each listener name."""
         protocols = parse_protocol_map(self.text("listener.security.protocol.map"))
         if "listener.security.protocol.map" not in self._values:
             for name in self.controller_listener_names:
@@ -254,12 +248,12 @@ class BrokerConfig(ConfigView):
         return protocols
 
     @cached_property
-    def listeners(self) -> tuple[Listener, ...]:
+    def listeners(self) -> tuple[ListenerAddress, ...]:
         return parse_listeners("listeners", self.texts("listeners"), self.security_protocols)
 
     @cached_property
-    def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told; port 0 and an empty host are the node's to fill in."""
+    def advertised_listeners(self) -> tuple[ListenerAddress, ...]:
+        """The addresses for clients; the node fills in port 0 and an empty host."""
         if not self.texts("advertised.listeners"):
             return self.listeners
         said = parse_listeners(
@@ -271,13 +265,13 @@ class BrokerConfig(ConfigView):
         return said + tuple(each for each in kept if each.name not in named)
 
     @property
-    def broker_listeners(self) -> tuple[Listener, ...]:
-        """The listeners that clients and brokers use."""
+    def broker_listeners(self) -> tuple[ListenerAddress, ...]:
+        """The listeners of clients and brokers."""
         names = self.controller_listener_names
         return tuple(each for each in self.listeners if each.name not in names)
 
     @property
-    def controller_listeners(self) -> tuple[Listener, ...]:
+    def controller_listeners(self) -> tuple[ListenerAddress, ...]:
         names = self.controller_listener_names
         return tuple(each for each in self.listeners if each.name in names)
 
@@ -292,7 +286,7 @@ class BrokerConfig(ConfigView):
         return wanted
 
     @cached_property
-    def voters(self) -> tuple[Voter, ...]:
+    def voters(self) -> tuple[VoterAddress, ...]:
         return parse_voters(self.texts("controller.quorum.voters"))
 
     @cached_property
@@ -344,14 +338,14 @@ def _parse(name: str, text: str) -> Value:
     key = find_broker_key(name)
     if key is None:
         raise InvalidConfig(f"{name} is no broker key")
-    # An empty text for a key that is not set by default leaves it unset, as Kafka's files do.
+    # An empty text leaves a key without a default unset, as in Kafka's files.
     if not text.strip() and key.default is None and key.type is not ValueType.PASSWORD:
         return None
     return parse(key, text)
 
 
 def _scaled(value: Value, factor: int) -> Value:
-    """Into the stronger key's unit; a negative number means "no limit" in every unit."""
+    """Convert into the stronger key's unit; a negative number means "no limit" in every unit."""
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     return value * factor if value >= 0 else value

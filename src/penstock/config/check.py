@@ -1,7 +1,7 @@
-"""Checks across keys: values that are fine alone and not together.
+"""Checks across keys: values that are valid alone and not together.
 
-Each check raises WrongSetting; `broker_problems` runs them all, so that a start tells everything
-that is wrong at once, and where it stands.
+Each check raises WrongSetting. `broker_problems` runs them all, so that a start reports all
+problems at once, with their locations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from penstock.config.keys_client_metrics import (
     MATCH,
     MATCH_NAMES,
 )
-from penstock.config.keys_group import LIMITS, SESSIONS, Limits
+from penstock.config.keys_group import LIMITS, SESSIONS, GroupKeyLimits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
 from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served, parse_listeners
 from penstock.config.table import (
@@ -29,22 +29,20 @@ from penstock.config.table import (
     nearest,
 )
 from penstock.config.topic import TopicConfig
-from penstock.config.values import WrongSetting, parse, refused
+from penstock.config.values import WrongSetting, parse, rejected
 from penstock.errors import InvalidConfig, InvalidRequest
 
 
 def check_broker(config: BrokerConfig) -> None:
-    """InvalidConfig with every problem, one per line."""
+    """Raise InvalidConfig with every problem, one per line."""
     problems = broker_problems(config)
     if problems:
         raise InvalidConfig("\n".join(problems))
 
 
 def broker_problems(config: BrokerConfig) -> list[str]:
-    """Return what keeps a node from starting with this configuration.
-
-    A check that reads a value which its own key does not allow is left out: the value is told.
-    """
+    """Return the problems that prevent a start. A check that needs an invalid value is skipped,
+    because the value itself is reported."""
     problems: list[str] = []
     for check in _CHECKS:
         try:
@@ -52,33 +50,34 @@ def broker_problems(config: BrokerConfig) -> list[str]:
         except UnreadableSetting:
             continue
         except WrongSetting as problem:
-            place = _place(config, problem)
-            told = (place + line for line in problem.message.splitlines())
-            # Several checks may stumble over the same bad text.
-            problems += (each for each in told if each not in problems)
+            location = _location(config, problem)
+            texts = (location + line for line in problem.message.splitlines())
+            # Several checks may report the same bad text.
+            problems += (each for each in texts if each not in problems)
     return problems
 
 
 class UnreadableSetting(WrongSetting, code=WrongSetting.code):
-    """A check asked for a value that its own key does not allow."""
+    """A check needs a value that its own key rejects."""
 
 
 class PartialConfig(BrokerConfig):
-    """A configuration without the values that their own keys do not allow."""
+    """A configuration without the values that their own keys reject."""
 
     def __init__(self, static: Mapping[str, Setting], unreadable: Collection[str]) -> None:
         self._unreadable = frozenset(unreadable)
         super().__init__({name: each for name, each in static.items() if name not in unreadable})
 
     def get(self, name: str) -> Value:
-        """Return the effective value; UnreadableSetting if a bad one could have given it."""
+        """Return the effective value; raise UnreadableSetting if an invalid one could have given
+        it."""
         for each in (name, *(weaker for weaker, _ in BROKER_KEYS[name].synonyms)):
             if each in self._unreadable:
                 raise UnreadableSetting(f"{each} cannot be read", each)
         return super().get(name)
 
 
-def _place(config: BrokerConfig, problem: WrongSetting) -> str:
+def _location(config: BrokerConfig, problem: WrongSetting) -> str:
     for key in problem.keys:
         for name in (key, *(weaker for weaker, _ in BROKER_KEYS[key].synonyms)):
             if name in config.static:
@@ -90,7 +89,7 @@ def _check_node_id(config: BrokerConfig) -> None:
     node_id, broker_id = config.static.get("node.id"), config.static.get("broker.id")
     if node_id is None or broker_id is None:
         return
-    if int(broker_id.text) < 0:  # the default is -1, which is no number for a node either
+    if int(broker_id.text) < 0:  # the default -1 is no valid node id either
         raise WrongSetting(
             f"Invalid value {broker_id.text} for configuration broker.id: Value must be at least 0",
             "broker.id",
@@ -109,7 +108,7 @@ def _check_listeners(config: BrokerConfig) -> None:
 
 
 def _check_advertised_texts(config: BrokerConfig) -> None:
-    # Parsing is the check: listeners that cannot be read must not hide what is wrong here.
+    # Parsing is the check: broken listeners must not hide a problem here.
     key = "advertised.listeners"
     parse_listeners(key, config.texts(key), config.security_protocols)
 
@@ -267,7 +266,7 @@ def _check_limits_of_requests(config: BrokerConfig) -> None:
 
 
 def _check_access_control(config: BrokerConfig) -> None:
-    # Accepting it without effect would promise a protection that is not there.
+    # Accepting the key without effect would promise a missing protection.
     if config.text("authorizer.class.name"):
         raise WrongSetting(
             "authorizer.class.name: access control is not served yet; remove the line only if "
@@ -307,20 +306,20 @@ _LIMITS_OF_CONNECTIONS = "max.connections", "max.connection.creation.rate"
 
 
 def validate_broker_config(name: str, value: str) -> None:
-    """One broker key and its value; InvalidConfig says key, value, reason and range."""
+    """Check one broker key and its value; raise InvalidConfig with key, value, reason and range."""
     key = find_broker_key(name)
     if key is None:
         raise unknown_broker_key(name)
     parsed = parse(key, value)
     if name == "log.retention.ms" and parsed == 0:
-        raise refused(key, value, "Value must be at least 1, or -1 (for ever)")
+        raise rejected(key, value, "Value must be at least 1, or -1 (for ever)")
     if key.name in _LIMITS_OF_CONNECTIONS and parsed == 0:
-        # A file may say 0, as in Kafka. From a running node it would take away the way back.
+        # A file may contain 0, as in Kafka. On a running node 0 would prevent the correction.
         raise InvalidConfig(f"Invalid {key.name} {value}; the value must be at least 1")
 
 
 def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:
-    """What was changed beside what else holds then."""
+    """Check changed keys together with the other settings."""
     if any(name in changed for name in _CLEANER_SHARED):
         _check_cleaner(after)
 
@@ -347,7 +346,7 @@ def check_dynamic(names: Iterable[str], *, cluster_wide: bool) -> None:
 
 
 def validate_topic_config(name: str, value: str) -> None:
-    """One topic key and its value; InvalidConfig says key, value, reason and range."""
+    """Check one topic key and its value; raise InvalidConfig with key, value, reason and range."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         raise unknown_topic_key(name)
@@ -355,7 +354,7 @@ def validate_topic_config(name: str, value: str) -> None:
 
 
 def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """All overrides of one topic, alone and together."""
+    """Check all overrides of one topic, alone and together."""
     for name, value in overrides.items():
         validate_topic_config(name, value)
     topic = TopicConfig(overrides, broker)
@@ -373,7 +372,7 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """All that one group sets, alone, within the broker's limits, and together."""
+    """Check all settings of one group: alone, within the broker's limits, and together."""
     for name, text in overrides.items():
         key = GROUP_KEYS.get(name)
         if key is None:
@@ -415,14 +414,16 @@ def validate_client_metrics(texts: Mapping[str, str]) -> None:
 
 
 def validate_group_default(name: str, text: str, broker: BrokerConfig) -> None:
-    """A broker key that gives groups a default keeps to what a group may set itself."""
+    """Check that a broker's default for groups keeps to the limits of a group's own setting."""
     for each in GROUP_KEYS.values():
         if each.synonyms and each.synonyms[0][0] == name:
             key = BROKER_KEYS[name]
             _check_limits(key, parse(key, text), LIMITS.get(each.name), broker)
 
 
-def _check_limits(key: Key, value: Value, limits: Limits | None, broker: BrokerConfig) -> None:
+def _check_limits(
+    key: Key, value: Value, limits: GroupKeyLimits | None, broker: BrokerConfig
+) -> None:
     if limits is None:
         return
     assert isinstance(value, int), "limits are on whole numbers"
@@ -452,6 +453,6 @@ def unknown_group_key(name: str) -> InvalidConfig:
 
 
 def _unknown(kind: str, name: str, near: str | None) -> InvalidConfig:
-    # Kafka's wording first, since tools look for it.
+    # Kafka's wording first, since tools search for it.
     hint = f"; did you mean {near}?" if near else ""
     return InvalidConfig(f"Unknown {kind} config name: {name}{hint}")

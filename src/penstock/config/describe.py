@@ -1,9 +1,9 @@
-"""Configurations as DescribeConfigs answers them."""
+"""Configurations in the form of DescribeConfigs responses."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from penstock.config.broker import BrokerConfig, Source, Synonym
+from penstock.config.broker import BrokerConfig, ConfigSource, Synonym
 from penstock.config.group import GroupConfig
 from penstock.config.key import Key, Mode
 from penstock.config.table import (
@@ -18,7 +18,7 @@ from penstock.config.values import parse_known, to_text
 
 
 class Described(NamedTuple):
-    """One key of an answer; `source` and `type` are the protocol's numbers."""
+    """One key of a response; `source` and `type` are the protocol's numbers."""
 
     name: str
     value: str | None
@@ -33,7 +33,7 @@ class Described(NamedTuple):
 def describe_broker(
     config: BrokerConfig, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """The keys of one broker; all of them unless `names` says which."""
+    """Yield the keys of one broker; all keys unless `names` restricts them."""
     said = set(config.set_names)
     for name in sorted(BROKER_KEYS.keys() | said) if names is None else names:
         key = find_broker_key(name)
@@ -45,20 +45,20 @@ def describe_broker(
 def describe_cluster_default(
     config: BrokerConfig, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """What is set for all brokers at once, and nothing else."""
+    """Yield only the dynamic settings of all brokers."""
     for name in sorted(config.cluster_default):
         key = find_broker_key(name)
         if key is None or (names is not None and name not in names):
             continue
         value = None if key.sensitive else config.cluster_default[name]
-        own = Synonym(name, value, Source.DYNAMIC_DEFAULT_BROKER)
+        own = Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
         yield _described(name, key, value, (own,), key.mode)
 
 
 def describe_topic(
     config: TopicConfig, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """The keys of one topic; all of them unless `names` says which."""
+    """Yield the keys of one topic; all keys unless `names` restricts them."""
     for name in TOPIC_KEYS if names is None else names:
         key = TOPIC_KEYS.get(name)
         if key is None or (key.internal and name not in config.overrides):
@@ -70,7 +70,7 @@ def describe_topic(
 def describe_group(
     config: GroupConfig, names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """The keys of one group; all of them unless `names` says which."""
+    """Yield the keys of one group; all keys unless `names` restricts them."""
     for name in GROUP_KEYS if names is None else names:
         key = GROUP_KEYS.get(name)
         if key is not None:
@@ -81,12 +81,12 @@ def describe_group(
 def describe_client_metrics(
     texts: Mapping[str, str], names: Collection[str] | None = None
 ) -> Iterator[Described]:
-    """Return the keys of one subscription; all keys unless `names` says which."""
+    """Yield the keys of one subscription; all keys unless `names` restricts them."""
     values, _ = parse_known(texts, CLIENT_METRICS_KEYS)
     for name, key in CLIENT_METRICS_KEYS.items():
         if names is None or name in names:
             value = to_text(values.get(name, key.default))
-            own = (Synonym(name, value, Source.CLIENT_METRICS),) if name in values else ()
+            own = (Synonym(name, value, ConfigSource.CLIENT_METRICS),) if name in values else ()
             yield _described(name, key, value, own, Mode.CLUSTER_WIDE)
 
 
@@ -96,7 +96,7 @@ def _described(
     return Described(
         name,
         value,
-        int(synonyms[0].source if synonyms else Source.DEFAULT),
+        int(synonyms[0].source if synonyms else ConfigSource.DEFAULT),
         key.sensitive,
         mode is Mode.READ_ONLY,
         int(key.type),

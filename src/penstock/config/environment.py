@@ -29,23 +29,23 @@ NOT_CONFIGURATION = frozenset(
         "KAFKA_VERSION",
     }
 )
-# What Kubernetes and container links put into every process beside a service called "kafka".
+# Variables that Kubernetes and container links set beside a service called "kafka".
 _SERVICE_LINK = re.compile(r"KAFKA_(?:SERVICE_(?:HOST|PORT)|PORT)(?:_.*)?")
 
 
 def key_of_variable(variable: str) -> str:
-    """The key that a KAFKA_* variable sets."""
+    """Return the key that a KAFKA_* variable sets."""
     dotted = variable.removeprefix(PREFIX).lower().replace("_", ".")
     return dotted.replace("...", "-").replace("..", "_")
 
 
 def variable_of_key(key: str) -> str:
-    """The variable that sets a key."""
+    """Return the variable that sets a key."""
     return PREFIX + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def settings_in(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """(variable, key, value) of each variable that is a setting, in the order of their names."""
+    """Yield (variable, key, value) of each setting, ordered by name."""
     for variable in sorted(environment):
         if not variable.startswith(PREFIX) or variable in NOT_CONFIGURATION:
             continue

@@ -1,8 +1,8 @@
-"""A group's configuration: what it sets itself above what its broker says."""
+"""A group's configuration: its own settings above the broker's."""
 
 from collections.abc import Mapping
 
-from penstock.config.broker import BrokerConfig, Source, Synonym
+from penstock.config.broker import BrokerConfig, ConfigSource, Synonym
 from penstock.config.key import Value
 from penstock.config.table import GROUP_KEYS
 from penstock.config.values import parse_known, to_text
@@ -10,8 +10,8 @@ from penstock.config.view import ConfigView
 
 
 class GroupConfig(ConfigView):
-    """The settings of one group, as they were set; a coordinator keeps them within the limits
-    that its broker has by now."""
+    """The settings of one group as written; a coordinator keeps them within its broker's current
+    limits."""
 
     def __init__(self, overrides: Mapping[str, str], broker: BrokerConfig) -> None:
         self._broker = broker
@@ -24,11 +24,11 @@ class GroupConfig(ConfigView):
         return self._broker.get(key.synonyms[0][0]) if key.synonyms else key.default
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """All places that could give the value, strongest first."""
+        """Return all possible sources of the value, strongest first."""
         own: tuple[Synonym, ...] = ()
         if name in self._values:
-            own = (Synonym(name, to_text(self._values[name]), Source.GROUP),)
+            own = (Synonym(name, to_text(self._values[name]), ConfigSource.GROUP),)
         key = GROUP_KEYS[name]
         if not key.synonyms:
-            return (*own, Synonym(name, to_text(key.default), Source.DEFAULT))
+            return (*own, Synonym(name, to_text(key.default), ConfigSource.DEFAULT))
         return own + self._broker.synonyms(key.synonyms[0][0])

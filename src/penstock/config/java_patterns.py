@@ -1,7 +1,7 @@
-"""Regular expressions as java.util.regex reads them: only whether a text is one.
+"""Checks whether a text is a regular expression of java.util.regex.
 
-Python's parser decides, after Java's own constructs have been put into Python's words. Nothing is
-matched with the result.
+Java's own constructs are translated, and Python's parser decides. The result never matches any
+text.
 """
 
 import re
@@ -13,7 +13,7 @@ _JAVA_ONLY = (
     (r"\\x\{[0-9A-Fa-f]+\}|\\N\{[^}]+\}|\\k<\w+>|\\c.|\\0[0-7]+", "x"),
     (r"\\[hHvVRGXezZ]", r"\\w"),
     (r"\(\?<[A-Za-z][A-Za-z0-9]*>", "("),
-    (r"\(\?<([=!])", r"(?\1"),  # Java takes a lookbehind of any bounded length
+    (r"\(\?<([=!])", r"(?\1"),  # Java allows a lookbehind of any bounded length
     (r"\(\?[idmsuxU]*(?:-[idmsuxU]+)?\)", ""),
     (r"\(\?[idmsuxU]*-?[idmsuxU]*:", "(?:"),
 )
@@ -24,7 +24,7 @@ def is_pattern(text: str) -> bool:
     for construct, same in _JAVA_ONLY:
         text = re.sub(construct, same, text, flags=re.DOTALL)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # nested sets mean something else in Java
+        warnings.simplefilter("ignore", FutureWarning)  # nested sets differ in Java
         try:
             re.compile(text)
         except (re.error, OverflowError, RecursionError):

@@ -1,7 +1,7 @@
-"""What a configuration key is: its name, type, default, limits and what it does here.
+"""A configuration key: its name, type, default, limits and effect.
 
 The tables in `keys_*.py` are built at every start, so a key is a plain tuple and its limits are
-small values; texts for people are put together only when somebody asks.
+small values; texts for people are built on request.
 """
 
 from enum import IntEnum, StrEnum
@@ -29,7 +29,7 @@ class ValueType(IntEnum):
 
 
 class Mode(StrEnum):
-    """When a broker key may change."""
+    """The times at which a broker key may change."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -37,7 +37,7 @@ class Mode(StrEnum):
 
 
 class Effect(IntEnum):
-    """Whether setting the key changes anything here."""
+    """Whether setting the key has an effect."""
 
     NOW = 0
     LATER = 1
@@ -48,11 +48,11 @@ class Allowed(Protocol):
     """A limit on the values of one key."""
 
     def refusal(self, value: Value) -> str | None:
-        """Why the value is not allowed; None if it is."""
+        """Return the reason against the value; None if allowed."""
         ...
 
     def text(self) -> str:
-        """The allowed values, for people."""
+        """Return the allowed values, for people."""
         ...
 
 
@@ -66,13 +66,13 @@ class Key(NamedTuple):
     mode: Mode = Mode.READ_ONLY
     effect: Effect = Effect.LATER
     about: str = ""
-    # Keys that give this one its value when it is not set, with the factor into its unit.
-    # For a topic key they are the broker's keys, strongest first.
+    # Keys that give this one its value if not set, with the factor into its unit. For a topic key
+    # they are the broker's keys, strongest first.
     synonyms: tuple[tuple[str, int], ...] = ()
     internal: bool = False
     # DescribeConfigs shows the key only where it is set.
     listed_if_set: bool = False
-    # Words that are accepted without effect, of a key that has one.
+    # Accepted words without effect, of a key that has an effect.
     words_later: tuple[str, ...] = ()
 
     @property
@@ -80,7 +80,7 @@ class Key(NamedTuple):
         return self.type is ValueType.PASSWORD
 
     def idle_part(self, text: str) -> str | None:
-        """What of a valid text is kept without changing anything; None if all of it counts."""
+        """Return the part of a valid text that has no effect; None if all of it has."""
         if self.effect is not Effect.NOW:
             return text
         words = (word.strip() for word in text.split(","))
@@ -88,7 +88,7 @@ class Key(NamedTuple):
 
     @property
     def documentation(self) -> str:
-        """One or two sentences, and whether the key does anything here."""
+        """Return one or two sentences, and whether the key has an effect."""
         note = _EFFECT_NOTES[self.effect]
         return f"{self.about} {note}".strip()
 

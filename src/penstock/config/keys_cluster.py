@@ -126,7 +126,7 @@ KEYS: tuple[Key, ...] = (
         READ_ONLY,
         LATER,
         "Controllers to ask first for the rest of the quorum, as host:port. A single node "
-        "names itself or nobody.",
+        "names itself or leaves this empty.",
     ),
     Key(
         "controller.quorum.election.backoff.max.ms",

@@ -1,7 +1,7 @@
-"""Keys of a single group, each with the broker key that gives its default.
+"""Keys of a single group, each with the broker key of its default.
 
-keys_groups.py and keys_share.py have those broker keys, and the ones that limit what a group may
-set. A group's key may be set at any time, so its mode says little; it is always CLUSTER_WIDE here.
+keys_group_coordinator.py and keys_share.py have those broker keys, and the keys that limit a
+group's settings. A group's key may change at any time, so its mode is always CLUSTER_WIDE here.
 """
 
 from collections.abc import Mapping
@@ -184,18 +184,18 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-class Limits(NamedTuple):
-    """The broker keys between whose values a group's value must lie."""
+class GroupKeyLimits(NamedTuple):
+    """The broker keys that limit a group's value."""
 
     low: str | None
     high: str
 
 
-def _limits(kind: str, rest: str) -> Limits:
-    return Limits(f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
+def _limits(kind: str, rest: str) -> GroupKeyLimits:
+    return GroupKeyLimits(f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}")
 
 
-LIMITS: Mapping[str, Limits] = {
+LIMITS: Mapping[str, GroupKeyLimits] = {
     "consumer.assignment.interval.ms": _limits("consumer", "assignment.interval.ms"),
     "consumer.heartbeat.interval.ms": _limits("consumer", "heartbeat.interval.ms"),
     "consumer.session.timeout.ms": _limits("consumer", "session.timeout.ms"),
@@ -207,13 +207,13 @@ LIMITS: Mapping[str, Limits] = {
     "share.session.timeout.ms": _limits("share", "session.timeout.ms"),
     "streams.assignment.interval.ms": _limits("streams", "assignment.interval.ms"),
     "streams.heartbeat.interval.ms": _limits("streams", "heartbeat.interval.ms"),
-    "streams.num.standby.replicas": Limits(None, "group.streams.max.standby.replicas"),
+    "streams.num.standby.replicas": GroupKeyLimits(None, "group.streams.max.standby.replicas"),
     "streams.session.timeout.ms": _limits("streams", "session.timeout.ms"),
 }
 
 
 def allowed_text(key: Key) -> str:
-    """The values that a group's key may have, for people."""
+    """Return the allowed values of a group's key, for people."""
     texts = [key.allowed.text()] if key.allowed is not None else []
     if key.name in LIMITS:
         low, high = LIMITS[key.name]

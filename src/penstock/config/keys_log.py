@@ -51,8 +51,8 @@ KEYS: tuple[Key, ...] = (
         OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         CLUSTER_WIDE,
         NOW,
-        "How batches are stored: as the producer sent them (producer), or in one codec. Those "
-        "that come in another are compressed anew, beside the loop and in their order; "
+        "How batches are stored: as the producer sent them (producer), or in one codec. Batches "
+        "in another codec are recompressed beside the loop, in their order; "
         "max.message.bytes holds before and after that.",
     ),
     Key(
@@ -99,8 +99,7 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "How long compaction keeps tombstones, so that readers who are behind still see the "
-        "deletion.",
+        "How long compaction keeps tombstones, so that slow readers still see the deletion.",
     ),
     Key(
         "log.cleaner.enable",
@@ -221,7 +220,7 @@ KEYS: tuple[Key, ...] = (
         CLUSTER_WIDE,
         NOW,
         "When less than this is free on the disk of a log directory (or less than a twentieth of "
-        "the disk, if that is less), records are refused until there is room again. The metadata "
+        "the disk, if that is less), records are rejected until there is room again. The metadata "
         "log and deletions may use what is left. 0 lets records fill the disk.",
     ),
     Key(
@@ -353,7 +352,7 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "How far a record's timestamp may lie in the future; later ones are refused.",
+        "How far a record's timestamp may lie in the future; later ones are rejected.",
     ),
     Key(
         "log.message.timestamp.before.max.ms",
@@ -362,7 +361,7 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         CLUSTER_WIDE,
         NOW,
-        "How far a record's timestamp may lie in the past; older ones are refused.",
+        "How far a record's timestamp may lie in the past; older ones are rejected.",
     ),
     Key(
         "log.message.timestamp.type",

@@ -218,7 +218,7 @@ KEYS: tuple[Key, ...] = (
         READ_ONLY,
         NOW,
         "How many bytes of requests may be in memory, incomplete or waiting for work beside "
-        "the loop, before those who add to them are read no further. Not below "
+        "the loop, before their connections are read no further. Not below "
         "socket.request.max.bytes; -1 is 1 GiB.",
     ),
     Key(

@@ -15,7 +15,7 @@ from penstock.config.key import (
     Key,
 )
 
-# Where scrapers of Kafka look for its JMX exporter; nobody else can reach it.
+# The usual port of Kafka's JMX exporter, which scrapers know; reachable from this machine only.
 METRICS_LISTENER_DEFAULT = "127.0.0.1:9404"
 
 KEYS: tuple[Key, ...] = (
@@ -26,7 +26,7 @@ KEYS: tuple[Key, ...] = (
         None,
         READ_ONLY,
         NEVER,
-        "A Java class that may refuse changes of configuration.",
+        "A Java class that may reject changes of configuration.",
     ),
     Key("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1)),
     Key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1)),
@@ -57,7 +57,7 @@ KEYS: tuple[Key, ...] = (
         None,
         READ_ONLY,
         NEVER,
-        "A Java class that may refuse new topics.",
+        "A Java class that may reject new topics.",
     ),
     Key("kafka.metrics.polling.interval.secs", INT, 10, at_least(1)),
     Key(
@@ -85,9 +85,9 @@ KEYS: tuple[Key, ...] = (
         HostPort(),
         READ_ONLY,
         NOW,
-        "Where /metrics, /health/live, /health/ready and /status are served by HTTP, to whoever "
-        "comes. If the address is taken a start is refused, unless it is the default one: then the "
-        "node goes on without, and says so.",
+        "Where /metrics, /health/live, /health/ready and /status are served by HTTP, without "
+        "authentication. If the address is in use, the node does not start; with the default "
+        "address it logs a warning and starts without.",
     ),
     Key(
         "metrics.num.samples",
@@ -96,8 +96,8 @@ KEYS: tuple[Key, ...] = (
         at_least(1),
         READ_ONLY,
         NEVER,
-        "How many windows rates are averaged over; counters are served here, and rates are made "
-        "by whoever collects them.",
+        "How many windows rates are averaged over; counters are served here, and the "
+        "collector computes rates.",
     ),
     Key(
         "metrics.recording.level",

@@ -1,111 +1,40 @@
-"""Topic keys, each with the broker keys that give its default.
+"""Topic keys, each with the broker keys of its default.
 
-A topic key may be set at any time, so its mode says little; it is always CLUSTER_WIDE here.
+A topic key may change at any time, so its mode is always CLUSTER_WIDE here.
 """
 
-from penstock.config.allowed import Between, EachOf, OneOf, ThrottledReplicas, at_least, between
+from penstock.config import keys_log, keys_replication
+from penstock.config.allowed import ThrottledReplicas, at_least
 from penstock.config.key import (
     BOOLEAN,
     CLUSTER_WIDE,
-    DOUBLE,
     INT,
     LATER,
     LIST,
     LONG,
     LONG_MAX,
     NOW,
-    STRING,
     Key,
 )
 
+_BROKER_KEYS = {key.name: key for key in (*keys_log.KEYS, *keys_replication.KEYS)}
+
+
+def _as_broker(name: str, broker_name: str | None = None) -> Key:
+    """Return a topic key equal to the broker key of its default."""
+    broker = _BROKER_KEYS[broker_name or name]
+    return broker._replace(name=name, synonyms=((broker.name, 1),))
+
+
 KEYS: tuple[Key, ...] = (
-    Key(
-        "cleanup.policy",
-        LIST,
-        ("delete",),
-        EachOf(("compact", "delete"), may_be_empty=True),
-        CLUSTER_WIDE,
-        NOW,
-        "What happens to old segments: delete them, compact them to the last value of each "
-        "key, or both. Empty keeps everything.",
-        (("log.cleanup.policy", 1),),
-    ),
-    Key(
-        "compression.gzip.level",
-        INT,
-        -1,
-        Between(1, 9, beside=-1),
-        CLUSTER_WIDE,
-        NOW,
-        "The level when compression.type is gzip; -1 is gzip's own default.",
-        (("compression.gzip.level", 1),),
-    ),
-    Key(
-        "compression.lz4.level",
-        INT,
-        9,
-        between(1, 17),
-        CLUSTER_WIDE,
-        NOW,
-        "The level when compression.type is lz4. As in Kafka 9 is the fast compressor; every "
-        "other level packs tighter and takes several times as long.",
-        (("compression.lz4.level", 1),),
-    ),
-    Key(
-        "compression.type",
-        STRING,
-        "producer",
-        OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
-        CLUSTER_WIDE,
-        NOW,
-        "How batches are stored: as the producer sent them (producer), or in one codec. Those "
-        "that come in another are compressed anew, beside the loop and in their order; "
-        "max.message.bytes holds before and after that.",
-        (("compression.type", 1),),
-    ),
-    Key(
-        "compression.zstd.level",
-        INT,
-        3,
-        between(-131_072, 22),
-        CLUSTER_WIDE,
-        NOW,
-        "The level when compression.type is zstd.",
-        (("compression.zstd.level", 1),),
-    ),
-    Key(
-        "delete.retention.ms",
-        LONG,
-        86_400_000,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "How long compaction keeps tombstones, so that readers who are behind still see the "
-        "deletion.",
-        (("log.cleaner.delete.retention.ms", 1),),
-    ),
-    Key(
-        "file.delete.delay.ms",
-        LONG,
-        60000,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "How long a deleted segment keeps its file, so that readers can finish.",
-        (("log.segment.delete.delay.ms", 1),),
-    ),
-    Key(
-        "flush.messages",
-        LONG,
-        LONG_MAX,
-        at_least(1),
-        CLUSTER_WIDE,
-        NOW,
-        "Sync a partition to the disk after this many records; the one that makes them so "
-        "many is not acknowledged before. Under log.durability=fsync every record is synced "
-        "anyway.",
-        (("log.flush.interval.messages", 1),),
-    ),
+    _as_broker("cleanup.policy", "log.cleanup.policy"),
+    _as_broker("compression.gzip.level"),
+    _as_broker("compression.lz4.level"),
+    _as_broker("compression.type"),
+    _as_broker("compression.zstd.level"),
+    _as_broker("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    _as_broker("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    _as_broker("flush.messages", "log.flush.interval.messages"),
     Key(
         "flush.ms",
         LONG,
@@ -127,16 +56,7 @@ KEYS: tuple[Key, ...] = (
         LATER,
         "Followers that fetch slowly, as partition:broker, or '*' for all.",
     ),
-    Key(
-        "index.interval.bytes",
-        INT,
-        4096,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "One index entry per this many bytes of records.",
-        (("log.index.interval.bytes", 1),),
-    ),
+    _as_broker("index.interval.bytes", "log.index.interval.bytes"),
     Key(
         "internal.segment.bytes",
         INT,
@@ -176,100 +96,15 @@ KEYS: tuple[Key, ...] = (
         "With tiered storage: how long to keep locally; -2 is retention.ms.",
         (("log.local.retention.ms", 1),),
     ),
-    Key(
-        "max.compaction.lag.ms",
-        LONG,
-        LONG_MAX,
-        at_least(1),
-        CLUSTER_WIDE,
-        NOW,
-        "After this time a record is compacted even if little else has changed.",
-        (("log.cleaner.max.compaction.lag.ms", 1),),
-    ),
-    Key(
-        "max.message.bytes",
-        INT,
-        1_048_588,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "The largest record batch a producer may send, after compression; also of what the "
-        "topic's compression.type makes of it.",
-        (("message.max.bytes", 1),),
-    ),
-    Key(
-        "message.timestamp.after.max.ms",
-        LONG,
-        3_600_000,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "How far a record's timestamp may lie in the future; later ones are refused.",
-        (("log.message.timestamp.after.max.ms", 1),),
-    ),
-    Key(
-        "message.timestamp.before.max.ms",
-        LONG,
-        LONG_MAX,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "How far a record's timestamp may lie in the past; older ones are refused.",
-        (("log.message.timestamp.before.max.ms", 1),),
-    ),
-    Key(
-        "message.timestamp.type",
-        STRING,
-        "CreateTime",
-        OneOf(("CreateTime", "LogAppendTime")),
-        CLUSTER_WIDE,
-        NOW,
-        "Whether a record carries the time its producer gave it (CreateTime) or the time of "
-        "its append (LogAppendTime).",
-        (("log.message.timestamp.type", 1),),
-    ),
-    Key(
-        "min.cleanable.dirty.ratio",
-        DOUBLE,
-        0.5,
-        between(0, 1),
-        CLUSTER_WIDE,
-        NOW,
-        "The share of uncompacted bytes at which a log is worth compacting.",
-        (("log.cleaner.min.cleanable.ratio", 1),),
-    ),
-    Key(
-        "min.compaction.lag.ms",
-        LONG,
-        0,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "A record is not compacted before it is this old.",
-        (("log.cleaner.min.compaction.lag.ms", 1),),
-    ),
-    Key(
-        "min.insync.replicas",
-        INT,
-        1,
-        at_least(1),
-        CLUSTER_WIDE,
-        NOW,
-        "How many replicas must be in sync for acks=all to succeed; also how many a committed "
-        "record is on.",
-        (("min.insync.replicas", 1),),
-    ),
-    Key(
-        "preallocate",
-        BOOLEAN,
-        False,
-        None,
-        CLUSTER_WIDE,
-        NOW,
-        "Reserve the space of a new segment at once; what is left over is given back when it "
-        "is closed. The file itself grows as it is written.",
-        (("log.preallocate", 1),),
-    ),
+    _as_broker("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    _as_broker("max.message.bytes", "message.max.bytes"),
+    _as_broker("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+    _as_broker("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
+    _as_broker("message.timestamp.type", "log.message.timestamp.type"),
+    _as_broker("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+    _as_broker("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+    _as_broker("min.insync.replicas"),
+    _as_broker("preallocate", "log.preallocate"),
     Key(
         "remote.log.copy.disable",
         BOOLEAN,
@@ -295,18 +130,9 @@ KEYS: tuple[Key, ...] = (
         None,
         CLUSTER_WIDE,
         LATER,
-        "Turns on tiered storage for the topic. Not served yet: true is refused.",
+        "Turns on tiered storage for the topic. Not served yet: true is rejected.",
     ),
-    Key(
-        "retention.bytes",
-        LONG,
-        -1,
-        None,
-        CLUSTER_WIDE,
-        NOW,
-        "The size a partition may keep; older segments are deleted. -1 is no limit.",
-        (("log.retention.bytes", 1),),
-    ),
+    _as_broker("retention.bytes", "log.retention.bytes"),
     Key(
         "retention.ms",
         LONG,
@@ -324,26 +150,8 @@ KEYS: tuple[Key, ...] = (
             ("log.retention.hours", 3_600_000),
         ),
     ),
-    Key(
-        "segment.bytes",
-        INT,
-        1_073_741_824,
-        at_least(1_048_576),
-        CLUSTER_WIDE,
-        NOW,
-        "The size at which a segment is closed and the next one begins.",
-        (("log.segment.bytes", 1),),
-    ),
-    Key(
-        "segment.index.bytes",
-        INT,
-        10_485_760,
-        at_least(4),
-        CLUSTER_WIDE,
-        NOW,
-        "The largest size of an index file; a full index closes the segment.",
-        (("log.index.size.max.bytes", 1),),
-    ),
+    _as_broker("segment.bytes", "log.segment.bytes"),
+    _as_broker("segment.index.bytes", "log.index.size.max.bytes"),
     Key(
         "segment.jitter.ms",
         LONG,
@@ -366,14 +174,5 @@ KEYS: tuple[Key, ...] = (
         "On compacted topics max.compaction.lag.ms, where it is shorter.",
         (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
     ),
-    Key(
-        "unclean.leader.election.enable",
-        BOOLEAN,
-        False,
-        None,
-        CLUSTER_WIDE,
-        NOW,
-        "Whether a replica that is behind may become leader when no other is left. Loses records.",
-        (("unclean.leader.election.enable", 1),),
-    ),
+    _as_broker("unclean.leader.election.enable"),
 )

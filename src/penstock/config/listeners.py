@@ -1,6 +1,6 @@
 """Addresses in the configuration: listeners, advertised listeners, quorum voters.
 
-Every function here takes texts and returns values; WrongSetting says what is wrong with a text.
+Every function takes texts and returns values; WrongSetting explains an invalid text.
 """
 
 import re
@@ -20,9 +20,9 @@ _LISTENER = re.compile(r"([^:/\s]+)://(?:\[([^\]\s]*)\]|([^:/\s\[\]]*)):([0-9]+)
 _ADDRESS = re.compile(r"(?:\[([^\]\s]+)\]|([^:/@\s\[\]]+)):([0-9]+)")
 
 
-class Listener(NamedTuple):
-    """One address with its name and protocol. An empty host is every interface (to listen on),
-    or this machine's own name (to advertise)."""
+class ListenerAddress(NamedTuple):
+    """One address with its name and protocol. An empty host is every interface (to listen on), or
+    this machine's own name (to advertise)."""
 
     name: str
     host: str
@@ -41,7 +41,7 @@ class Address(NamedTuple):
         return f"{_host_text(self.host)}:{self.port}"
 
 
-class Voter(NamedTuple):
+class VoterAddress(NamedTuple):
     """One controller of a fixed quorum."""
 
     node_id: int
@@ -56,7 +56,7 @@ def _host_text(host: str) -> str:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,...` as a dict."""
+    """Parse `NAME:PROTOCOL,...` into a dict."""
     protocols: dict[str, str] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in pair.partition(":"))
@@ -74,12 +74,10 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 def parse_listeners(
     key: str, texts: Sequence[str], protocols: Mapping[str, str]
-) -> tuple[Listener, ...]:
-    """The listeners that `key` names, each with the protocol that its name stands for.
-
-    WrongSetting has one line for each text that is none.
-    """
-    found: list[Listener] = []
+) -> tuple[ListenerAddress, ...]:
+    """Return the listeners of `key`, each with the protocol of its name. WrongSetting has one line
+    for each invalid text."""
+    found: list[ListenerAddress] = []
     problems: list[str] = []
     for text in texts:
         try:
@@ -95,7 +93,7 @@ def parse_listeners(
     return tuple(found)
 
 
-def _listener(key: str, text: str, protocols: Mapping[str, str]) -> Listener:
+def _listener(key: str, text: str, protocols: Mapping[str, str]) -> ListenerAddress:
     match = _LISTENER.fullmatch(text)
     if match is None:
         raise WrongSetting(
@@ -109,23 +107,23 @@ def _listener(key: str, text: str, protocols: Mapping[str, str]) -> Listener:
             f"{PROTOCOL_MAP}={name}:PLAINTEXT",
             key,
         )
-    return Listener(name, match[2] or match[3] or "", port, protocols[name])
+    return ListenerAddress(name, match[2] or match[3] or "", port, protocols[name])
 
 
-def check_served(listeners: Sequence[Listener]) -> None:
-    """Refuse protocols that no listener speaks yet."""
+def check_served(listeners: Sequence[ListenerAddress]) -> None:
+    """Reject protocols that no listener serves yet."""
     others = [each for each in listeners if each.protocol not in SERVED_PROTOCOLS]
     if others:
-        told = " and ".join(f"{each} speaks {each.protocol}" for each in others)
+        texts = " and ".join(f"{each} speaks {each.protocol}" for each in others)
         raise WrongSetting(
-            f"listeners: {told}, which is not served yet; only {', '.join(SERVED_PROTOCOLS)} is",
+            f"listeners: {texts}, which is not served yet; only {', '.join(SERVED_PROTOCOLS)} is",
             "listeners",
         )
 
 
-def check_ports(listeners: Sequence[Listener]) -> None:
-    """Refuse one port for two listeners."""
-    taken: dict[int, Listener] = {}
+def check_ports(listeners: Sequence[ListenerAddress]) -> None:
+    """Reject one port for two listeners."""
+    taken: dict[int, ListenerAddress] = {}
     for listener in listeners:
         other = taken.setdefault(listener.port, listener)
         if other is not listener and listener.port and _share_interface(other, listener):
@@ -133,25 +131,25 @@ def check_ports(listeners: Sequence[Listener]) -> None:
             raise WrongSetting(f"listeners: {reason}", "listeners")
 
 
-def _share_interface(one: Listener, other: Listener) -> bool:
+def _share_interface(one: ListenerAddress, other: ListenerAddress) -> bool:
     everywhere = ("", *EVERY_INTERFACE)
     return one.host == other.host or one.host in everywhere or other.host in everywhere
 
 
 def parse_addresses(key: str, texts: Sequence[str]) -> tuple[Address, ...]:
-    """`host:port` each."""
+    """Parse texts of the form `host:port`."""
     return tuple(_address(key, text, text) for text in texts)
 
 
-def parse_voters(texts: Sequence[str]) -> tuple[Voter, ...]:
-    """`id@host:port` each, as controller.quorum.voters has them."""
+def parse_voters(texts: Sequence[str]) -> tuple[VoterAddress, ...]:
+    """Parse texts of the form `id@host:port`, as in controller.quorum.voters."""
     key = "controller.quorum.voters"
-    voters: list[Voter] = []
+    voters: list[VoterAddress] = []
     for text in texts:
         node, at, address = text.partition("@")
         if not at or not node.isdecimal():
             raise WrongSetting(f"{key}: {text!r} is not id@host:port, e.g. 1@localhost:9093", key)
-        voter = Voter(int(node), _address(key, text, address))
+        voter = VoterAddress(int(node), _address(key, text, address))
         if any(voter.node_id == other.node_id for other in voters):
             raise WrongSetting(f"{key} names node {voter.node_id} twice", key)
         voters.append(voter)

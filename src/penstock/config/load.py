@@ -1,7 +1,7 @@
-"""From files, environment and command line to one configuration.
+"""Merges files, environment and command line into one configuration.
 
-`--set` comes before the environment, the environment before files, files before defaults. Nothing
-is read here: texts come in, with the name that a person knows them by.
+`--set` comes before the environment, the environment before files, files before defaults. The
+caller reads the sources: texts come in, with names for people.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from penstock.config.table import (
     belongs_to_plugin,
     find_broker_key,
     nearest,
-    retired,
+    removed_key,
 )
 from penstock.config.values import parse
 from penstock.errors import InvalidConfig
 
 
-class ConfigRefused(Exception):
-    """The node cannot start with this; `problems` has one sentence per reason. `warnings` are what
-    the user would be told of a configuration that is fine otherwise: the cause may be there."""
+class ConfigRejected(Exception):
+    """The node cannot start with this; `problems` has one sentence per reason. `warnings` are those
+    of a valid configuration, because they may name the cause."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class ConfigRefused(Exception):
 
 
 class ConfigText(NamedTuple):
-    """A properties file that somebody else has read."""
+    """The text of a properties file, and its name."""
 
     name: str
     text: str
 
 
 class WithoutEffect(NamedTuple):
-    """A setting that is accepted and changes nothing; `value` is the part that does not."""
+    """An accepted setting without effect; `value` is the part without effect."""
 
     key: str
     value: str
@@ -61,14 +61,14 @@ class WithoutEffect(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A configuration that a node can start with, and what to tell the user about it."""
+    """A configuration that a node can start with, and its warnings for the user."""
 
     config: BrokerConfig
     warnings: tuple[str, ...]
     without_effect: tuple[WithoutEffect, ...]
 
 
-class _Found(NamedTuple):
+class _FoundValue(NamedTuple):
     key: str
     text: str
     where: str
@@ -80,19 +80,19 @@ def load(
     environment: Mapping[str, str] | None = None,
     sets: Sequence[str] = (),
 ) -> Loaded:
-    """Merge the sources; ConfigRefused with every problem found, ranked as above."""
+    """Merge the sources; raise ConfigRejected with every problem, in the order above."""
     problems: list[str] = []
     warnings: list[str] = []
-    settings: dict[str, _Found] = {}
+    settings: dict[str, _FoundValue] = {}
     found = _collect(files, environment or {}, sets, problems)
-    whole = not problems  # of a file that cannot be read the rest is not known
+    whole = not problems  # the rest of an unreadable file is unknown
     idle = [each for each in map(_of_plugin, found) if each is not None]
     for each in found:
         if not _is_known(each, warnings, problems):
             continue
         before = settings.get(each.key)
         if before is not None and before.rank == each.rank:
-            warnings.append(f"{each.key}: {before.where} is set aside by {each.where}")
+            warnings.append(f"{each.key}: {before.where} is overridden by {each.where}")
         settings[each.key] = each
     _drop_shadows(settings, warnings)
     unreadable = [each.key for each in settings.values() if not _check_value(each, problems)]
@@ -102,7 +102,7 @@ def load(
         problems += broker_problems(config)
     idle += _without_effect(config)
     if problems:
-        raise ConfigRefused(problems, warnings, idle)
+        raise ConfigRejected(problems, warnings, idle)
     return Loaded(config, tuple(warnings), tuple(idle))
 
 
@@ -111,32 +111,32 @@ def _collect(
     environment: Mapping[str, str],
     sets: Sequence[str],
     problems: list[str],
-) -> list[_Found]:
-    """Everything that was said, weakest first."""
-    found: list[_Found] = []
+) -> list[_FoundValue]:
+    """Return all settings, weakest first."""
+    found: list[_FoundValue] = []
     for rank, file in enumerate(files):
         try:
             for line, key, value in parse_properties(file.text):
-                found.append(_Found(key, value, f"{file.name} line {line}", rank))
+                found.append(_FoundValue(key, value, f"{file.name} line {line}", rank))
         except PropertiesError as problem:
             problems.append(f"{file.name} {problem}")
     for variable, key, value in settings_in(environment):
-        found.append(_Found(key, value, f"environment {variable}", len(files)))
+        found.append(_FoundValue(key, value, f"environment {variable}", len(files)))
     for text in sets:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             problems.append(f"--set {text}: must be KEY=VALUE, e.g. --set num.partitions=3")
             continue
-        found.append(_Found(key.strip(), value, f"--set {key.strip()}", len(files) + 1))
+        found.append(_FoundValue(key.strip(), value, f"--set {key.strip()}", len(files) + 1))
     return found
 
 
-def _is_known(found: _Found, warnings: list[str], problems: list[str]) -> bool:
-    """Whether the key is one; tells the user what it may have been meant to be."""
+def _is_known(found: _FoundValue, warnings: list[str], problems: list[str]) -> bool:
+    """Return whether the key exists; else add a suggestion to the warnings or problems."""
     name = found.key
     if find_broker_key(name) is not None:
         return True
-    if (gone := retired(name)) is not None:
+    if (gone := removed_key(name)) is not None:
         (problems if gone.stops else warnings).append(f"{found.where}: {name}: {gone.way_out}")
         return False
     if belongs_to_plugin(name):
@@ -157,17 +157,17 @@ def _is_known(found: _Found, warnings: list[str], problems: list[str]) -> bool:
     return False
 
 
-def _drop_shadows(settings: dict[str, _Found], warnings: list[str]) -> None:
-    """A stronger source wins with a weaker key too: --set log.dir over a file's log.dirs."""
+def _drop_shadows(settings: dict[str, _FoundValue], warnings: list[str]) -> None:
+    """Let a stronger source win with a weaker key too: --set log.dir over a file's log.dirs."""
     for name in [name for name in settings if name in BROKER_KEYS]:
         for weaker, _ in BROKER_KEYS[name].synonyms:
             here, there = settings.get(name), settings.get(weaker)
             if here is not None and there is not None and there.rank > here.rank:
-                warnings.append(f"{name}: {here.where} is set aside by {there.where}")
+                warnings.append(f"{name}: {here.where} is overridden by {there.where}")
                 del settings[name]
 
 
-def _check_value(found: _Found, problems: list[str]) -> bool:
+def _check_value(found: _FoundValue, problems: list[str]) -> bool:
     """Return whether the key allows its value."""
     key = find_broker_key(found.key)
     assert key is not None, "unknown keys were sorted out before"
@@ -197,7 +197,7 @@ def _without_effect(config: BrokerConfig) -> Iterator[WithoutEffect]:
             yield WithoutEffect(name, shown, setting.where, _WHY[key.effect])
 
 
-def _of_plugin(found: _Found) -> WithoutEffect | None:
+def _of_plugin(found: _FoundValue) -> WithoutEffect | None:
     if not belongs_to_plugin(found.key):
         return None
     why = "a plug-in of Kafka reads it, and there are none here"

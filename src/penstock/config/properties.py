@@ -1,14 +1,14 @@
 """Java's properties syntax, all of it: separators, comments, continued lines, escapes.
 
-Pure: text in, entries with their line numbers out. A key that appears twice appears twice here;
-the last one counts, and whoever merges decides whether to mention it.
+Pure: text in, entries with their line numbers out. A repeated key is returned twice; the caller
+lets the last one count and may warn.
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-BYTE_ORDER_MARK = "\ufeff"  # editors on Windows put it before everything else
+BYTE_ORDER_MARK = "\ufeff"  # editors on Windows write it at the start of a file
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 _BLANK = " \t\f"
@@ -24,19 +24,20 @@ class PropertiesError(Exception):
         self.reason = reason
 
 
-class Entry(NamedTuple):
+class PropertyEntry(NamedTuple):
     line: int
     key: str
     value: str
 
 
-def parse_properties(text: str) -> list[Entry]:
-    """All entries, in order."""
+def parse_properties(text: str) -> list[PropertyEntry]:
+    """Return all entries, in order."""
     return [_parse_entry(line, logical) for line, logical in _logical_lines(text)]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without blanks and comments, continued ones joined; each with its first number."""
+    """Yield the lines without blanks and comments, continued ones joined; each with its first
+    number."""
     lines = _BREAK.split(text.removeprefix(BYTE_ORDER_MARK))
     at = 0
     while at < len(lines):
@@ -47,7 +48,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         while _continues(logical):
             logical = logical[:-1]
-            # A line of nothing but a backslash is no line: what follows it begins a new one.
+            # A line with only a backslash is no line: the next one begins a new entry.
             if not logical or at == len(lines):
                 break
             logical += lines[at].lstrip(_BLANK)
@@ -60,7 +61,7 @@ def _continues(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _parse_entry(line: int, logical: str) -> Entry:
+def _parse_entry(line: int, logical: str) -> PropertyEntry:
     end = 0
     while end < len(logical) and logical[end] not in "=:" + _BLANK:
         end += 2 if logical[end] == "\\" else 1
@@ -68,7 +69,7 @@ def _parse_entry(line: int, logical: str) -> Entry:
     value = logical[end:].lstrip(_BLANK)
     if value[:1] in ("=", ":"):
         value = value[1:].lstrip(_BLANK)
-    return Entry(line, _unescape(line, logical[:end]), _unescape(line, value))
+    return PropertyEntry(line, _unescape(line, logical[:end]), _unescape(line, value))
 
 
 def _unescape(line: int, text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from penstock.config import (
     keys_cluster,
     keys_group,
-    keys_groups,
+    keys_group_coordinator,
     keys_log,
     keys_network,
     keys_operations,
@@ -45,7 +45,7 @@ _SECTIONS: Sequence[tuple[str, Sequence[Key]]] = (
     ("Network", keys_network.KEYS),
     ("Log", keys_log.KEYS),
     ("Replication", keys_replication.KEYS),
-    ("Groups and offsets", keys_groups.KEYS),
+    ("Groups and offsets", keys_group_coordinator.KEYS),
     ("Transactions", keys_transactions.KEYS),
     ("Security", keys_security.KEYS),
     ("Metrics, quotas, plug-ins", keys_operations.KEYS),
@@ -61,7 +61,7 @@ _GREATEST: dict[Value, str] = {
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD, "## Topic keys\n", *_override_table(keys_topic.KEYS, _allowed)]
     parts += ["\n## Group keys\n", *_override_table(keys_group.KEYS, keys_group.allowed_text)]
     parts.append("\n# Broker keys\n")
@@ -72,7 +72,7 @@ def reference() -> str:
 
 
 def _override_table(keys: Iterable[Key], allowed: Callable[[Key], str]) -> Iterable[str]:
-    """Of a topic or a group, above what brokers say."""
+    """Yield the table rows of topic or group keys, which override the broker's."""
     yield "| key | type | default | allowed | broker keys behind it | in effect | |"
     yield "|---|---|---|---|---|---|---|"
     for key in keys:

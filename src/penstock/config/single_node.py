@@ -1,7 +1,7 @@
-"""What a node is started with when no file is given: one node on this machine, for one's own use.
+"""The settings of a node without a file: one node on this machine, for local use.
 
-Internal topics have one replica because there is one broker; it is said here, in the open, and
-not by lowering what somebody has set. `penstock.testing` begins with the same settings.
+Internal topics have one replica because there is one broker. These settings are explicit defaults,
+and never lower a setting of the user. `penstock.testing` begins with the same settings.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from penstock.config.load import ConfigText
 
-# The node's number and roles are the defaults: said here, broker.id could not be set alone.
+# Node id and roles are left to their defaults: with node.id set here, broker.id alone would
+# conflict.
 SINGLE_NODE_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "listeners": "PLAINTEXT://127.0.0.1:9092",

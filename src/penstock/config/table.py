@@ -1,4 +1,4 @@
-"""All keys, by name, and the ones that are no longer keys."""
+"""All keys, by name, and the removed ones."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from penstock.config import (
     keys_client_metrics,
     keys_cluster,
     keys_group,
-    keys_groups,
+    keys_group_coordinator,
     keys_log,
     keys_network,
     keys_operations,
@@ -27,7 +27,7 @@ BROKER_KEYS: Mapping[str, Key] = {
         keys_network.KEYS,
         keys_log.KEYS,
         keys_replication.KEYS,
-        keys_groups.KEYS,
+        keys_group_coordinator.KEYS,
         keys_share.KEYS,
         keys_transactions.KEYS,
         keys_security.KEYS,
@@ -40,38 +40,38 @@ TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_topic.KEYS}
 GROUP_KEYS: Mapping[str, Key] = {key.name: key for key in keys_group.KEYS}
 CLIENT_METRICS_KEYS: Mapping[str, Key] = {key.name: key for key in keys_client_metrics.KEYS}
 
-# `listener.name.<listener>.<key>` narrows a key to one listener; the others belong to plug-ins.
+# `listener.name.<listener>.<key>` restricts a key to one listener; the others belong to plug-ins.
 LISTENER_PREFIX = "listener.name."
 _PLUGIN_PREFIXES = ("config.providers.", "metrics.context.", "rlmm.config.", "rsm.config.")
 # Kafka's own authorizer reads these. They are no broker keys there either.
 AUTHORIZER_KEYS = ("allow.everyone.if.no.acl.found", "super.users")
 
 
-class Retired(NamedTuple):
-    """A key that older Kafkas knew."""
+class RemovedKey(NamedTuple):
+    """A key of older Kafka releases."""
 
     stops: bool
     way_out: str
 
 
-_ZOOKEEPER = Retired(
+_ZOOKEEPER = RemovedKey(
     True,
     "there is no ZooKeeper here. Remove the zookeeper.* lines; the node keeps its own metadata "
     "(process.roles=broker,controller, which is the default)",
 )
-_LISTENERS = Retired(True, "say it in listeners, e.g. listeners=PLAINTEXT://:9092")
-_ADVERTISED = Retired(
+_LISTENERS = RemovedKey(True, "say it in listeners, e.g. listeners=PLAINTEXT://:9092")
+_ADVERTISED = RemovedKey(
     True, "say it in advertised.listeners, e.g. advertised.listeners=PLAINTEXT://my.host:9092"
 )
-_GONE = Retired(False, "Kafka 4 no longer has it; it is ignored")
+_GONE = RemovedKey(False, "Kafka 4 no longer has it; it is ignored")
 
-_RETIRED: Mapping[str, Retired] = {
+_RETIRED: Mapping[str, RemovedKey] = {
     "host.name": _LISTENERS,
     "port": _LISTENERS,
     "advertised.host.name": _ADVERTISED,
     "advertised.port": _ADVERTISED,
-    "delegation.token.master.key": Retired(True, "it is called delegation.token.secret.key now"),
-    "log.message.timestamp.difference.max.ms": Retired(
+    "delegation.token.master.key": RemovedKey(True, "it is called delegation.token.secret.key now"),
+    "log.message.timestamp.difference.max.ms": RemovedKey(
         True, "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
     ),
     "auto.include.jmx.reporter": _GONE,
@@ -94,17 +94,17 @@ _RETIRED: Mapping[str, Retired] = {
 }
 
 
-def retired(name: str) -> Retired | None:
-    """What became of a key that older Kafkas knew; None if it is not one."""
+def removed_key(name: str) -> RemovedKey | None:
+    """Return the fate of a removed key; None for other names."""
     return _ZOOKEEPER if name.startswith("zookeeper.") else _RETIRED.get(name)
 
 
 def find_broker_key(name: str) -> Key | None:
-    """The key of a name, also where the name is narrowed to one listener."""
+    """Return the key of a name, also if the name is restricted to one listener."""
     key = BROKER_KEYS.get(name)
     if key is None and name.startswith(LISTENER_PREFIX):
         _, _, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
-        # A SASL mechanism may stand between: listener.name.x.scram-sha-512.sasl.jaas.config.
+        # A SASL mechanism may come between: listener.name.x.scram-sha-512.sasl.jaas.config.
         key = BROKER_KEYS.get(rest) or BROKER_KEYS.get(rest.partition(".")[2])
     return key
 
@@ -114,7 +114,7 @@ def belongs_to_plugin(name: str) -> bool:
 
 
 def nearest(name: str, keys: Mapping[str, Key]) -> str | None:
-    """The known key that looks most like `name`; None if none does."""
+    """Return the known key most similar to `name`; None if none is."""
     from difflib import get_close_matches
 
     found = get_close_matches(name.lower().replace("_", "."), keys, n=1, cutoff=0.75)

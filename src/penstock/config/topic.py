@@ -1,8 +1,8 @@
-"""A topic's configuration: its own overrides above what its broker says."""
+"""A topic's configuration: its own overrides above the broker's values."""
 
 from collections.abc import Mapping
 
-from penstock.config.broker import BrokerConfig, Source, Synonym
+from penstock.config.broker import BrokerConfig, ConfigSource, Synonym
 from penstock.config.key import Value
 from penstock.config.table import TOPIC_KEYS
 from penstock.config.values import parse_known, to_text
@@ -21,7 +21,7 @@ class TopicConfig(ConfigView):
 
     @property
     def overrides(self) -> Mapping[str, str]:
-        """What the topic itself sets, as written."""
+        """The topic's own settings, as written."""
         return self._overrides
 
     def get(self, name: str) -> Value:
@@ -30,19 +30,19 @@ class TopicConfig(ConfigView):
         return self._broker.topic_default(name)
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """All places that could give the value, strongest first."""
+        """Return all possible sources of the value, strongest first."""
         own: tuple[Synonym, ...] = ()
         if name in self._values:
-            own = (Synonym(name, to_text(self._values[name]), Source.TOPIC),)
+            own = (Synonym(name, to_text(self._values[name]), ConfigSource.TOPIC),)
         synonyms = TOPIC_KEYS[name].synonyms
         if not synonyms:
             return own
         strongest = synonyms[0][0]
         return own + self._broker.synonyms(strongest)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> ConfigSource:
         found = self.synonyms(name)
-        return found[0].source if found else Source.DEFAULT
+        return found[0].source if found else ConfigSource.DEFAULT
 
     @property
     def segment_bytes(self) -> int:
@@ -52,14 +52,14 @@ class TopicConfig(ConfigView):
 
 
 def topic_config(overrides: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-    """The effective configuration of a topic with these overrides on this broker."""
+    """Return the effective configuration of a topic with these overrides on this broker."""
     return TopicConfig(overrides, broker)
 
 
 def default_from_broker(name: str, broker: BrokerConfig) -> Value:
-    """The value that a broker gives to a topic key."""
+    """Return the value that a broker gives to a topic key."""
     key = TOPIC_KEYS[name]
     if not key.synonyms:
         return key.default
-    # The strongest broker key knows its own weaker ones, and their units.
+    # The strongest broker key includes its weaker ones, with their units.
     return broker.get(key.synonyms[0][0])

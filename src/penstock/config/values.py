@@ -1,4 +1,4 @@
-"""From the text of a value to the value, and back; both as Kafka does it."""
+"""Converts the text of a value to the value, and back; both as Kafka does."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,8 @@ _BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 
 
 class WrongSetting(InvalidConfig, code=InvalidConfig.code):
-    """A setting that is wrong beside others; `keys` are those to blame, the first that is set."""
+    """A setting that conflicts with others; `keys` are the responsible ones, the first set one
+    first."""
 
     def __init__(self, message: str, *keys: str) -> None:
         super().__init__(message)
@@ -21,27 +22,27 @@ class WrongSetting(InvalidConfig, code=InvalidConfig.code):
 
 
 def parse(key: Key, text: str) -> Value:
-    """The typed value of a text; InvalidConfig if the key does not allow it."""
+    """Return the typed value of a text; raise InvalidConfig if the key rejects it."""
     text = text.strip()
     try:
         value = _parse_type(key.type, text)
     except ValueError as problem:
-        raise refused(key, text, str(problem)) from None
+        raise rejected(key, text, str(problem)) from None
     refusal = key.allowed.refusal(value) if key.allowed is not None else None
     if refusal is not None:
-        # Of a list, the word that is wrong is named, whatever else is in it.
+        # For a list, name the wrong word.
         word = key.allowed.stranger(value) if isinstance(key.allowed, EachOf) else None
-        raise refused(key, text if word is None else word, refusal)
+        raise rejected(key, text if word is None else word, refusal)
     return value
 
 
 def parse_known(
     texts: Mapping[str, str], keys: Mapping[str, Key]
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """The values of what can be taken over, and why the rest is left out, one sentence each.
+    """Return the valid values, and the reasons for the ignored ones, one sentence each.
 
-    Values were checked when they were set. One that this release does not know or allow must not
-    stop the node that finds it in the metadata log.
+    Values were checked when they were set. A value that this release rejects must not stop the node
+    that finds it in the metadata log.
     """
     values: dict[str, Value] = {}
     ignored: list[str] = []
@@ -56,7 +57,7 @@ def parse_known(
     return values, tuple(ignored)
 
 
-def refused(key: Key, text: str, reason: str) -> InvalidConfig:
+def rejected(key: Key, text: str, reason: str) -> InvalidConfig:
     """Return the complaint about a value, in the words of Kafka's ConfigException."""
     shown = "(hidden)" if key.sensitive else text
     return InvalidConfig(f"Invalid value {shown} for configuration {key.name}: {reason}")
@@ -96,7 +97,7 @@ def _parse_integer(text: str, kind: ValueType) -> int:
 
 
 def to_text(value: Value) -> str | None:
-    """The value as Kafka prints it; None stays None."""
+    """Return the value as Kafka prints it; None stays None."""
     match value:
         case None:
             return None
@@ -111,7 +112,8 @@ def to_text(value: Value) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """As Java prints a double: plain from a thousandth to ten million, else with an exponent."""
+    """Return a double as Java prints it: plain from a thousandth to ten million, else with an
+    exponent."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     digits, _, exponent = f"{value:.16e}".partition("e")

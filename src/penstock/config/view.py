@@ -1,4 +1,4 @@
-"""Typed access to configuration values, for a broker's and for a topic's alike."""
+"""Typed access to configuration values of a broker, a topic or a group."""
 
 from abc import ABC, abstractmethod
 
@@ -6,12 +6,12 @@ from penstock.config.key import Value
 
 
 class ConfigView(ABC):
-    """Values by key. The typed getters are for code that knows its key's type; asking a key for
-    a type it has not is a mistake in the code, and so is a key that is in no table."""
+    """Values by key. The typed getters are for code that knows its key's type; a wrong type or an
+    unknown key is a mistake in the code."""
 
     @abstractmethod
     def get(self, name: str) -> Value:
-        """The effective value; KeyError if there is no such key."""
+        """Return the effective value; raise KeyError for an unknown key."""
 
     def boolean(self, name: str) -> bool:
         value = self.get(name)
@@ -34,7 +34,7 @@ class ConfigView(ABC):
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list; a list key that is not set is empty."""
+        """Return a list; a list key that is not set is empty."""
         value = self.get(name)
         assert value is None or isinstance(value, tuple), f"{name} is {value!r}, not a list"
         return value or ()

@@ -8,7 +8,7 @@ from penstock.controller.elections import (
     changes_on_leaving,
     changes_on_return,
 )
-from penstock.controller.image import Broker, Image
+from penstock.controller.image import BrokerImage, Image
 from penstock.controller.records import CORDONED_SINCE, DIRECTORIES_SINCE
 from penstock.controller.settings import ControllerSettings
 from penstock.effects import Outcome
@@ -41,7 +41,7 @@ FENCE, UNFENCE = 1, -1
 R = TypeVar("R")
 
 
-def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> Broker:
+def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> BrokerImage:
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise StaleBrokerEpoch(f"No broker {broker_id} is registered. It has to register first.")
@@ -151,21 +151,21 @@ class BrokerWork:
         )
         return Outcome(records, reply)
 
-    def fence(self, broker: Broker) -> list[Any]:
+    def fence(self, broker: BrokerImage) -> list[Any]:
         return [
             _change(broker, fenced=FENCE),
             *changes_on_leaving(self._image, self._settings, broker.broker_id),
         ]
 
-    def _unfence(self, broker: Broker) -> list[Any]:
+    def _unfence(self, broker: BrokerImage) -> list[Any]:
         return [
             _change(broker, fenced=UNFENCE),
             *changes_on_return(self._image, self._settings, broker.broker_id),
         ]
 
-    def _shut_down(self, broker: Broker) -> list[Any]:
-        """Hand over what others can lead. What nobody else can lead stays as it is: it will be
-        this broker's again when it comes back."""
+    def _shut_down(self, broker: BrokerImage) -> list[Any]:
+        """Move leadership to other in-sync replicas. A partition without another one keeps this
+        broker, which leads it again after its return."""
         if broker.in_controlled_shutdown:
             return []
         changes = [
@@ -221,7 +221,7 @@ def _features(make: Callable[..., R], features: Sequence[k62.Feature | k70.Featu
 
 
 def _change(
-    broker: Broker, *, fenced: int = 0, in_controlled_shutdown: int = 0
+    broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0
 ) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,

@@ -28,7 +28,7 @@ from penstock.controller.image import (
     EVERY_BROKER,
     GROUP,
     TOPIC,
-    ConfigResource,
+    ConfigResourceId,
 )
 from penstock.controller.settings import ConfigEntry
 from penstock.errors import InvalidConfig, InvalidRequest
@@ -44,7 +44,7 @@ class TableRules:
 
     def validate(
         self,
-        resource: ConfigResource,
+        resource: ConfigResourceId,
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
@@ -53,7 +53,7 @@ class TableRules:
         if resource.kind == TOPIC:
             for name, value in new.items():
                 validate_topic_config(name, value)
-            # What an older or newer release has set must not forbid other changes.
+            # A key set by an older or newer release must not prevent other changes.
             known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
             validate_topic_overrides(known, self._broker)
         elif resource.kind == BROKER:
@@ -66,7 +66,7 @@ class TableRules:
 
     def _validate_broker(
         self,
-        resource: ConfigResource,
+        resource: ConfigResourceId,
         changes: Mapping[str, str | None],
         new: Mapping[str, str],
         after: Mapping[str, str],

@@ -11,7 +11,7 @@ from penstock.controller.image import (
     EVERY_BROKER,
     GROUP,
     TOPIC,
-    ConfigResource,
+    ConfigResourceId,
     Image,
 )
 from penstock.controller.settings import MIN_ISR, RECORDS_PER_REQUEST_MAX, ConfigRules
@@ -36,7 +36,7 @@ KINDS = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "client metrics", GRO
 
 def check_values(
     rules: ConfigRules,
-    resource: ConfigResource,
+    resource: ConfigResourceId,
     changes: Mapping[str, str | None],
     after: Mapping[str, str],
 ) -> None:
@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 
 class _Resource(Protocol[C]):
-    """What both calls say of a resource."""
+    """A resource in either of the two calls."""
 
     resource_type: int
     resource_name: str
@@ -80,7 +80,7 @@ class ConfigWork:
         return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
     def _increments(
-        self, resource: ConfigResource, configs: list[k44.AlterableConfig]
+        self, resource: ConfigResourceId, configs: list[k44.AlterableConfig]
     ) -> list[ConfigRecord]:
         self._check_resource(resource)
         current = self._image.config(resource)
@@ -91,7 +91,7 @@ class ConfigWork:
         return self._change(resource, changes)
 
     def _change(
-        self, resource: ConfigResource, changes: Mapping[str, str | None]
+        self, resource: ConfigResourceId, changes: Mapping[str, str | None]
     ) -> list[ConfigRecord]:
         current = self._image.config(resource)
         self._check_min_isr(resource, changes)
@@ -114,7 +114,7 @@ class ConfigWork:
         names = [each.resource_name if each.resource_type == TOPIC else "" for each in changed]
         return [*records, *(ClearElrRecord(topic_name=name) for name in names)]
 
-    def _check_min_isr(self, resource: ConfigResource, changes: Mapping[str, str | None]) -> None:
+    def _check_min_isr(self, resource: ConfigResourceId, changes: Mapping[str, str | None]) -> None:
         """Eligible leader replicas need one min.insync.replicas that all brokers share."""
         if resource.kind != BROKER or MIN_ISR not in changes:
             return
@@ -132,7 +132,7 @@ class ConfigWork:
             )
 
     def _after(
-        self, resource: ConfigResource, config: k44.AlterableConfig, current: str | None
+        self, resource: ConfigResourceId, config: k44.AlterableConfig, current: str | None
     ) -> str | None:
         operation, value = config.config_operation, config.value
         if operation == DELETE:
@@ -165,14 +165,15 @@ class ConfigWork:
         return ",".join(parts)
 
     def replace_all(self, request: k33.AlterConfigsRequest) -> Outcome:
-        """The old call: what is not named goes back to its default."""
+        """Replace all settings of a resource (AlterConfigs): keys without a value get their
+        default."""
         response = k33.AlterConfigsResourceResponse
         records, responses = _for_each(request.resources, self._replacement, response)
         reply = k33.AlterConfigsResponse(responses=responses)
         return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
     def _replacement(
-        self, resource: ConfigResource, configs: list[k33.AlterableConfig]
+        self, resource: ConfigResourceId, configs: list[k33.AlterableConfig]
     ) -> list[ConfigRecord]:
         self._check_resource(resource)
         current = self._image.config(resource)
@@ -183,7 +184,7 @@ class ConfigWork:
             wanted[config.name] = config.value
         return self._change(resource, {**dict.fromkeys(current), **wanted})
 
-    def _check_resource(self, resource: ConfigResource) -> None:
+    def _check_resource(self, resource: ConfigResourceId) -> None:
         kind, name = resource
         if kind == TOPIC:
             if not name:
@@ -219,7 +220,7 @@ class ConfigWork:
 
 def _for_each(
     resources: Sequence[_Resource[C]],
-    decide: Callable[[ConfigResource, list[C]], list[ConfigRecord]],
+    decide: Callable[[ConfigResourceId, list[C]], list[ConfigRecord]],
     make_response: Callable[..., R],
 ) -> tuple[list[ConfigRecord], list[R]]:
     """The records of all resources that are not refused, and an answer for each."""
@@ -227,7 +228,7 @@ def _for_each(
     responses = []
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     for wanted in resources:
-        resource = ConfigResource(wanted.resource_type, wanted.resource_name)
+        resource = ConfigResourceId(wanted.resource_type, wanted.resource_name)
         refusal: KafkaError | None = None
         try:
             _check_once(named[resource], [config.name for config in wanted.configs])
@@ -247,7 +248,7 @@ def _for_each(
     return records, responses
 
 
-def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
+def _record(resource: ConfigResourceId, name: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(
         resource_type=resource.kind, resource_name=resource.name, name=name, value=value
     )

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.controller.asked_elections import AskedElections
 from penstock.controller.brokers import BrokerWork
-from penstock.controller.chance import Chance
 from penstock.controller.configs import ConfigWork
 from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
+from penstock.controller.elect_leaders import ElectLeadersWork
 from penstock.controller.features import FeatureWork
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
 from penstock.controller.producer_ids import allocate
@@ -22,6 +21,7 @@ from penstock.controller.records import (
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
 )
+from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.controller.topics import TopicWork
 from penstock.effects import Failure, Outcome
@@ -70,7 +70,7 @@ class NewerMetadata(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ControllerRequest:
     """A request message, its version, and the chance it may use."""
 
     message: Any
@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one batch made of the image."""
+    """The image after one batch, and its changes."""
 
     image: Image
     delta: Delta
@@ -185,7 +185,7 @@ class Controller:
     # Requests
 
     def handle(self, event: Any, _now_ms: int) -> Outcome:
-        assert isinstance(event, Request), "the controller handles requests only"
+        assert isinstance(event, ControllerRequest), "the controller handles requests only"
         message, version = event.message, event.version
         match message:
             case CreateTopicsRequest():
@@ -199,7 +199,7 @@ class Controller:
             case AlterPartitionReassignmentsRequest():
                 return ReassignmentWork(self.image, self._settings).alter(message)
             case ElectLeadersRequest():
-                elections = AskedElections(self.image, self._settings)
+                elections = ElectLeadersWork(self.image, self._settings)
                 return _or_code(ElectLeadersResponse, elections.elect, message)
             case IncrementalAlterConfigsRequest():
                 return ConfigWork(self.image, self._rules).incremental(message)
@@ -220,15 +220,15 @@ class Controller:
             case _:
                 raise UnsupportedVersion(f"The controller does not serve {type(message).__name__}.")
 
-    def _topics(self, event: Request) -> TopicWork:
-        return TopicWork(self.image, self._settings, self._rules, Chance(event.seed))
+    def _topics(self, event: ControllerRequest) -> TopicWork:
+        return TopicWork(self.image, self._settings, self._rules, SeededRandom(event.seed))
 
     def _brokers(self) -> BrokerWork:
         return BrokerWork(self.image, self._settings, self._next_offset)
 
 
 def _or_code(response: Callable[..., Any], work: Callable[..., Outcome], *given: Any) -> Outcome:
-    """What `work` decides, or a response that carries the code (and text) of its refusal."""
+    """Return the decision of `work`, or a response with the code and text of its error."""
     try:
         return work(*given)
     except KafkaError as error:

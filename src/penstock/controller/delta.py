@@ -1,7 +1,7 @@
-"""From one image to the next: takes in records, copies what they touch, notes what changed.
+"""From one image to the next: applies records to copies of the changed tables, and notes changes.
 
-Replay never refuses a record of a directory that Kafka wrote. What would be nonsense (a change
-of a partition that does not exist) stops the start instead: the log is not what it claims to be.
+Replay accepts every record that Kafka wrote. An impossible record, such as a change of an unknown
+partition, stops the start: the log is corrupt.
 """
 
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from typing import Any
 from penstock.controller.image import (
     NO_LEADER,
     TOPIC,
-    Broker,
-    ConfigResource,
+    BrokerImage,
+    ConfigResourceId,
     ControllerNode,
-    Endpoint,
     Image,
-    Partition,
+    ListenerEndpoint,
+    PartitionImage,
     ProducerIds,
     Topic,
     VersionRange,
@@ -33,12 +33,12 @@ class MetadataCorrupt(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What differs between an image and the one before. Names and ids, in a stable order."""
+    """The changes between two images: names and ids, in a stable order."""
 
     created_topics: tuple[str, ...] = ()
     deleted_topics: tuple[tuple[str, bytes], ...] = ()
     changed_partitions: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of created topics too
-    configs: tuple[ConfigResource, ...] = ()
+    configs: tuple[ConfigResourceId, ...] = ()
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     features: tuple[str, ...] = ()
@@ -63,7 +63,9 @@ class ImageBuilder:
     def __init__(self, base: Image) -> None:
         self._base = base
         self._tables: dict[str, Any] = {}  # only those that were written to
-        self._partitions: dict[str, dict[int, Partition]] = {}  # of topics that were written to
+        self._partitions: dict[
+            str, dict[int, PartitionImage]
+        ] = {}  # of topics that were written to
         self._created: dict[str, None] = {}
         self._deleted: dict[str, bytes] = {}
         self._changed: dict[str, dict[int, None]] = {}
@@ -129,7 +131,7 @@ class ImageBuilder:
             raise MetadataCorrupt(f"a record names topic id {topic_id.hex()}, which does not exist")
         return name
 
-    def _writable_partitions(self, name: str) -> dict[int, Partition]:
+    def _writable_partitions(self, name: str) -> dict[int, PartitionImage]:
         partitions = self._partitions.get(name)
         if partitions is None:
             partitions = self._partitions[name] = dict(self._look("topics")[name].partitions)
@@ -152,14 +154,14 @@ class ImageBuilder:
             del self._created[name]
         else:
             self._deleted[name] = record.topic_id
-        resource = ConfigResource(TOPIC, name)
+        resource = ConfigResourceId(TOPIC, name)
         if resource in self._look("configs"):
             del self._table("configs")[resource]
             self._mark("configs", resource)
 
     def partition(self, record: m.PartitionRecord) -> None:
         name = self._topic_name(record.topic_id)
-        self._writable_partitions(name)[record.partition_id] = Partition(
+        self._writable_partitions(name)[record.partition_id] = PartitionImage(
             partition_id=record.partition_id,
             replicas=tuple(record.replicas),
             isr=tuple(record.isr),
@@ -202,7 +204,7 @@ class ImageBuilder:
     # Configs, features, producer ids
 
     def config(self, record: m.ConfigRecord) -> None:
-        resource = ConfigResource(record.resource_type, record.resource_name)
+        resource = ConfigResourceId(record.resource_type, record.resource_name)
         values = dict(self._look("configs").get(resource, {}))
         if record.value is None:
             values.pop(record.name, None)
@@ -231,7 +233,7 @@ class ImageBuilder:
 
     def register_broker(self, record: m.RegisterBrokerRecord) -> None:
         cordoned = record.cordoned_log_dirs
-        self._table("brokers")[record.broker_id] = Broker(
+        self._table("brokers")[record.broker_id] = BrokerImage(
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
@@ -318,7 +320,7 @@ class ImageBuilder:
             self._table(table)[key] = record
 
 
-def merge(before: Partition, record: m.PartitionChangeRecord) -> Partition:
+def merge(before: PartitionImage, record: m.PartitionChangeRecord) -> PartitionImage:
     """The partition after a change; naming a leader, even the same one, begins an epoch."""
     changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
     if record.leader != NO_LEADER_CHANGE:
@@ -340,8 +342,8 @@ def merge(before: Partition, record: m.PartitionChangeRecord) -> Partition:
     return replace(before, **changes)
 
 
-def _endpoints(endpoints: list[Any]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(e.name, e.host, e.port, e.security_protocol) for e in endpoints)
+def _endpoints(endpoints: list[Any]) -> tuple[ListenerEndpoint, ...]:
+    return tuple(ListenerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in endpoints)
 
 
 def _ranges(features: list[Any]) -> dict[str, VersionRange]:

@@ -63,6 +63,6 @@ def _unknown(partition_index: int) -> k55.ResponsePartitionData:
 
 
 def some_active_broker(image: Image) -> int:
-    """What clients are told is the controller: any broker forwards to the real one."""
+    """Return a broker that clients use as the controller: any broker forwards to the real one."""
     active = (broker.broker_id for broker in image.brokers.values() if broker.active)
     return min(active, default=NO_BROKER)

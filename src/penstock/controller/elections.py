@@ -1,8 +1,8 @@
-"""Who leads a partition when brokers come, go, or come back from a crash, or when somebody asks.
+"""Leader elections when brokers come, go, or return from a crash, or on request.
 
-The in-sync replicas lead; when none is left, the eligible leader replicas do: those that were in
-sync when the set fell below min.insync.replicas, and so have everything that was committed. The
-last leader may return when both are empty. Anyone else only where unclean election is allowed.
+An in-sync replica leads; without one, an eligible leader replica does: such replicas were in sync
+when the set fell below min.insync.replicas, and so have all committed records. If both sets are
+empty, the last leader may return. Other replicas lead only where unclean election is allowed.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from penstock.controller.image import (
     RECOVERING,
     TOPIC,
     UNASSIGNED_DIRECTORY,
-    ConfigResource,
+    ConfigResourceId,
     Image,
-    Partition,
+    PartitionImage,
     Topic,
 )
 from penstock.controller.records import DIRECTORIES_SINCE
@@ -30,9 +30,9 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 LEADER_UNCHANGED = -2
 
 
-class Election(Enum):
-    """ONLINE: whoever may, if nobody leads. PREFERRED: the first replica, if it may. UNCLEAN: any
-    that is up, if nobody else may."""
+class LeaderElection(Enum):
+    """ONLINE: any valid leader for a partition without one. PREFERRED: the first replica, if valid.
+    UNCLEAN: any live replica, without a valid leader."""
 
     ONLINE = "online"
     PREFERRED = "preferred"
@@ -41,14 +41,14 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Electorate:
-    """What an election has to know beside the partition."""
+    """The brokers and settings that elections depend on."""
 
     image: Image
     settings: ControllerSettings
     removed: int = NO_LEADER  # leaves: neither in sync nor leader any more
     added: int = NO_LEADER  # returns: may lead although the image shows it fenced
     crashed: int = NO_LEADER  # came back without a clean stop: its log may have lost its end
-    election: Election = Election.ONLINE
+    election: LeaderElection = LeaderElection.ONLINE
     _configs: dict[str, Any] = field(default_factory=dict)
 
     def may_lead(self, broker_id: int) -> bool:
@@ -59,22 +59,22 @@ class Electorate:
 
     def setting(self, topic: str, name: str, static: str) -> str:
         """The topic's own value, else the broker's, else the cluster's, else the static one."""
-        own = self.image.config(ConfigResource(TOPIC, topic)).get(name)
+        own = self.image.config(ConfigResourceId(TOPIC, topic)).get(name)
         if own is not None:
             return own
         if name not in self._configs:
-            node = ConfigResource(BROKER, str(self.settings.node_id))
+            node = ConfigResourceId(BROKER, str(self.settings.node_id))
             cluster = self.image.config(EVERY_BROKER).get(name, static)
             self._configs[name] = self.image.config(node).get(name, cluster)
         return str(self._configs[name])
 
-    def min_isr(self, topic: str, partition: Partition) -> int:
+    def min_isr(self, topic: str, partition: PartitionImage) -> int:
         value = self.setting(topic, MIN_ISR, str(self.settings.min_insync_replicas))
         return min(int(value), len(partition.replicas))
 
     def unclean_allowed(self, topic: str) -> bool:
-        if self.election is not Election.ONLINE:
-            return self.election is Election.UNCLEAN
+        if self.election is not LeaderElection.ONLINE:
+            return self.election is LeaderElection.UNCLEAN
         return self.unclean_configured(topic)
 
     def unclean_configured(self, topic: str) -> bool:
@@ -83,7 +83,10 @@ class Electorate:
 
 
 def change_partition(
-    electorate: Electorate, topic: Topic, partition: Partition, wanted: Partition | None = None
+    electorate: Electorate,
+    topic: Topic,
+    partition: PartitionImage,
+    wanted: PartitionImage | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that takes the partition to where it should be; None if it is there already.
 
@@ -135,7 +138,9 @@ def change_partition(
     return record if changed else None
 
 
-def complete_reassignment(wanted: Partition, isr: list[int]) -> tuple[Partition, list[int]]:
+def complete_reassignment(
+    wanted: PartitionImage, isr: list[int]
+) -> tuple[PartitionImage, list[int]]:
     """Done as soon as all that stay are in sync: those that go leave the set then."""
     staying = tuple(each for each in wanted.replicas if each not in wanted.removing)
     in_sync = [each for each in isr if each not in wanted.removing]
@@ -144,7 +149,7 @@ def complete_reassignment(wanted: Partition, isr: list[int]) -> tuple[Partition,
     return replace(wanted, replicas=staying, adding=(), removing=()), in_sync
 
 
-def _directories(image: Image, partition: Partition, wanted: Partition) -> list[bytes]:
+def _directories(image: Image, partition: PartitionImage, wanted: PartitionImage) -> list[bytes]:
     """Where each replica is: as before, and for a new one where its broker will put it."""
     if wanted.replicas == partition.replicas or image.metadata_version < DIRECTORIES_SINCE:
         return list(partition.directories)
@@ -160,7 +165,7 @@ def default_directory(image: Image, broker_id: int) -> bytes:
 
 
 def _eligible_leaders(
-    electorate: Electorate, topic: Topic, partition: Partition, isr: list[int]
+    electorate: Electorate, topic: Topic, partition: PartitionImage, isr: list[int]
 ) -> list[int]:
     if len(isr) >= electorate.min_isr(topic.name, partition):
         return []
@@ -171,14 +176,14 @@ def _eligible_leaders(
 def _elect(
     electorate: Electorate,
     topic: Topic,
-    partition: Partition,
+    partition: PartitionImage,
     isr: list[int],
     eligible: list[int],
 ) -> tuple[int, bool]:
     """The leader, and whether records may be lost by the choice."""
     entitled = isr or eligible
     may_lead: Callable[[int], bool] = electorate.may_lead
-    if electorate.election is Election.PREFERRED:
+    if electorate.election is LeaderElection.PREFERRED:
         first = partition.replicas[0]
         if first in entitled and may_lead(first):
             return first, False
@@ -188,7 +193,7 @@ def _elect(
         if each in entitled and may_lead(each):
             return each, False
     if not entitled and electorate.image.eligible_leaders_enabled:
-        # Nobody is sure to have everything; the one that led last has the most.
+        # No replica is sure to have all records; the last leader has the most.
         last = partition.last_known_leaders
         if len(last) == 1 and may_lead(last[0]):
             return last[0], True
@@ -208,7 +213,7 @@ def changes_on_leaving(image: Image, settings: ControllerSettings, broker_id: in
 
 
 def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """The broker is back: it may lead what nobody leads."""
+    """Return the changes for a broker that is back: it may lead partitions without a leader."""
     return _changes(
         Electorate(image, settings, added=broker_id),
         lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas,
@@ -218,10 +223,9 @@ def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int
 def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
     """The broker did not stop cleanly, so the end of its logs may be missing.
 
-    Where others have the partition too, it is no longer in sync. Where it is the only replica,
-    nobody knows better: it goes on leading, in a new epoch, so that clients notice if offsets
-    they saw are used for other records now. Without eligible leader replicas nothing but the
-    in-sync set says who has everything, so it stays.
+    With other replicas, the broker is no longer in sync. As the only replica the broker goes on
+    leading in a new epoch, so that clients notice offsets that are used for other records now.
+    Without eligible leader replicas only the in-sync set shows complete replicas, so it stays.
     """
     records: list[Any] = []
     if image.eligible_leaders_enabled:
@@ -242,7 +246,7 @@ def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int)
     return records
 
 
-def _changes(electorate: Electorate, concerned: Callable[[Partition], bool]) -> list[Any]:
+def _changes(electorate: Electorate, concerned: Callable[[PartitionImage], bool]) -> list[Any]:
     records = []
     for topic, partition in electorate.image.partitions():
         if concerned(partition):

@@ -36,7 +36,7 @@ def empty() -> Mapping[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionImage:
     partition_id: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -55,10 +55,10 @@ class Partition:
 class Topic:
     name: str
     topic_id: bytes
-    partitions: Mapping[int, Partition]  # by id, in order
+    partitions: Mapping[int, PartitionImage]  # by id, in order
 
 
-class Endpoint(NamedTuple):
+class ListenerEndpoint(NamedTuple):
     name: str
     host: str
     port: int
@@ -71,11 +71,11 @@ class VersionRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerImage:
     broker_id: int
     epoch: int
     incarnation_id: bytes
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[ListenerEndpoint, ...]
     features: Mapping[str, VersionRange]
     rack: str | None
     fenced: bool
@@ -87,7 +87,7 @@ class Broker:
     def active(self) -> bool:
         return not self.fenced and not self.in_controlled_shutdown
 
-    def endpoint(self, listener: str) -> Endpoint | None:
+    def endpoint(self, listener: str) -> ListenerEndpoint | None:
         for endpoint in self.endpoints:
             if endpoint.name == listener:
                 return endpoint
@@ -98,12 +98,12 @@ class Broker:
 class ControllerNode:
     controller_id: int
     incarnation_id: bytes
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[ListenerEndpoint, ...]
     features: Mapping[str, VersionRange]
     zk_migration_ready: bool = False
 
 
-class ConfigResource(NamedTuple):
+class ConfigResourceId(NamedTuple):
     """`kind` as on the wire: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
 
     kind: int
@@ -111,7 +111,7 @@ class ConfigResource(NamedTuple):
 
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-EVERY_BROKER = ConfigResource(BROKER, "")
+EVERY_BROKER = ConfigResourceId(BROKER, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class Image:
     timestamp_ms: int = 0
     topics: Mapping[str, Topic] = field(default_factory=empty)
     topic_names: Mapping[bytes, str] = field(default_factory=empty)
-    brokers: Mapping[int, Broker] = field(default_factory=empty)
+    brokers: Mapping[int, BrokerImage] = field(default_factory=empty)
     controllers: Mapping[int, ControllerNode] = field(default_factory=empty)
-    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=empty)
+    configs: Mapping[ConfigResourceId, Mapping[str, str]] = field(default_factory=empty)
     features: Mapping[str, int] = field(default_factory=empty)  # finalized, never 0
     producer_ids: ProducerIds = ProducerIds()
     client_quotas: Mapping[tuple[Any, ...], ClientQuotaRecord] = field(default_factory=empty)
@@ -162,10 +162,10 @@ class Image:
         partition = found.partitions[index]
         return partition.leader, partition.leader_epoch
 
-    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+    def config(self, resource: ConfigResourceId) -> Mapping[str, str]:
         return self.configs.get(resource) or empty()
 
-    def partitions(self) -> Iterator[tuple[Topic, Partition]]:
+    def partitions(self) -> Iterator[tuple[Topic, PartitionImage]]:
         for topic in self.topics.values():
             for partition in topic.partitions.values():
                 yield topic, partition

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.controller.image import Broker, ControllerNode, Image, Partition, Topic
+from penstock.controller.image import BrokerImage, ControllerNode, Image, PartitionImage, Topic
 from penstock.controller.records import METADATA_VERSION, UnreadRecord
 from penstock.wire.records.metadata import (
     BrokerEndpoint,
@@ -53,7 +53,7 @@ def image_records(image: Image) -> Iterator[Any]:
         yield UnreadRecord(raw)
 
 
-def partition_record(topic: Topic, partition: Partition) -> PartitionRecord:
+def partition_record(topic: Topic, partition: PartitionImage) -> PartitionRecord:
     return PartitionRecord(
         partition_id=partition.partition_id,
         topic_id=topic.topic_id,
@@ -71,7 +71,7 @@ def partition_record(topic: Topic, partition: Partition) -> PartitionRecord:
     )
 
 
-def broker_record(broker: Broker) -> RegisterBrokerRecord:
+def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,

@@ -6,15 +6,15 @@ up go first, and the first replica is always on one of them, because it will lea
 
 from collections.abc import Iterable
 
-from penstock.controller.chance import Chance
-from penstock.controller.image import Broker
+from penstock.controller.image import BrokerImage
+from penstock.controller.seeded_random import SeededRandom
 from penstock.errors import InvalidReplicationFactor
 
 
 class _Ring:
     """Brokers that take turns; each round starts one further than the last."""
 
-    def __init__(self, brokers: list[int], chance: Chance) -> None:
+    def __init__(self, brokers: list[int], chance: SeededRandom) -> None:
         self.brokers = sorted(brokers)
         self._start = chance.below(len(brokers)) if brokers else 0
         self._taken = 0
@@ -36,7 +36,7 @@ class _Ring:
 
 
 class _Rack:
-    def __init__(self, brokers: list[Broker], chance: Chance) -> None:
+    def __init__(self, brokers: list[BrokerImage], chance: SeededRandom) -> None:
         self.unfenced = _Ring([b.broker_id for b in brokers if not b.fenced], chance)
         self.fenced = _Ring([b.broker_id for b in brokers if b.fenced], chance)
 
@@ -46,7 +46,10 @@ class _Rack:
 
 
 def place(
-    brokers: Iterable[Broker], partition_count: int, replication_factor: int, chance: Chance
+    brokers: Iterable[BrokerImage],
+    partition_count: int,
+    replication_factor: int,
+    chance: SeededRandom,
 ) -> list[list[int]]:
     """The replicas of each new partition, the preferred leader first."""
     known = sorted(brokers, key=lambda broker: broker.broker_id)
@@ -54,7 +57,7 @@ def place(
     _check(replication_factor, len(known), unfenced_count)
     if len(known) == 1:
         return [[known[0].broker_id]] * partition_count
-    by_rack: dict[str, list[Broker]] = {}
+    by_rack: dict[str, list[BrokerImage]] = {}
     for broker in known:
         # A broker without a rack shares one with all the others that have none.
         by_rack.setdefault("" if broker.rack is None else "r" + broker.rack, []).append(broker)
@@ -82,7 +85,7 @@ def _place_one(racks: list[_Rack], offset: int, count: int, round_number: int) -
         leader_rack = (leader_rack + 1) % len(racks)
     replicas = [leader]
     position = offset
-    skip: int | None = leader_rack  # it has given one already; the other racks come first
+    skip: int | None = leader_rack  # this rack has a replica already; the other racks come first
     while len(replicas) < count:
         if position == skip:
             skip = None

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.controller.elections import Election, Electorate, change_partition
-from penstock.controller.image import Image, Partition, Topic
+from penstock.controller.elections import Electorate, LeaderElection, change_partition
+from penstock.controller.image import Image, PartitionImage, Topic
 from penstock.controller.settings import RECORDS_PER_REQUEST_MAX, ControllerSettings
 from penstock.effects import Outcome
 from penstock.errors import (
@@ -77,10 +77,10 @@ class ReassignmentWork:
             _check_factor(partition, wanted.replicas)
         return self._begin(topic, partition, wanted.replicas)
 
-    def _begin(self, topic: Topic, partition: Partition, target: Sequence[int]) -> Any:
+    def _begin(self, topic: Topic, partition: PartitionImage, target: Sequence[int]) -> Any:
         removing = tuple(sorted(each for each in partition.replicas if each not in target))
         adding = tuple(sorted(each for each in target if each not in partition.replicas))
-        # What another reassignment wanted is given up; where this one has nothing to add or to
+        # A former reassignment is given up; where this one has nothing to add or to
         # remove, that one's lists stay until it is done, as with Kafka.
         wanted = replace(
             partition,
@@ -102,7 +102,7 @@ class ReassignmentWork:
             if list(target).count(broker_id) > 1:
                 raise InvalidReplicaAssignment(f"{what} the broker {broker_id} more than once.")
 
-    def _cancel(self, topic: Topic, partition: Partition) -> Any:
+    def _cancel(self, topic: Topic, partition: PartitionImage) -> Any:
         """Back to the replicas there were, without those that were being added."""
         if not partition.adding and not partition.removing:
             raise NoReassignmentInProgress
@@ -124,7 +124,7 @@ class ReassignmentWork:
             isr = replicas[:1]
         wanted = replace(partition, replicas=replicas, isr=isr, adding=(), removing=())
         if unclean:
-            electorate = Electorate(self._image, self._settings, election=Election.UNCLEAN)
+            electorate = Electorate(self._image, self._settings, election=LeaderElection.UNCLEAN)
         return change_partition(electorate, topic, partition, wanted)
 
     # ListPartitionReassignments
@@ -157,7 +157,7 @@ class ReassignmentWork:
         return Outcome(reply=reply)
 
 
-def _check_factor(partition: Partition, target: Sequence[int]) -> None:
+def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
     staying = [each for each in partition.replicas if each not in partition.removing]
     if len(staying) != len(target):
         raise InvalidReplicationFactor(

@@ -7,7 +7,7 @@ not lose it, and a server that knows it can be started on the same directory aga
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.wire.primitives import Buffer, UnknownRecord, UnsupportedVersion
+from penstock.wire.primitives import Buffer, UnknownMessageVersion, UnknownRecord
 from penstock.wire.records.metadata import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -66,5 +66,5 @@ def decode_record(data: Buffer) -> Any:
     """The record, or an UnreadRecord where this server is too old for it."""
     try:
         return read_metadata_record(data)[0]
-    except (UnknownRecord, UnsupportedVersion):
+    except (UnknownRecord, UnknownMessageVersion):
         return UnreadRecord(bytes(data))

@@ -1,17 +1,17 @@
-"""What the controller is told from outside: settings of the cluster, and the rules of configs."""
+"""Settings of the controller, and the rules of configuration keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from penstock.controller.image import ELIGIBLE_LEADERS, ConfigResource, VersionRange
+from penstock.controller.image import ELIGIBLE_LEADERS, ConfigResourceId, VersionRange
 from penstock.controller.records import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
 )
 
-# What one request may write: Kafka's own limit, and what keeps one batch below its size limit.
+# Limits of one request: Kafka's own, and one that keeps a batch below its size limit.
 RECORDS_PER_REQUEST_MAX = 10_000
 
 MIN_ISR = "min.insync.replicas"
@@ -36,11 +36,11 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigRules(Protocol):
-    """What the controller needs to know about configuration keys; `kind` is the resource type."""
+    """Rules of configuration keys; `kind` is the resource type."""
 
     def validate(
         self,
-        resource: ConfigResource,
+        resource: ConfigResourceId,
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
@@ -50,7 +50,7 @@ class ConfigRules(Protocol):
     def is_list(self, kind: int, name: str) -> bool: ...
 
     def default(self, kind: int, name: str) -> str | None:
-        """What an unset key means, as text: where APPEND and SUBTRACT begin."""
+        """Return the default of a key, as text: APPEND and SUBTRACT begin there."""
         ...
 
     def effective_topic_configs(

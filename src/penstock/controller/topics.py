@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.controller.chance import Chance
 from penstock.controller.configs import check_values
 from penstock.controller.elections import default_directory
 from penstock.controller.image import (
     BROKER,
     EVERY_BROKER,
     TOPIC,
-    ConfigResource,
+    ConfigResourceId,
     Image,
     Topic,
 )
 from penstock.controller.placement import place
+from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import (
     RECORDS_PER_REQUEST_MAX,
     ConfigRules,
@@ -55,7 +55,7 @@ class TopicWork:
     """Decides about topics; holds no state but what it was given."""
 
     def __init__(
-        self, image: Image, settings: ControllerSettings, rules: ConfigRules, chance: Chance
+        self, image: Image, settings: ControllerSettings, rules: ConfigRules, chance: SeededRandom
     ) -> None:
         self._image = image
         self._settings = settings
@@ -124,6 +124,8 @@ class TopicWork:
         return records, result
 
     def _overrides(self, topic: k19.CreatableTopic) -> dict[str, str]:
+        if len(topic.configs) > RECORDS_PER_REQUEST_MAX:
+            raise InvalidRequest(f"A topic may have at most {RECORDS_PER_REQUEST_MAX} configs.")
         nulls = [config.name for config in topic.configs if config.value is None]
         if nulls:
             raise InvalidConfig(
@@ -131,14 +133,14 @@ class TopicWork:
                 "Leave a key out to get its default."
             )
         overrides = {config.name: config.value or "" for config in topic.configs}
-        check_values(self._rules, ConfigResource(TOPIC, topic.name), overrides, overrides)
+        check_values(self._rules, ConfigResourceId(TOPIC, topic.name), overrides, overrides)
         return overrides
 
     def _effective(self, overrides: Mapping[str, str]) -> list[k19.CreatableTopicConfigs]:
         entries = self._rules.effective_topic_configs(
             overrides,
             self._image.config(EVERY_BROKER),
-            self._image.config(ConfigResource(BROKER, str(self._settings.node_id))),
+            self._image.config(ConfigResourceId(BROKER, str(self._settings.node_id))),
         )
         return [
             k19.CreatableTopicConfigs(
@@ -203,7 +205,9 @@ class TopicWork:
         what = "The manual partition assignment includes"
         if not replicas:
             raise InvalidReplicaAssignment(f"{what} an empty replica list.")
-        for broker_id, times in sorted(Counter(replicas).items()):
+        # One more than there are brokers has an unknown or a repeated one among them already.
+        looked_at = replicas[: len(self._image.brokers) + 1]
+        for broker_id, times in sorted(Counter(looked_at).items()):
             if broker_id not in self._image.brokers:
                 raise InvalidReplicaAssignment(
                     f"{what} broker {broker_id}, but no such broker is registered."

@@ -6,7 +6,7 @@ Records of types that we do not know are passed over: a newer server may have wr
 from collections.abc import Sequence
 
 from penstock.coordinator.offset_batches import NO_EXPIRY, Pair, read_quickly, write_quickly
-from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire import batch as batches
 from penstock.wire.batch import (
@@ -28,7 +28,7 @@ from penstock.wire.records.coordinator import (
     write_coordinator_value,
 )
 
-# What Kafka 4.3 writes. A commit that carries its own expiry needs the version that has it.
+# The versions that Kafka 4.3 writes. A commit with its own expiry needs the version that has it.
 _VERSIONS: dict[type, int] = {
     group.OffsetCommitValue: 4,
     group.GroupMetadataValue: 3,
@@ -45,14 +45,16 @@ def value_version(value: object) -> int:
     return _VERSIONS.get(type(value), 0)
 
 
-def encode(records: Sequence[Record | Pending], now_ms: int, compression: int = 0) -> bytes:
+def encode(
+    records: Sequence[CoordinatorRecord | PendingOffset], now_ms: int, compression: int = 0
+) -> bytes:
     """One batch. Pending records are all of one producer."""
     body = write_quickly(records)
     if body is None:
         body = encode_plainly(records)
     attributes, producer = compression, _NOBODY
     first = records[0]
-    if isinstance(first, Pending):
+    if isinstance(first, PendingOffset):
         attributes |= TRANSACTIONAL
         producer = (first.producer_id, first.producer_epoch, NO_SEQUENCE)
     return batches.seal_batch(
@@ -65,7 +67,7 @@ def encode(records: Sequence[Record | Pending], now_ms: int, compression: int = 
     )
 
 
-def encode_plainly(records: Sequence[Record | Pending]) -> bytes:
+def encode_plainly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes:
     """The records of a batch, all of one moment, by the general codec."""
     body = bytearray()
     for number, record in enumerate(records):
@@ -82,8 +84,8 @@ def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None
 
 def decode(
     family: Family, batch: Buffer, header: batches.Header
-) -> list[Record | Pending | EndMarker]:
-    """What a batch holds. Malformed if it is not what it claims to be."""
+) -> list[CoordinatorRecord | PendingOffset | EndMarker]:
+    """Return the content of a batch. Raise Malformed if its bytes contradict its header."""
     (_, length, _, _, _, attributes, _, _, _, producer_id, producer_epoch, _, count) = header
     if attributes & CONTROL:
         marker = batches.read_marker(batch)
@@ -101,13 +103,13 @@ def decode(
     if pairs is None:
         pairs = read_plainly(family, batch)
     if attributes & TRANSACTIONAL:
-        return [Pending(producer_id, producer_epoch, key, value) for key, value in pairs]
+        return [PendingOffset(producer_id, producer_epoch, key, value) for key, value in pairs]
     make = tuple.__new__  # half the price of the named constructor, a million times
-    return [make(Record, pair) for pair in pairs]
+    return [make(CoordinatorRecord, pair) for pair in pairs]
 
 
 def read_plainly(family: Family, batch: Buffer) -> list[Pair]:
-    """The keys and values of a batch by the general codec, whatever is in it."""
+    """Return the keys and values of any batch, by the general codec."""
     pairs: list[Pair] = []
     for raw in batches.read_records(batch):
         if raw.key is None:

@@ -1,4 +1,4 @@
-"""What a coordinator may know of the cluster: the topics, and the settings of groups."""
+"""The view of a coordinator on the cluster: topics, and the settings of groups."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
@@ -22,13 +22,13 @@ class ClusterView(Protocol):
     def topic_by_id(self, topic_id: bytes) -> TopicView | None: ...
 
     def topic_names(self) -> Iterable[str]:
-        """All of them, in a stable order."""
+        """Return all names, in a stable order."""
         ...
 
     def consumer_assignment_interval_ms(self) -> int:
-        """What holds for consumer groups that have not set it themselves."""
+        """Return the default for consumer groups without a setting of their own."""
         ...
 
     def group_config(self, group_id: str) -> Mapping[str, str]:
-        """What IncrementalAlterConfigs has set for this group."""
+        """Return the settings of this group, as set by IncrementalAlterConfigs."""
         ...

@@ -1,12 +1,12 @@
-"""What happens to a coordinator besides its own timers."""
+"""The events of a group coordinator besides its own timers."""
 
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A client's request, who sent it, and a little chance (a member id is made of it)."""
+class GroupRequest:
+    """A request, its client, and a random seed for a member id."""
 
     message: Any
     version: int
@@ -17,7 +17,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """Topics were made, grew or were deleted: their names, and the ids of those deleted."""
+    """Topics were created, grew or were deleted: their names, and the ids of deleted ones."""
 
     names: tuple[str, ...] = ()
     deleted: tuple[tuple[str, bytes], ...] = ()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from penstock.coordinator.records import Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, PendingOffset
 from penstock.wire.batch import SMALL_VARINTS, write_varint
 from penstock.wire.primitives import ZERO_UUID, UnknownRecord
 from penstock.wire.records.coordinator import (
@@ -38,8 +38,8 @@ _VALUE_3: Final = struct.Struct(">hqihq")
 _VALUE_4: Final = struct.Struct(">hqiBqB")
 _VALUE_4_WITH_ID: Final = struct.Struct(">hqiBqBBB16s")
 _TOPIC_ID_TAG: Final = (1, 0, 16)
-# What follows a record's group and topic: the partition, the length of the value, and the value up
-# to the time of the commit. Before them: attributes, and the time since the first record.
+# The rest of a record after group and topic: the partition, the length of the value, and the value
+# up to the time of the commit. Before them: attributes, and the time since the first record.
 _REST: Final = struct.Struct(">iBhqiBq")
 _NO_TIME_SINCE: Final = bytes(2)
 _REST_BYTES: Final = len(_NO_TIME_SINCE) + _REST.size
@@ -163,7 +163,7 @@ def _read_value(key: OffsetCommitKey, data: bytes, start: int, end: int) -> obje
     return value
 
 
-def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
+def write_quickly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes | None:
     """The records of a batch as the general codec writes them, values in version 4; None if they
     have to be written the long way. All are of one moment, and numbered from zero.
 
@@ -202,7 +202,7 @@ def write_quickly(records: Sequence[Record | Pending]) -> bytes | None:
 
 
 def _numbers(count: int) -> Sequence[bytes]:
-    """What numbers the records of a batch, at least so many."""
+    """Return the encoded numbers of the records of a batch, at least `count`."""
     if count <= len(SMALL_VARINTS):
         return SMALL_VARINTS
     more = []

@@ -8,8 +8,8 @@ from typing import Final
 _SIGN: Final = 0x80000000
 _BITS: Final = 0xFFFFFFFF
 _NAMES_MAX: Final = 4096
-_REMEMBERED: Final = 255  # longer names are nobody's habit, and would fill the memory
-# Names are as long as a request allows and anybody may ask, so long ones are taken in parts.
+_REMEMBERED: Final = 255  # longer names would fill the memory
+# A peer may send names as long as a request allows, so long ones are hashed in parts.
 _PART: Final = 2048
 _POWERS: Final = [pow(31, exponent, 1 << 32) for exponent in range(_PART + 1)]
 _POWERS_OF_FOURS: Final = _POWERS[::4]

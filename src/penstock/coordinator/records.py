@@ -1,20 +1,20 @@
-"""What a coordinator writes to its partition, and reads back from it.
+"""The records of a coordinator partition.
 
-A coordinator's log holds three kinds of batches: plain ones, those of somebody's transaction
-(offsets committed by a transactional producer) and the markers that end a transaction.
+The log holds three kinds of batches: plain ones, offsets committed by a transactional producer, and
+the markers that end a transaction.
 """
 
 from typing import NamedTuple
 
 
-class Record(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """A key and its value from `wire.records`; no value is a tombstone."""
 
     key: object
     value: object | None = None
 
 
-class Pending(NamedTuple):
+class PendingOffset(NamedTuple):
     """A record that counts once the transaction of its producer is committed."""
 
     producer_id: int

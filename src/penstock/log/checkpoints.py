@@ -1,7 +1,7 @@
 """Kafka's checkpoint files: a version, a count, then one entry per line.
 
-Reading is tolerant, as a kill can leave a file of no bytes or half a file: what does not add up
-counts as missing, and the complaint is handed to the caller, who logs it.
+Reading is tolerant, because a kill can leave an empty file or half a file. A damaged file counts as
+missing; the caller gets the complaint and logs it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 _VERSION = "0"
 
 
-class Offsets(NamedTuple):
-    """Offsets per partition, and what was wrong with the file they came from."""
+class OffsetCheckpoint(NamedTuple):
+    """Offsets per partition, and the complaint about their file."""
 
     offsets: dict[TopicPartition, int]
     complaint: str | None
 
 
-class Epochs(NamedTuple):
-    """(leader epoch, start offset) pairs, and what was wrong with their file."""
+class EpochCheckpoint(NamedTuple):
+    """(leader epoch, start offset) pairs, and the complaint about their file."""
 
     entries: list[tuple[int, int]]
     complaint: str | None
@@ -34,7 +34,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _format(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
 
 
-def parse_offsets(data: bytes) -> Offsets:
+def parse_offsets(data: bytes) -> OffsetCheckpoint:
     lines, complaint = _entry_lines(data)
     offsets: dict[TopicPartition, int] = {}
     for line in lines:
@@ -43,15 +43,15 @@ def parse_offsets(data: bytes) -> Offsets:
             topic, number, offset = fields
             offsets[TopicPartition(topic, int(number))] = int(offset)
         except ValueError:
-            return Offsets({}, f"no 'topic partition offset': {line!r}")
-    return Offsets(offsets, complaint)
+            return OffsetCheckpoint({}, f"no 'topic partition offset': {line!r}")
+    return OffsetCheckpoint(offsets, complaint)
 
 
 def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     return _format(f"{epoch} {offset}" for epoch, offset in entries)
 
 
-def parse_epochs(data: bytes) -> Epochs:
+def parse_epochs(data: bytes) -> EpochCheckpoint:
     lines, complaint = _entry_lines(data)
     entries: list[tuple[int, int]] = []
     for line in lines:
@@ -59,23 +59,23 @@ def parse_epochs(data: bytes) -> Epochs:
             epoch, offset = line.split()
             entries.append((int(epoch), int(offset)))
         except ValueError:
-            return Epochs([], f"no 'epoch offset': {line!r}")
-    return Epochs(entries, complaint)
+            return EpochCheckpoint([], f"no 'epoch offset': {line!r}")
+    return EpochCheckpoint(entries, complaint)
 
 
-def read_offsets(disk: Disk, path: str) -> Offsets:
-    """The offsets in a checkpoint; none, without a complaint, if there is no such file."""
+def read_offsets(disk: Disk, path: str) -> OffsetCheckpoint:
+    """Return the offsets of a checkpoint; no offsets and no complaint if the file is missing."""
     data = read_whole(disk, path)
-    return Offsets({}, None) if data is None else parse_offsets(data)
+    return OffsetCheckpoint({}, None) if data is None else parse_offsets(data)
 
 
-def read_epochs(disk: Disk, path: str) -> Epochs:
+def read_epochs(disk: Disk, path: str) -> EpochCheckpoint:
     data = read_whole(disk, path)
-    return Epochs([], None) if data is None else parse_epochs(data)
+    return EpochCheckpoint([], None) if data is None else parse_epochs(data)
 
 
 def read_whole(disk: Disk, path: str) -> bytes | None:
-    """All of a small file; None if it is not there. Waits for the disk."""
+    """Return the bytes of a small file, or None if the file is missing. Waits for the disk."""
     try:
         file = disk.open(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What one partition's log needs to know of its topic's configuration."""
+"""The settings of a topic that one partition's log uses."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Values, not names: `config/` knows the keys and their defaults for users."""
+    """Values, not names: `config/` holds the keys and their defaults."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * _DAY_MS
-    # Spreads the rolls of many partitions: each segment takes off its own share, up to this.
+    # Spreads the rolls of many partitions: each segment subtracts its own share, up to this.
     segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     index_bytes_max: int = 10 * 1024 * 1024

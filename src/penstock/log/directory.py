@@ -1,4 +1,4 @@
-"""Names in a data directory: partitions, their segments, and what is left of them."""
+"""Names in a data directory: partitions, their segments, and leftovers."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -16,38 +16,38 @@ LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = (
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 EPOCHS_FILE = "leader-epoch-checkpoint"
-WINDOW_FILE = "penstock-producer-batches"  # ours alone; Kafka passes over it
-DAMAGE_FILE = "penstock-damaged-batches"  # as well
-ACCEPT_LOSS = "penstock-accept-loss"  # made by an operator, to go on with what is left
-MOVED_FROM_FILE = "penstock-moved-from"  # as well: see moving_marks.py
-MOVING_TO_FILE = "penstock-moving-to"  # as well
+WINDOW_FILE = "penstock-producer-batches"  # not in Kafka, which ignores the file
+DAMAGE_FILE = "penstock-damaged-batches"  # not in Kafka either
+ACCEPT_LOSS = "penstock-accept-loss"  # made by an operator, to continue without the lost records
+MOVED_FROM_FILE = "penstock-moved-from"  # not in Kafka: see future_log_markers.py
+MOVING_TO_FILE = "penstock-moving-to"  # not in Kafka either
 METADATA_FILE = "partition.metadata"
 _OFFSET_DIGITS = 20
 _NAME_BYTES_MAX = 255
 
 
-class Kind(Enum):
-    """What a partition's directory is there for."""
+class DirectoryKind(Enum):
+    """The purpose of a partition's directory."""
 
     LIVE = ""
-    DELETED = "-delete"  # the topic is gone, the files follow
-    FUTURE = "-future"  # being copied here from another data directory
-    STRAY = "-stray"  # the cluster does not place it here
+    DELETED = "-delete"  # a deleted topic, to be removed
+    FUTURE = "-future"  # a future replica, copied from another data directory
+    STRAY = "-stray"  # not assigned to this node by the cluster
 
 
 class PartitionDirectory(NamedTuple):
     name: str
     partition: TopicPartition
-    kind: Kind
+    kind: DirectoryKind
 
 
 def segment_file(directory: str, base_offset: int, suffix: str) -> str:
-    """For example 'orders-0/00000000000000000042.log'."""
+    """Return the path of a segment's file, such as 'orders-0/00000000000000000042.log'."""
     return f"{directory}/{base_offset:020d}{suffix}"
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:
-    """Base offset and suffix of a segment's file; None for any other name."""
+    """Return base offset and suffix of a segment's file; None for any other name."""
     digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
     if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit():
         return int(digits), suffix
@@ -55,14 +55,14 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
 
 
 def parse_directory(name: str) -> PartitionDirectory | None:
-    """What a directory's name says; None if it is no partition's."""
-    for kind in (Kind.DELETED, Kind.FUTURE, Kind.STRAY):
+    """Return the parts of a partition directory's name; None for any other name."""
+    for kind in (DirectoryKind.DELETED, DirectoryKind.FUTURE, DirectoryKind.STRAY):
         if name.endswith(kind.value):
             head, dot, _ = name.removesuffix(kind.value).rpartition(".")
             partition = _parse_partition(head) if dot else None
             return PartitionDirectory(name, partition, kind) if partition else None
     partition = _parse_partition(name)
-    return PartitionDirectory(name, partition, Kind.LIVE) if partition else None
+    return PartitionDirectory(name, partition, DirectoryKind.LIVE) if partition else None
 
 
 def _parse_partition(name: str) -> TopicPartition | None:
@@ -72,14 +72,14 @@ def _parse_partition(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
-def marked_name(partition: TopicPartition, kind: Kind, unique: str) -> str:
-    """The name under which a partition waits for removal, a move or a decision."""
+def marked_name(partition: TopicPartition, kind: DirectoryKind, unique: str) -> str:
+    """Return the name of a partition that waits for removal, a move or a decision."""
     tail = f"-{partition.partition}.{unique}{kind.value}"
     return partition.topic[: _NAME_BYTES_MAX - len(tail)] + tail
 
 
 def partition_directories(disk: Disk) -> list[PartitionDirectory]:
-    """All partitions' directories, in the order of their names."""
+    """Return all partition directories, ordered by name."""
     found = (parse_directory(name) for name in disk.list())
     return [each for each in found if each and disk.is_directory(each.name)]
 
@@ -89,7 +89,7 @@ def format_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_metadata(data: bytes) -> bytes | None:
-    """The topic id in a partition.metadata file; None if the file is not whole."""
+    """Return the topic id of a partition.metadata file; None if the file is damaged."""
     try:
         lines = [line.split(":", 1) for line in data.decode().splitlines() if line]
         fields = {key.strip(): value.strip() for key, value in lines}
@@ -102,7 +102,7 @@ def parse_metadata(data: bytes) -> bytes | None:
 
 
 def read_metadata(disk: Disk, directory: str) -> bytes | None:
-    """The topic id that a partition's directory belongs to; None if it does not say."""
+    """Return the topic id of a partition's directory; None if the file is missing or damaged."""
     try:
         file = disk.open(f"{directory}/{METADATA_FILE}")
     except FileNotFoundError:

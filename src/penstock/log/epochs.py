@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset.
+"""The start offset of each leader epoch.
 
-Invariant: epochs and start offsets both rise. Answers OffsetForLeaderEpoch, and tells a follower
-where it parted from its leader.
+Invariant: epochs and start offsets both rise. Answers OffsetForLeaderEpoch, and finds the offset
+where a follower diverged from its leader.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +11,7 @@ UNKNOWN = (-1, -1)
 
 
 class LeaderEpochs:
-    """In memory only; the log writes it down where a restart could not rebuild it."""
+    """The epochs in memory; the log writes the file where a restart could not rebuild them."""
 
     __slots__ = ("epochs", "latest", "starts")
 
@@ -26,7 +26,8 @@ class LeaderEpochs:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def assign(self, epoch: int, offset: int) -> bool:
-        """Note that an epoch begins; entries that contradict it go. False if nothing changed."""
+        """Note the start of an epoch and drop contradicting entries. Return whether anything
+        changed."""
         if epoch < 0 or offset < 0:
             return False
         if self.epochs and epoch == self.latest and offset >= self.starts[-1]:
@@ -40,22 +41,23 @@ class LeaderEpochs:
         return True
 
     def note(self, epoch: int, offset: int) -> None:
-        """A batch at `offset` was written in `epoch`, which began there at the latest. What is
-        known and contradicts that stays, unless the epoch is newer than all."""
-        place = bisect_left(self.epochs, epoch)
-        if place == len(self.epochs):
+        """Note a batch of `epoch` at `offset`: the epoch began there at the latest. Known entries
+        win over a contradiction, unless the epoch is newer than all."""
+        index = bisect_left(self.epochs, epoch)
+        if index == len(self.epochs):
             self.assign(epoch, offset)
             return
-        if epoch < 0 or (place and self.starts[place - 1] >= offset):
+        if epoch < 0 or (index and self.starts[index - 1] >= offset):
             return
-        if self.epochs[place] == epoch:
-            self.starts[place] = min(self.starts[place], offset)
-        elif self.starts[place] > offset:
-            self.epochs.insert(place, epoch)
-            self.starts.insert(place, offset)
+        if self.epochs[index] == epoch:
+            self.starts[index] = min(self.starts[index], offset)
+        elif self.starts[index] > offset:
+            self.epochs.insert(index, epoch)
+            self.starts.insert(index, offset)
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest epoch at or below `epoch`, and where it ends; UNKNOWN if beyond us."""
+        """Return the largest epoch at or below `epoch` and its end offset; UNKNOWN for a newer
+        epoch."""
         if epoch < 0:
             return UNKNOWN
         if epoch == self.latest:
@@ -68,12 +70,12 @@ class LeaderEpochs:
         return self.epochs[higher - 1], self.starts[higher]
 
     def at(self, offset: int) -> int:
-        """The epoch that an offset was written in; -1 if it is not known."""
-        place = bisect_right(self.starts, offset)
-        return self.epochs[place - 1] if place else -1
+        """Return the epoch of an offset; -1 if unknown."""
+        index = bisect_right(self.starts, offset)
+        return self.epochs[index - 1] if index else -1
 
     def cut_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`."""
+        """Forget epochs that begin at or after `end_offset`; return whether any did."""
         keep = bisect_left(self.starts, end_offset)
         if keep == len(self.starts):
             return False
@@ -82,7 +84,8 @@ class LeaderEpochs:
         return True
 
     def cut_start(self, start_offset: int) -> bool:
-        """Forget what ended before `start_offset`; the epoch in force there begins there."""
+        """Forget epochs that ended before `start_offset`; the current one now begins there. Return
+        whether anything changed."""
         gone = bisect_right(self.starts, start_offset)
         if gone == 0 or (gone == 1 and self.starts[0] == start_offset):
             return False

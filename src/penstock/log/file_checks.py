@@ -1,5 +1,6 @@
-"""Compares the files of a log with what the log has written: a file that was removed, replaced or
-cut from outside holds less than was acknowledged."""
+"""Compares the files of a log with the written sizes: a file that was removed, replaced or cut by
+another process holds fewer bytes than acknowledged.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ Segment: TypeAlias = ActiveSegment | ClosedSegment
 
 
 class FileCheck(NamedTuple):
-    """One segment, and a look at its file that raises FileLost. `look` waits for the disk, on any
+    """One segment, and a check of its file that raises FileLost. `look` waits for the disk, on any
     thread."""
 
     segment: Segment
@@ -24,8 +25,8 @@ class FileCheck(NamedTuple):
 
 
 def file_checks(log: "Log", *, closed: bool) -> list[FileCheck]:
-    """Return the checks of the active segment and, with `closed`, of the others. While compacted
-    segments are taken over, the files of closed ones have other names."""
+    """Return the checks of the active segment and, with `closed`, of the closed ones. During a swap
+    the files of closed segments have other names."""
     active = log.active
     checks = [FileCheck(active, partial(active.file.verify, active.size))]
     if closed and not log.swapping:
@@ -34,7 +35,7 @@ def file_checks(log: "Log", *, closed: bool) -> list[FileCheck]:
 
 
 def holds(log: "Log", segment: Segment) -> bool:
-    """Return whether a segment that was checked is still one of the log."""
+    """Return whether a checked segment is still part of the log."""
     return segment is log.active or any(each is segment for each in log.closed)
 
 

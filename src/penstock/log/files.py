@@ -1,7 +1,7 @@
-"""Open files of closed segments, and the disk work that a log does off the loop.
+"""Open files of closed segments, and the disk work of a log off the loop.
 
-A file that leaves the cache is not closed: a range of it may still be on its way to a peer.
-Dropping the last reference closes it.
+A file that leaves the cache stays open, because a peer may still receive a range of it. Dropping
+the last reference closes it.
 """
 
 from collections import OrderedDict, deque
@@ -14,7 +14,7 @@ OPEN_FILES_MAX = 256
 
 
 class FileCache:
-    """The most recently used files of closed segments; one cache serves a whole directory."""
+    """The most recently used files of closed segments; all logs of a directory share one cache."""
 
     def __init__(self, disk: Disk, limit: int = OPEN_FILES_MAX) -> None:
         self._disk = disk
@@ -30,7 +30,7 @@ class FileCache:
         return self._disk
 
     def get(self, path: str) -> File:
-        """FileNotFoundError if there is no such file."""
+        """Return the file; raise FileNotFoundError if there is none."""
         file = self._files.get(path)
         if file is not None:
             self._files.move_to_end(path)
@@ -43,7 +43,7 @@ class FileCache:
         return file
 
     def known(self, path: str) -> File | None:
-        """Return the file that is open under its own name, if there is one."""
+        """Return the cached file of that name, or None."""
         return self._files.get(path)
 
     def put(self, path: str, file: File) -> None:
@@ -55,12 +55,12 @@ class FileCache:
         self._files.pop(path, None)
 
     def pin(self, path: str, file: File) -> None:
-        """Whoever asks for `path` gets this file, which is on its way to that name."""
+        """Serve `path` from this file, which is about to get that name."""
         self.drop(path)
         self._pinned[path] = file
 
     def unpin(self, path: str) -> None:
-        """It has its name, or never will."""
+        """Stop serving `path` from the pinned file."""
         self._pinned.pop(path, None)
 
     def drop_within(self, directory: str) -> None:
@@ -73,10 +73,10 @@ Step: TypeAlias = Callable[[Callable[[DiskFailed | None], None]], None]
 
 
 class Chores:
-    """Disk work in order, one piece at a time: each begins when the one before it is durable.
+    """Disk work in order: each step begins when the one before is durable.
 
-    The order is what lets a restart conclude from one file that the ones before it are there.
-    A full disk stalls them until `retry`; after any other failure nothing further is done.
+    The order lets a restart conclude from one file that the earlier ones exist. A full disk stalls
+    the steps until `retry`; any other failure ends them.
     """
 
     __slots__ = (
@@ -105,19 +105,18 @@ class Chores:
         return self._running
 
     def retry(self) -> None:
-        """Go on after the disk was full."""
+        """Continue after a full disk."""
         if self.stalled:
             self.stalled = False
             self._running = True
             self._next()
 
     def when_failed(self, call: Callable[[DiskFailed], None] | None) -> None:
-        """Whoever waits for steps of its own hears that none will be done any more."""
+        """Set the callback for a failure that ends all steps."""
         self._when_failed = call
 
     def end(self) -> None:
-        """The files are not this log's any more: what is not begun is not done, and nobody is told
-        of what goes wrong."""
+        """Drop all pending steps and ignore later failures: the log has lost its files."""
         self._steps.clear()
         self._failed = None
         if self._when_failed is not None:

@@ -1,9 +1,9 @@
 """The sparse indexes of a segment: offset to position, and timestamp to offset.
 
-Offset entry: (last offset of a batch, where that batch starts). Time entry: (largest timestamp
-so far, last offset of the batch that holds it). Offsets are relative to the segment's base.
-The active segment's entries are arrays; those of closed segments stay in their files and are
-found page by page, so that a lookup touches two or three pages however long the log is.
+Offset entry: (last offset of a batch, start of that batch). Time entry: (largest timestamp so far,
+last offset of its batch). Offsets are relative to the segment's base. Entries of the active segment
+are arrays. Those of closed segments stay in their files and are searched page by page, so a lookup
+touches two or three pages in a log of any length.
 """
 
 import struct
@@ -16,14 +16,14 @@ from penstock.world import Buffer, File
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 RELATIVE_OFFSET_MAX = 2**31 - 1
-# An index is searched by whole pages of the page cache.
+# Searches read whole pages of the page cache.
 _PAGE_BYTES = 4096
-# After so many guesses that did not hit, halve: keys may be spread unevenly.
+# Guesses before bisection: keys may be spread unevenly.
 _GUESSES_MAX = 3
 
 
 class OffsetIndex:
-    """Entries of the active segment."""
+    """Offset entries of the active segment."""
 
     __slots__ = ("offsets", "positions")
 
@@ -39,12 +39,12 @@ class OffsetIndex:
         self.positions.append(position)
 
     def position_of(self, relative_offset: int) -> int:
-        """A batch start at or before the batch that holds the offset."""
+        """Return the start of a batch at or before the one with the offset."""
         place = bisect_right(self.offsets, relative_offset)
         return self.positions[place - 1] if place else 0
 
     def position_before(self, position: int) -> int:
-        """The last indexed batch start that is not after `position`."""
+        """Return the last indexed batch start at or before `position`."""
         place = bisect_right(self.positions, position)
         return self.positions[place - 1] if place else 0
 
@@ -63,8 +63,8 @@ class OffsetIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes, log_bytes: int) -> "OffsetIndex | None":
-        """The entries up to where a preallocated file is still zeros; None if they make no
-        sense for a log of this size."""
+        """Return the entries before the zeros of preallocation; None if they do not fit a log of
+        this size."""
         if len(data) % OFFSET_ENTRY.size:
             return None
         both = array("i", _without_padding(data, OFFSET_ENTRY.size))
@@ -89,7 +89,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Entries of the active segment, in the bytes of the file."""
+    """Time entries of the active segment, in the format of the file."""
 
     __slots__ = ("data", "last_timestamp")
 
@@ -101,7 +101,7 @@ class TimeIndex:
         return len(self.data) // TIME_ENTRY.size
 
     def add(self, timestamp: int, relative_offset: int) -> None:
-        """Noted only if it is later than the last one."""
+        """Add an entry if its timestamp is later than the last one."""
         if timestamp > self.last_timestamp:
             self.data += TIME_ENTRY.pack(timestamp, relative_offset)
             self.last_timestamp = timestamp
@@ -113,7 +113,7 @@ class TimeIndex:
         return timestamp, offset
 
     def floor(self, timestamp: int) -> tuple[int, int] | None:
-        """The last entry that is not later than `timestamp`."""
+        """Return the last entry at or before `timestamp`."""
         return _floor_in(self.data, TIME_ENTRY, 0, timestamp)
 
     def cut(self, relative_offset: int) -> None:
@@ -127,7 +127,7 @@ class TimeIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "TimeIndex | None":
-        """The entries up to the zeros of preallocation; None if they make no sense."""
+        """Return the entries before the zeros of preallocation; None if they are invalid."""
         if len(data) % TIME_ENTRY.size:
             return None
         index = cls()
@@ -149,10 +149,10 @@ def floor_in_file(
     low_key: int = 0,
     high_key: int = -1,
 ) -> tuple[int, int] | None:
-    """The last entry of an index file whose `column` is not above `target`.
+    """Return the last entry of an index file whose `column` is at most `target`. May raise Cold.
 
-    `low_key` and `high_key`, where known, are the keys before the first and after the last
-    entry: with them the search guesses its page. May raise Cold.
+    `low_key` and `high_key`, if known, are the keys before the first and after the last entry, and
+    let the search guess its page.
     """
     page_entries = _PAGE_BYTES // entry.size
     low, high = 0, file.size // entry.size
@@ -183,7 +183,7 @@ def floor_in_file(
 
 
 def last_in_file(file: File, entry: struct.Struct) -> tuple[int, int] | None:
-    """The last entry of an index file. May raise Cold."""
+    """Return the last entry of an index file. May raise Cold."""
     count = file.size // entry.size
     if count == 0:
         return None
@@ -193,7 +193,7 @@ def last_in_file(file: File, entry: struct.Struct) -> tuple[int, int] | None:
 
 
 def _without_padding(data: bytes, entry_bytes: int) -> bytes:
-    """Without the zeros of preallocation. No entry is all zeros: one follows at least a batch."""
+    """Remove the zeros of preallocation. No entry is all zeros, because a batch precedes each."""
     used = len(data.rstrip(b"\0"))
     return data[: used + -used % entry_bytes]
 

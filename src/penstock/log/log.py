@@ -1,10 +1,11 @@
-"""One partition's log: appends, reads, rolls, truncates and forgets.
+"""One partition's log: appends, reads, rolls, truncates and deletes.
 
-Invariants: offsets are given once and rise; nothing in memory changes until its write has
-succeeded; what is durable is a prefix, and ends at `synced_offset`.
-The log makes no batch objects and keeps nothing per batch. Files of closed segments, snapshots
-and epochs are written off the loop, in order (files.Chores); recovery.py copes when they are not
-there. appending.py stages, reading.py finds, retention.py and truncation.py forget.
+Invariants: offsets are given once and rise; memory changes only after a successful write; durable
+bytes are a prefix that ends at `synced_offset`.
+
+The log makes no batch objects and keeps nothing per batch. Files of closed segments, snapshots and
+epochs are written off the loop, in order (files.Chores); recovery.py handles missing ones.
+append_stage.py stages, lookup.py finds, retention.py and truncation.py delete.
 """
 
 from bisect import bisect_right
@@ -14,12 +15,11 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 from penstock.errors import KafkaError, OffsetOutOfRange
-from penstock.log import reading, retention, truncation
-from penstock.log.appending import Stage, stage_produced, stage_stored
+from penstock.log import lookup, retention, truncation
+from penstock.log.append_stage import SegmentStage, stage_produced, stage_stored
 from penstock.log.checkpoints import format_epochs
-from penstock.log.closing import persist
 from penstock.log.config import LogConfig
-from penstock.log.damage import Damaged, format_damaged
+from penstock.log.corrupt_batches import Damaged, format_damaged
 from penstock.log.directory import (
     DAMAGE_FILE,
     EPOCHS_FILE,
@@ -35,49 +35,50 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import Chores, FileCache
+from penstock.log.lookup import LogRead, TimeSearch
 from penstock.log.producers import Producers, check_marker
-from penstock.log.reading import Read, TimeSearch
 from penstock.log.retention import Renamed
 from penstock.log.segment import NEVER, ActiveSegment, ClosedSegment
+from penstock.log.segment_close import persist_segment
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import LEADER_EPOCH, Header, build_marker
 from penstock.world import Buffer, Disk, DiskFailed, DiskFull, Done, File, FileLost
 
-# Turns up to this size are joined: one copy costs less than many parts.
+# Turns up to this size are joined: one copy is cheaper than many parts.
 _JOIN_BYTES_MAX = 64 * 1024
 
 
 @dataclass(slots=True)
-class Recovery:
-    """What opening a log had to do."""
+class LogRecovery:
+    """The work of opening a log."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
     segments_rebuilt: int = 0
     segments_removed: int = 0
-    # Durable batches that do not match their checksum; kept.
+    # Durable batches that no longer match their checksum; kept.
     corrupt: list[Damaged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    # Records of a log that ends before it is said to start, and where they are kept.
+    # The end of a log that ended below its start offset, and the directory that keeps its records.
     ended_at: int = 0
     set_aside: str = ""
-    full: DiskFull | None = None  # what was found could not all be written down
-    salvaged: bool = False  # lost records were given up on request
+    full: DiskFull | None = None  # some files could not be written
+    salvaged: bool = False  # an operator gave up the lost records
 
 
 class LogExists(DiskFailed):
-    """A new log was to be made where one is."""
+    """The directory of a new log holds a log already."""
 
 
 def make_files(disk: Disk, directory: str, topic_id: bytes | None, start_offset: int = 0) -> File:
-    """What is on disk of a new log; on any thread. LogExists if there is one already."""
+    """Make the files of a new log, on any thread. Raise LogExists if there is a log."""
     if disk.exists(directory) and any(name.endswith(LOG) for name in disk.list(directory)):
         raise LogExists(
             f"{disk.root}/{directory} holds a log already; a new one is not made over it"
         )
     disk.make_directory(directory)
-    # The segment first: a directory that says whose it is and holds no segment has lost records.
+    # The segment first: a directory with metadata and no segment has lost records.
     segment = segment_file(directory, start_offset, LOG)
     file = disk.open(segment, create=True)
     if topic_id is not None:
@@ -85,14 +86,14 @@ def make_files(disk: Disk, directory: str, topic_id: bytes | None, start_offset:
             disk.put_now(f"{directory}/{METADATA_FILE}", format_metadata(topic_id))
         except DiskFailed:
             file.close()
-            disk.remove_now(segment)  # else the next try would take it for a log
+            disk.remove_now(segment)  # the next attempt would find a log
             raise
-    file.park()  # many partitions are made at once, and few of them are written to at once
+    file.park()  # many partitions are made at once, and few are written to
     return file
 
 
 class Log:
-    """Made by `create` or, for one that exists, by `recovery.open_log`."""
+    """A log made by `create` or, from existing files, by `recovery.open_log`."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Log:
         self.directory = directory
         self.config = config
         self.files = files if files is not None else FileCache(disk)
-        self.files.drop_within(directory)  # of a log that had this name before
+        self.files.drop_within(directory)  # of an earlier log with this name
         self.active = active
         self.closed: list[ClosedSegment] = []
         self._bases: list[int] = []
@@ -118,27 +119,28 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = Producers()
         self.chores = Chores(disk, failed)
-        # Apart from the others: renames free a full disk on which the others wait.
+        # Separate from the others: renames free a full disk that stalls the others.
         self.removals = Chores(disk, failed)
         self.snapshots: list[int] = []
-        # Of those the ones that are not written yet, with what is to be in them.
+        # Snapshots that are not written yet, with their bytes.
         self.owed_snapshots: dict[int, bytes] = {}
-        self.damaged: list[Damaged] = []  # in the order of their offsets
-        self.recovery = Recovery()
+        self.damaged: list[Damaged] = []  # ordered by offset
+        self.recovery = LogRecovery()
         self._unsynced: dict[File, None] = {}
-        self._reserved: dict[File, None] = {}  # with room that was taken in advance
+        self._reserved: dict[File, None] = {}  # preallocated files
         self._round_ceiling = NEVER
-        # While something waits for room that the next start finds only from here on: opening.py.
+        # The limit while owed files wait for room, because the next start must scan from here
+        # (opening.py).
         self.recovery_point_max = NEVER
         self._truncating = False
-        self.swapping = False  # compacted segments are being taken over: see swapping.py
-        self.moving = False  # the last moment of a move to another disk: see moving.py
-        # Called when one more segment is closed and everything of it is durable.
-        self.segment_closed: Callable[[], None] = _nobody
+        self.swapping = False  # a swap of compacted segments runs: see segment_swap.py
+        self.moving = False  # the cutover to another disk runs: see future_log.py
+        # Called when one more segment is closed and durable.
+        self.segment_closed: Callable[[], None] = _ignore_closed_segment
         self.metadata_unsynced = False
         self._metadata_in_round = False
-        self.appended_from = active.base_offset  # where it ended when it was opened
-        self.appended_bytes = 0  # since then
+        self.appended_from = active.base_offset  # the end offset at opening
+        self.appended_bytes = 0  # since opening
 
     @classmethod
     def create(
@@ -154,8 +156,8 @@ class Log:
         files: FileCache | None = None,
         failed: Callable[[DiskFailed], None] | None = None,
     ) -> "Log":
-        """A log with nothing in it, with the `file` of `make_files` or one made now. Nothing is
-        synced before the first sync round. LogExists if there is one in the directory."""
+        """Make an empty log, with the `file` of `make_files` or a new one. The first sync round
+        syncs it. Raise LogExists if the directory holds a log."""
         if file is None:
             file = make_files(disk, directory, topic_id, start_offset)
         log = cls(
@@ -187,8 +189,8 @@ class Log:
         files: FileCache | None = None,
         failed: Callable[[DiskFailed], None] | None = None,
     ) -> "Log":
-        """A log that exists, recovered unless its last stop was clean; `recovery` says what that
-        took. Waits for the disk. See recovery.open_log."""
+        """Open an existing log, and recover it unless its last stop was clean; `recovery` tells the
+        work. Waits for the disk. See recovery.open_log."""
         from penstock.log.recovery import open_log
 
         return open_log(
@@ -205,40 +207,41 @@ class Log:
             failed=failed,
         )
 
-    # ---- what is where
+    # ---- offsets and sizes
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of an open transaction, or the end. Knows nothing of replication."""
+        """Return the first offset of an open transaction, or the end
+        offset. Ignores replication."""
         ongoing = self.producers.ongoing
         return next(iter(ongoing)) if ongoing else self.end_offset
 
     def stable_offset(self, high_watermark: int) -> int:
-        """What read_committed consumers may read up to: below it every transaction has ended,
-        and its marker is replicated."""
+        """Return the limit of read_committed consumers: all transactions below have ended, with
+        replicated markers."""
         first = self.producers.first_unstable(high_watermark)
         return high_watermark if first is None or first > high_watermark else first
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Return the bytes of all segments."""
         return self.active.size + sum(segment.size for segment in self.closed)
 
     def sizes(self) -> dict[int, int]:
-        """Bytes of each segment's log, by its base offset."""
+        """Return the bytes of each segment's log, by base offset."""
         sizes = {segment.base_offset: segment.size for segment in self.closed}
         sizes[self.active.base_offset] = self.active.size
         return sizes
 
     def segments_from(self, offset: int) -> Iterator[ActiveSegment | ClosedSegment]:
-        """The segment that holds `offset`, and those after it."""
+        """Yield the segment with `offset`, and those after it."""
         if offset < self.active.base_offset:
             yield from self.closed[max(0, bisect_right(self._bases, offset) - 1) :]
         yield self.active
 
     @property
     def appended_records(self) -> int:
-        """Since it was opened; those that were cut off again count too."""
+        """Return the records appended since opening, including truncated ones."""
         return self.end_offset - self.appended_from
 
     # ---- appending
@@ -250,11 +253,11 @@ class Log:
         now_ms: int,
         start_at_zero: Collection[int] = (),
     ) -> list[int | KafkaError]:
-        """Store a turn's batches as the leader; one result per batch, in order: the offset it
-        got (for a duplicate, the offset it has) or why it was refused.
+        """Store a turn's batches as the leader; return one result per batch, in order.
 
-        `start_at_zero` names producers that, if not known here, must begin with sequence 0.
-        Raises DiskFailed when the write fails: then nothing has changed.
+        A result is the new offset, the old offset of a duplicate, or the error of a rejected batch.
+        Unknown producers in `start_at_zero` must begin with sequence 0. Raises DiskFailed, with
+        nothing changed, if the write fails.
         """
         self._check_writable()
         stages, results = stage_produced(self, batches, leader_epoch, now_ms, start_at_zero)
@@ -273,10 +276,8 @@ class Log:
         now_ms: int,
         transactions_v2: bool = False,
     ) -> int:
-        """Write the marker that ends a producer's transaction here; the offset it got.
-
-        Raises InvalidProducerEpoch or TransactionCoordinatorFenced for a late one.
-        """
+        """Write the marker that ends a producer's transaction here; return its offset. Raise
+        InvalidProducerEpoch or TransactionCoordinatorFenced for a late marker."""
         self._check_writable()
         state = self.producers.states.get(producer_id)
         check_marker(state, producer_epoch, coordinator_epoch, transactions_v2)
@@ -294,10 +295,10 @@ class Log:
         return offset
 
     def append_as_follower(self, data: Buffer, now_ms: int) -> int:
-        """Store batches that carry their offsets and epochs; the new end offset.
+        """Store batches that carry offsets and epochs; return the new end offset.
 
-        A batch cut short at the end is left out, as fetch answers may end so. CorruptMessage,
-        and nothing stored, if a checksum does not hold or offsets do not rise.
+        An incomplete last batch is dropped, because fetch responses may end so. Raises
+        CorruptMessage, with nothing stored, for a bad checksum or offsets that do not rise.
         """
         self._check_writable()
         self._append_stored(data, now_ms)
@@ -310,27 +311,27 @@ class Log:
 
     @property
     def failure(self) -> DiskFailed | None:
-        """What went wrong off the loop; the log takes no more appends then."""
+        """Return the failure of work off the loop; after it the log rejects appends."""
         return self.chores.failure or self.removals.failure
 
     @property
     def lost(self) -> FileLost | None:
-        """The file that was removed or cut from outside, once that was noticed."""
+        """Return the error of a file that another process removed or cut."""
         failure = self.chores.failure or self.removals.failure
         return failure if isinstance(failure, FileLost) else None
 
     def give_up(self, failure: DiskFailed) -> None:
-        """Take no more records: what would be appended could not be found again."""
+        """Reject further appends: their records could not be found again."""
         self.chores.failure = self.chores.failure or failure
 
     def disown(self) -> None:
-        """Its files are somebody else's from now on: to be removed, most often."""
+        """Stop all work on the files, which have another owner now or will be removed."""
         self.chores.end()
         self.removals.end()
 
     @property
     def busy(self) -> bool:
-        """Whether work off the loop is under way."""
+        """Return whether work off the loop is in flight."""
         return self.chores.busy or self.removals.busy
 
     def _check_writable(self) -> None:
@@ -339,7 +340,7 @@ class Log:
         assert not self._truncating, "nothing is appended until a truncation is done"
 
     def roll_ms(self, base_offset: int) -> int:
-        """How long a segment may take appends; jitter spreads the rolls of many partitions."""
+        """Return the time limit of a segment; jitter spreads the rolls of many partitions."""
         config = self.config
         if config.segment_jitter_ms <= 0:
             return config.segment_ms
@@ -347,9 +348,9 @@ class Log:
         spread = crc32c(f"{self.directory}/{base_offset}".encode())
         return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
 
-    def _write(self, stages: list[Stage], leader_epoch: int, now_ms: int) -> None:
-        """Write all stages, then let them count; on failure take back what was written.
-        `leader_epoch` is that of the whole turn, or -1 if each batch has its own."""
+    def _write(self, stages: list[SegmentStage], leader_epoch: int, now_ms: int) -> None:
+        """Write all stages, then apply them to memory; on failure undo the writes. `leader_epoch`
+        is that of the whole turn, or -1 if each batch carries its own."""
         first = stages[0]
         if len(stages) == 1:
             parts: Sequence[Buffer] = first.parts
@@ -374,9 +375,9 @@ class Log:
             self._start_segment(ActiveSegment(stage.base_offset, file, now_ms))
             self._commit(stage, leader_epoch)
 
-    def _take_back(self, first: Stage, stages: list[Stage], made: list[File]) -> None:
-        """Undo a turn that was written in part. Waits for the disk, which a turn else never
-        does: done later, it would meet the next turn's writes to the same names."""
+    def _take_back(self, first: SegmentStage, stages: list[SegmentStage], made: list[File]) -> None:
+        """Undo a turn that was written in part. Waits for the disk, as no other step of a turn
+        does: a later undo would meet the next turn's writes to the same names."""
         try:
             if self.active.file.size > first.position:
                 self.active.file.truncate_now(first.position)
@@ -387,7 +388,7 @@ class Log:
         except DiskFailed as failure:
             self.chores.failure = failure
 
-    def _commit(self, stage: Stage, leader_epoch: int) -> None:
+    def _commit(self, stage: SegmentStage, leader_epoch: int) -> None:
         active = self.active
         active.size = stage.size
         active.largest_timestamp = stage.largest_timestamp
@@ -415,8 +416,8 @@ class Log:
     def assign_epoch(self, leader_epoch: int, offset: int) -> None:
         """Note that a leader's epoch begins at `offset`.
 
-        The first one of a fresh log is not written down until the segment closes: recovery
-        finds it in the batches. Later ones are, since a leader may change without a batch.
+        The first epoch of a fresh log is written with its segment: recovery finds it in the
+        batches. Later ones are written at once, because a leader may change without a batch.
         """
         if self.epochs.assign(leader_epoch, offset) and len(self.epochs.epochs) > 1:
             self.write_epochs()
@@ -428,7 +429,7 @@ class Log:
     # ---- rolling
 
     def roll(self, now_ms: int) -> bool:
-        """Begin a new segment at the end offset; False if the active one is empty already."""
+        """Begin a new segment at the end offset; return False if the active one is empty."""
         self._check_writable()
         if self.active.size == 0:
             return False
@@ -446,14 +447,14 @@ class Log:
         return file
 
     def _reserve(self, file: File) -> None:
-        """Room for the whole segment, if the topic wants that. A disk that has none will say so
-        when it is written to."""
+        """Preallocate the segment if the topic wants that. A full disk fails at a later write
+        instead."""
         if self.config.preallocate:
             self._reserved[file] = None
             file.reserve(self.config.segment_bytes, lambda _failure: None)
 
     def adopt(self, closed: list[ClosedSegment]) -> None:
-        """These are the closed segments now."""
+        """Replace the list of closed segments."""
         self.closed = closed
         self._bases = [segment.base_offset for segment in closed]
 
@@ -469,23 +470,28 @@ class Log:
         self.files.put(closed.path(LOG), old.file)
         self.closed.append(closed)
         self._bases.append(closed.base_offset)
-        # Room may be reserved by an earlier life as well.
+        # An earlier process may have preallocated too.
         cut = old.file in self._reserved or self.config.preallocate
         self._reserved.pop(old.file, None)
-        persist(self, closed, old, cut=cut)
+        persist_segment(self, closed, old, cut=cut)
 
     # ---- reading
 
-    def read(self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool) -> Read:
-        """Whole batches from the one that holds `offset` on, within one segment, below
-        `upper_offset`, and not more than `max_bytes` unless a first batch is larger and
-        `min_one_batch` is said. Empty at or above `upper_offset`. May raise Cold."""
+    def read(
+        self, offset: int, max_bytes: int, *, upper_offset: int, min_one_batch: bool
+    ) -> LogRead:
+        """Return whole batches from the one with `offset` on, within one segment, below
+        `upper_offset`.
+
+        At most `max_bytes`, unless the first batch is larger and `min_one_batch` is set. Empty at
+        or above `upper_offset`. May raise Cold.
+        """
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in [{self.start_offset}, {self.end_offset}]"
             )
         if offset >= upper_offset:
-            return Read(None, 0, 0, offset, offset)
+            return LogRead(None, 0, 0, offset, offset)
         active = self.active
         if offset >= active.base_offset:
             start = active.recall(offset)
@@ -494,42 +500,44 @@ class Log:
                 if upper_offset < self.end_offset:
                     end = active.recall(upper_offset)
                 if end is not None and end - start <= max_bytes:
-                    return Read(active.file, start, end - start, upper_offset, active.base_offset)
-        return reading.read(self, offset, max_bytes, upper_offset, min_one_batch)
+                    return LogRead(
+                        active.file, start, end - start, upper_offset, active.base_offset
+                    )
+        return lookup.read(self, offset, max_bytes, upper_offset, min_one_batch)
 
     def search_time(self, timestamp: int) -> TimeSearch:
-        """Looks for the first record at or after a time; its steps may raise Cold."""
-        return reading.search_time(self, timestamp)
+        """Return a search for the first record at or after a time; its steps may raise Cold."""
+        return lookup.search_time(self, timestamp)
 
     def search_largest_time(self) -> TimeSearch:
-        """Looks for the first record with the largest timestamp. May raise Cold."""
-        return reading.search_largest_time(self)
+        """Return a search for the first record with the largest timestamp. May raise Cold."""
+        return lookup.search_largest_time(self)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        """OffsetForLeaderEpoch: the largest epoch not above the given, and where it ends;
-        (-1, -1) if the epoch is newer than all we know."""
+        """Return the largest epoch at or below the given and its end offset (OffsetForLeaderEpoch);
+        (-1, -1) for a newer epoch."""
         return self.epochs.end_of(leader_epoch, self.end_offset)
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of aborted transactions in a range. May raise Cold."""
-        return reading.aborted_transactions(self, first_offset, upper_offset)
+        """Return (producer id, first offset) of aborted transactions in a range. May raise Cold."""
+        return lookup.aborted_transactions(self, first_offset, upper_offset)
 
     # ---- durability
 
     @property
     def recovery_point(self) -> int:
-        """What the recovery-point checkpoint should say: everything before it is durable, and so
-        are the indexes and the snapshot of every segment that ends at or before it."""
+        """Return the offset for the recovery-point checkpoint: all bytes before it are durable, and
+        so are the indexes and the snapshot of every segment that ends before it."""
         offset = min(self.synced_offset, self.recovery_point_max)
         for segment in reversed(self.closed):
             if segment.memory is None:
                 break
-            # A start scans the segment that it lies in, as a whole.
+            # A start scans the whole segment that holds the recovery point.
             offset = min(offset, segment.end_offset - 1)
         return offset
 
     def free_recovery_point(self) -> None:
-        """What waited for room is written."""
+        """Lift the limit: all owed files are written."""
         self.recovery_point_max = NEVER
 
     @property
@@ -540,17 +548,17 @@ class Log:
         self._unsynced[file] = None
 
     def begin_sync(self) -> tuple[list[File], int]:
-        """The files that a sync round has to sync, and the offset to report when it is done.
-        After DiskFailed it can be asked for again."""
+        """Return the files for a sync round, and the offset to report after it. The call may be
+        repeated after DiskFailed."""
         files = list(self._unsynced)
         if self.metadata_unsynced:
             try:
                 named = self.disk.open(f"{self.directory}/{METADATA_FILE}")
-                named.park()  # the round takes a descriptor when it comes to the file
+                named.park()  # the round opens a descriptor for the file
                 files.append(named)
             except FileNotFoundError:
                 where = f"{self.disk.root}/{self.directory}/{METADATA_FILE}"
-                lost = FileLost(f"{where} is gone: somebody else has removed it")
+                lost = FileLost(f"{where} is gone: another process has removed it")
                 self.give_up(lost)
                 raise lost from None
         self._metadata_in_round = self.metadata_unsynced
@@ -559,66 +567,72 @@ class Log:
         return files, self.end_offset
 
     def not_synced(self, files: Sequence[File]) -> None:
-        """Take back the files of a round begun by `begin_sync` that could not sync them."""
+        """Take back the files of a failed sync round."""
         for file in files:
-            if not file.path.endswith(METADATA_FILE):  # opened again for the next round
+            if not file.path.endswith(METADATA_FILE):  # reopened for the next round
                 self._unsynced[file] = None
 
     def synced_to(self, offset: int) -> None:
-        """A round begun by `begin_sync` has ended well. One round runs at a time."""
+        """Note the success of the sync round that `begin_sync` began. One round runs at a time."""
         offset = min(offset, self._round_ceiling)
         self.synced_offset = max(self.synced_offset, offset)
         if self._metadata_in_round:
             self._metadata_in_round = self.metadata_unsynced = False
 
     def all_is_synced(self) -> None:
-        """Somebody else has seen to it."""
+        """Note that the caller has synced all files."""
         self._unsynced.clear()
         self._reserved.clear()
         self.metadata_unsynced = False
         self.synced_offset = self.end_offset
 
-    # ---- forgetting
+    # ---- deletion and truncation
 
     def advance_start_offset(self, offset: int) -> None:
-        """DeleteRecords: forget what is below `offset`. OffsetOutOfRange beyond the end."""
+        """Delete the records below `offset` (DeleteRecords). Raise OffsetOutOfRange
+        beyond the end."""
         retention.advance_start(self, offset)
 
     def delete_old_segments(self, now_ms: int, upper_offset: int, renamed: Renamed) -> int:
-        """Drop the segments that retention or the start offset doom, but none that reach beyond
-        `upper_offset`, the high watermark; how many. Their files are renamed off the loop;
-        `renamed` hears of those that were, and has them removed after file.delete.delay.ms.
-        May raise Cold."""
+        """Drop segments by retention or below the start offset; return how many.
+
+        Segments that reach beyond `upper_offset`, the high watermark, stay. The files are renamed
+        off the loop; `renamed` receives the renamed ones and removes them after
+        file.delete.delay.ms. May raise Cold.
+        """
         self.chores.retry()
         self.removals.retry()
         if self.swapping or self.moving:
-            return 0  # what is doomed still is when that is done
+            return 0  # a later call deletes the same segments
         return retention.delete_old_segments(self, now_ms, upper_offset, renamed)
 
     def remove_expired_producers(self, now_ms: int) -> int:
         return self.producers.remove_expired(now_ms, self.config.producer_expiration_ms)
 
     def truncate_to(self, offset: int, now_ms: int, done: Done) -> None:
-        """Forget everything from `offset` on; a batch that holds it goes as a whole. May raise
-        Cold. Nothing may be appended until `done`; and before anything is, the recovery-point
-        checkpoint must be written: it may claim what was just forgotten. Not while `swapping`."""
+        """Remove everything from `offset` on; a batch that contains the offset goes as a whole.
+
+        May raise Cold. Appends must wait until `done`. The caller must then write the
+        recovery-point checkpoint before the next append, because the old one may cover removed
+        offsets. Forbidden while `swapping`.
+        """
         self._check_writable()
         assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_to(self, offset, now_ms, done)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, done: Done) -> None:
-        """Begin again, empty, at `offset`; with the same duties as truncate_to."""
+        """Restart the log, empty, at `offset`; the duties are those of truncate_to."""
         self._check_writable()
         assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_fully(self, offset, now_ms, done)
 
     def shorten(self, active: ActiveSegment, closed: list[ClosedSegment], end_offset: int) -> None:
-        """For truncation: these segments remain, and the log ends here."""
+        """Set the remaining segments and the end offset, for truncation."""
         self._truncating = True
         kept = {segment.path(LOG) for segment in closed} | {active.file.path}
         self._unsynced = {file: None for file in self._unsynced if file.path in kept}
         self._unsynced[active.file] = None
-        self._reserved.clear()  # what is cut has given it back
+        self._reserved.clear()  # truncated files have no preallocated bytes
         self.files.drop(segment_file(self.directory, active.base_offset, LOG))
         self.adopt(list(closed))
         self.active = active
@@ -636,10 +650,10 @@ class Log:
         self.chores.then(finished)
 
     def close(self) -> None:
-        """A clean stop: everything written, as Kafka leaves it; to be called when `busy` is false.
+        """Write all files of a clean stop, as Kafka leaves them; only when `busy` is false.
 
-        Nothing is synced here: a node with thousands of logs closes them all and then calls
-        `disk.sync_everything_now` once, before it says that the stop was clean.
+        The method syncs nothing: a node closes thousands of logs and then calls
+        `disk.sync_everything_now` once, before it records the clean stop.
         """
         if self.failure is not None:
             raise self.failure
@@ -676,5 +690,5 @@ class Log:
         active.file.close()
 
 
-def _nobody() -> None:
-    """Nobody waits for closed segments."""
+def _ignore_closed_segment() -> None:
+    """Ignore a closed segment."""

@@ -1,8 +1,8 @@
-"""The opening of one log: what is known of it so far, and what is written down on the way.
+"""The opening of one log: the state found so far, and the files that it writes.
 
-What there is no room for beside the records is kept in memory and written when there is some, in
-the order in which a roll would have. Until then the recovery point stays where it was: the next
-start comes to the same by itself. Waits for the disk; for start only.
+Files that a full disk rejects stay in memory and are written later, in the order of a roll. Until
+then the recovery point stays, so the next start finds the same state. Waits for the disk; for start
+only.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.log.checkpoints import format_epochs
-from penstock.log.closing import persist
 from penstock.log.config import LogConfig
-from penstock.log.damage import Damaged, format_damaged, read_damaged
+from penstock.log.corrupt_batches import Damaged, format_damaged, read_damaged
 from penstock.log.directory import (
     DAMAGE_FILE,
     EPOCHS_FILE,
@@ -23,8 +22,9 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.epochs import LeaderEpochs
-from penstock.log.log import Log, Recovery
+from penstock.log.log import Log, LogRecovery
 from penstock.log.segment import ActiveSegment
+from penstock.log.segment_close import persist_segment
 from penstock.world import Disk, DiskFailed, DiskFull, File
 
 
@@ -41,13 +41,13 @@ class Opening:
     names: set[str]
     bases: list[int]
     epochs: LeaderEpochs
-    recovery: Recovery
-    measured: bool  # its files are as long as they were at the stop
+    recovery: LogRecovery
+    measured: bool  # the files have the sizes of the clean stop
     sync_follows: bool
-    scanned: Callable[[int], None] | None  # hears of bytes that were read and checked
-    may_wait: bool  # what there is no room for
-    owes: bool = False  # something that the next start could not find by itself
-    # Closed segments, the last ones, whose files are owed; with the producers at their ends.
+    scanned: Callable[[int], None] | None  # receives the number of bytes read and checked
+    may_wait: bool  # files that a full disk rejects may be written later
+    owes: bool = False  # a later start could not rebuild some unwritten file
+    # The last closed segments with unwritten files, and the producers at their ends.
     unwritten: dict[int, tuple[ActiveSegment, bytes]] = field(default_factory=dict)
 
     def path(self, base_offset: int, suffix: str) -> str:
@@ -58,7 +58,7 @@ class Opening:
 
     @contextmanager
     def if_there_is_room(self) -> Iterator[None]:
-        """For what can be written later as well."""
+        """Run a write that may be postponed if the disk is full."""
         try:
             yield
         except DiskFull as failure:
@@ -68,10 +68,12 @@ class Opening:
             self.owes = True
 
     def write_epochs(self) -> None:
-        """Of a log of one segment all epochs were found in its batches, and would be again. So a
-        disk without room for the file is no obstacle, and the file is not synced if there was none
-        or the caller syncs all before anything is appended: thousands of small logs recover in
-        seconds for that."""
+        """Write the epochs found in the batches.
+
+        A log of one segment has all epochs in its batches, so the file is optional there. If the
+        disk is full, the file is skipped. Without an old file, or if the caller syncs afterwards,
+        the file is not synced: so thousands of small logs recover in seconds.
+        """
         path = f"{self.directory}/{EPOCHS_FILE}"
         data = format_epochs(self.epochs.entries())
         if len(self.bases) > 1:
@@ -84,27 +86,27 @@ class Opening:
             else:
                 self.disk.replace_now(path, data)
         except DiskFull as failure:
-            self.recovery.full = failure  # without it the next start finds the same
+            self.recovery.full = failure  # the next start finds the same epochs
 
     def write_damaged(self, damaged: Collection[Damaged]) -> None:
         path = f"{self.directory}/{DAMAGE_FILE}"
         self.disk.replace_now(path, format_damaged(damaged))
         self.names.add(DAMAGE_FILE)
 
-    def end_of(self, place: int) -> int:
-        """Where the segment at `place` must end at the latest."""
-        return self.bases[place + 1] if place + 1 < len(self.bases) else 2**63 - 1
+    def end_of(self, number: int) -> int:
+        """Return the limit of segment `number`: the base offset of the next one."""
+        return self.bases[number + 1] if number + 1 < len(self.bases) else 2**63 - 1
 
 
-def noted_damage(opening: Opening) -> list[Damaged]:
+def listed_damage(opening: Opening) -> list[Damaged]:
     if DAMAGE_FILE not in opening.names:
         return []
     return read_damaged(opening.disk, opening.directory)
 
 
 def all_damaged(opening: Opening) -> list[Damaged]:
-    """Those that this recovery has found, and those that an earlier one has."""
-    noted = noted_damage(opening)
+    """Return the damaged batches of this recovery and of earlier ones."""
+    noted = listed_damage(opening)
     damaged = sorted({*noted, *opening.recovery.corrupt})
     if damaged != noted:
         with opening.if_there_is_room():
@@ -114,9 +116,11 @@ def all_damaged(opening: Opening) -> list[Damaged]:
     return damaged
 
 
-def write_down(opening: Opening, segment: ActiveSegment, end_offset: int, producers: bytes) -> None:
-    """What a roll writes of a segment. After the first one that there is no room for the others
-    wait too: those that are not written come last, and a snapshot stands for all before it."""
+def write_closed_segment(
+    opening: Opening, segment: ActiveSegment, end_offset: int, producers: bytes
+) -> None:
+    """Write the files that a roll writes. After the first failure all later segments wait too,
+    because a snapshot vouches for all segments before it."""
     segment.finish()
     with opening.if_there_is_room():
         if not opening.unwritten:
@@ -142,7 +146,7 @@ def write_indexes(opening: Opening, segment: ActiveSegment) -> None:
 
 
 def sync_now(file: File) -> None:
-    """For want of room as well it is never tried again: the second one may succeed although the
+    """Sync a file; raise DiskFailed even for a full disk. A second sync may succeed although the
     bytes are gone."""
     try:
         file.sync_now()
@@ -150,15 +154,15 @@ def sync_now(file: File) -> None:
         raise DiskFailed(str(failure)) from failure
 
 
-def write_later(opening: Opening, log: Log, recovery_point: int) -> None:
-    """In the order of the segments, as if they had just been closed. First what retention may make
-    needless, and so frees: what waits for room must not be in its way."""
+def queue_unwritten_files(opening: Opening, log: Log, recovery_point: int) -> None:
+    """Queue the unwritten files in the order of the segments, as after a roll. Segments come first:
+    retention may delete them, which frees room for the rest."""
     log.recovery_point_max = recovery_point
     for closed in log.closed:
         if closed.base_offset in opening.unwritten:
             segment, producers = opening.unwritten[closed.base_offset]
             segment.file.park()
-            persist(log, closed, segment, cut=False, producers=producers)
+            persist_segment(log, closed, segment, cut=False, producers=producers)
     log.snapshots = sorted(set(log.snapshots))
     if log.damaged:
         log.chores.replace(f"{log.directory}/{DAMAGE_FILE}", format_damaged(log.damaged))

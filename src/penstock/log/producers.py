@@ -1,7 +1,7 @@
-"""What the log knows of each producer: its epoch, its last batches, its open transaction.
+"""The state of each producer: its epoch, its last batches, its open transaction.
 
-A producer's state is an immutable tuple, so a turn can prepare the next state of many producers
-and let it count only once the write has succeeded. Hot path: no object is made but that tuple.
+A state is an immutable tuple: a turn prepares the next states of many producers, and applies them
+after the write. Hot path: that tuple is the only new object.
 """
 
 import struct
@@ -58,8 +58,8 @@ _SNAPSHOT_CRC_START = 6
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
-# A file of our own beside the snapshot of a clean stop: version, crc, end offset, then per
-# producer its id and how many batches follow.
+# A file that Kafka lacks, beside the snapshot of a clean stop: version, crc, end offset, then per
+# producer its id and the number of batches that follow.
 _WINDOW_VERSION = 1
 _WINDOW_HEAD = struct.Struct(">hIq")
 _WINDOW_CRC_START = 6
@@ -68,16 +68,14 @@ _WINDOW_BATCH = struct.Struct(">iqiq")
 
 
 class CorruptSnapshot(Exception):
-    """A producer snapshot that is not whole."""
+    """A damaged producer snapshot."""
 
 
 def advance(
     state: State | None, header: Header, offset: int, start_at_zero: bool
 ) -> State | int | KafkaError:
-    """The state after a batch at `offset`; an older offset if the batch is a duplicate.
-
-    `start_at_zero`: a producer that is not known may not begin in the middle (transactions v2).
-    """
+    """Return the state after a batch at `offset`; for a duplicate its older offset. With
+    `start_at_zero` an unknown producer must begin with sequence 0 (transactions v2)."""
     delta, timestamp = header[LAST_OFFSET_DELTA], header[MAX_TIMESTAMP]
     epoch, sequence = header[PRODUCER_EPOCH], header[BASE_SEQUENCE]
     if state is None or epoch != state[0] or sequence != state[1] + 1:
@@ -103,7 +101,8 @@ def advance(
 
 
 def _judge(state: State | None, header: Header, start_at_zero: bool) -> int | KafkaError | None:
-    """Whether a batch that does not plainly follow the last one may be stored nevertheless."""
+    """Return None to accept a batch out of plain sequence, else the duplicate's offset
+    or an error."""
     producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
     sequence = header[BASE_SEQUENCE]
     if state is None:
@@ -139,13 +138,13 @@ def _judge(state: State | None, header: Header, start_at_zero: bool) -> int | Ka
 def check_marker(
     state: State | None, producer_epoch: int, coordinator_epoch: int, transactions_v2: bool
 ) -> None:
-    """Refuse the marker of an old epoch, or of a coordinator that was replaced."""
+    """Reject the marker of an old epoch, or of a replaced coordinator."""
     if state is None:
         return
     if producer_epoch < state[EPOCH]:
         raise InvalidProducerEpoch(f"marker of epoch {producer_epoch}, the last was {state[EPOCH]}")
-    # A late marker must not close the next transaction (KAFKA-17754): version 2 bumps the epoch
-    # with each, so an equal epoch is a retry and may only find nothing open (KAFKA-19999).
+    # A late marker must not close the next transaction (KAFKA-17754). Version 2 bumps the epoch
+    # with each marker, so an equal epoch is a retry and may only find nothing open (KAFKA-19999).
     if transactions_v2 and producer_epoch == state[EPOCH] and state[TXN_FIRST_OFFSET] >= 0:
         raise InvalidProducerEpoch(f"marker of epoch {producer_epoch} while that epoch writes")
     if coordinator_epoch < state[COORDINATOR_EPOCH]:
@@ -162,19 +161,20 @@ class Producers:
 
     def __init__(self) -> None:
         self.states: dict[int, State] = {}
-        # first offset -> producer id; in the order of offsets, since offsets only rise
+        # first offset -> producer id; ordered by offset, since offsets only rise
         self.ongoing: dict[int, int] = {}
         # (first offset, offset of the marker) of ended transactions, by marker
         self.unreplicated: list[tuple[int, int]] = []
 
     def commit(self, staged: dict[int, State], started: list[tuple[int, int]]) -> None:
-        """Let the prepared states count: what they describe is written."""
+        """Apply the prepared states after their write."""
         self.states.update(staged)
         for first_offset, producer_id in started:
             self.ongoing[first_offset] = producer_id
 
     def replay(self, header: Header, base_offset: int, marker: Marker | None) -> Aborted | None:
-        """Follow a batch that was accepted before; the aborted transaction if it ends one."""
+        """Apply a batch that was accepted before; return the aborted transaction that it ends, or
+        None."""
         producer_id = header[PRODUCER_ID]
         if producer_id < 0:
             return None
@@ -224,7 +224,8 @@ class Producers:
         return Aborted(producer_id, first_offset, offset, next(iter(self.ongoing), offset + 1))
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose marker is not replicated."""
+        """Return the first offset of a transaction that is open, or whose marker
+        is not replicated."""
         if self.unreplicated and self.unreplicated[0][1] < high_watermark:
             self.unreplicated = [each for each in self.unreplicated if each[1] >= high_watermark]
         first = next(iter(self.ongoing), None)
@@ -234,7 +235,7 @@ class Producers:
         return first
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for long and have nothing open; how many."""
+        """Forget producers without recent batches and open transactions; return how many."""
         gone = [
             producer_id
             for producer_id, state in self.states.items()
@@ -250,7 +251,7 @@ class Producers:
         self.unreplicated.clear()
 
     def to_snapshot(self) -> bytes:
-        """Kafka's .snapshot file."""
+        """Return the bytes of Kafka's .snapshot file."""
         parts = [struct.pack(">i", len(self.states))]
         for producer_id, state in self.states.items():
             epoch, last_sequence, timestamp, coordinator_epoch, first_offset, batches = state
@@ -271,8 +272,8 @@ class Producers:
         return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
 
     def to_window(self, end_offset: int) -> bytes | None:
-        """The batches that a snapshot has no place for: it keeps the last one of a producer, and
-        a producer whose answers were lost by the stop may send any of the last five again."""
+        """Return the batches that Kafka's snapshot lacks. The snapshot keeps one batch per
+        producer, but a producer whose responses were lost may resend any of the last five."""
         parts = []
         for producer_id, state in self.states.items():
             batches = state[BATCHES]
@@ -285,7 +286,7 @@ class Producers:
         return struct.pack(">hI", _WINDOW_VERSION, crc32c(body)) + body
 
     def load_window(self, data: bytes, end_offset: int) -> None:
-        """Take over the batches of a clean stop at `end_offset`; anything else is left alone."""
+        """Load the batches of a clean stop at `end_offset`; ignore any other file."""
         if len(data) < _WINDOW_HEAD.size:
             return
         version, crc, written_at = _WINDOW_HEAD.unpack_from(data)
@@ -304,7 +305,7 @@ class Producers:
                 self.states[producer_id] = (*state[:BATCHES], batches)
 
     def load_snapshot(self, data: bytes, now_ms: int, expiration_ms: int) -> None:
-        """Take over a snapshot; CorruptSnapshot, and nothing changed, if it is not whole."""
+        """Load a snapshot; raise CorruptSnapshot, with nothing changed, if it is damaged."""
         if len(data) < _SNAPSHOT_HEAD.size:
             raise CorruptSnapshot("the snapshot is cut short")
         version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)

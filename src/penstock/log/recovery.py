@@ -1,10 +1,10 @@
-"""Opening a log that exists: trust a clean stop, scan after any other.
+"""Opens an existing log: trusts a clean stop, scans after any other.
 
-After an unclean stop everything from the segment of the recovery point on is read and checked;
-at the first bad batch the log ends. A bad batch below the recovery point, or in a segment that was
-closed durably, was durable once: it is never cut away silently. Every step can be done twice:
-recovering again changes nothing. After a clean stop the files are only counted and measured.
-opening.py writes down what was found on the way. Waits for the disk; for start only.
+After an unclean stop every segment from the recovery point on is read and checked; the log ends at
+the first bad batch. A bad batch below the recovery point, or in a durably closed segment, was
+durable once: such a batch is never cut silently. Every step can be repeated: recovering again
+changes nothing. After a clean stop the files are only counted and measured. opening.py writes the
+files. Waits for the disk; for start only.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,7 +13,7 @@ from itertools import count
 
 from penstock.log.checkpoints import read_epochs, read_whole
 from penstock.log.config import LogConfig
-from penstock.log.damage import Damaged
+from penstock.log.corrupt_batches import Damaged
 from penstock.log.directory import (
     EPOCHS_FILE,
     INDEX,
@@ -23,7 +23,7 @@ from penstock.log.directory import (
     TIME_INDEX,
     TXN_INDEX,
     WINDOW_FILE,
-    Kind,
+    DirectoryKind,
     marked_name,
     parse_directory,
     parse_segment_file,
@@ -31,21 +31,20 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import FileCache
-from penstock.log.half_swaps import clear_leftovers, has_leftovers
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
-from penstock.log.log import Log, Recovery
+from penstock.log.log import Log, LogRecovery
 from penstock.log.opening import (
     Opening,
     all_damaged,
-    noted_damage,
+    listed_damage,
+    queue_unwritten_files,
     sync_now,
-    write_down,
+    write_closed_segment,
     write_indexes,
-    write_later,
 )
 from penstock.log.producers import CorruptSnapshot, Producers
-from penstock.log.scanning import scan_batches
-from penstock.log.segment import ActiveSegment, ClosedSegment
+from penstock.log.segment import ActiveSegment, ClosedSegment, scan_batches
+from penstock.log.swap_recovery import clear_leftovers, has_leftovers
 from penstock.log.transactions import pack_aborted
 from penstock.model import NO_LEADER_EPOCH
 from penstock.wire.batch import (
@@ -67,11 +66,11 @@ from penstock.wire.batch import (
 from penstock.wire.primitives import Malformed
 from penstock.world import Disk, DiskFailed, FileLost
 
-_TOLD_BYTES = 16 * 1024 * 1024  # scanned, between two words about it
+_REPORT_BYTES = 16 * 1024 * 1024  # scanned bytes between two reports
 
 
 class LogCorrupted(DiskFailed):
-    """Bytes that were durable are broken or missing, and what follows them cannot be found."""
+    """Durable bytes are broken or missing, and the following batches cannot be found."""
 
 
 def open_log(
@@ -92,25 +91,24 @@ def open_log(
     may_wait: bool = False,
     whole: bool = True,
 ) -> Log:
-    """Open the log in `directory`; `clean` says that its last stop was.
+    """Open the log in `directory`; `clean` tells that its last stop was clean.
 
-    `recovery_point` and `start_offset` come from the directory's checkpoints, `sizes` are those of
-    the segments when it was last closed, by base offset. `salvage` takes what is left, and lets
-    the log end at broken bytes even if they were durable; otherwise those raise LogCorrupted.
-    With `sync_follows` the caller syncs the disk as a whole before anything is appended. With
-    `may_wait`, which needs that, it is opened also if there is no room for what recovery has found;
-    else, and where nothing could be read without it, that raises DiskFull. With `whole`, a log that
-    ends before its recovery point raises LogCorrupted, and so does a directory without segments if
-    the checkpoints tell of records.
+    `recovery_point` and `start_offset` come from the directory's checkpoints; `sizes` are the
+    segment sizes of the last close, by base offset. Broken durable bytes raise LogCorrupted;
+    `salvage` ends the log there instead. With `sync_follows` the caller syncs the whole disk before
+    the first append. `may_wait` requires that, and opens the log even if the disk is full.
+    Otherwise, or if nothing could be read without the files, a full disk raises DiskFull. With
+    `whole`, LogCorrupted is raised for a log that ends before its recovery point, and for a
+    directory without segments if the checkpoints tell of records.
     """
-    assert sync_follows or not may_wait, "what is there and not written anew may not be durable"
-    recovery = Recovery(salvaged=salvage)
-    names, sizes = _without_leftovers(disk, directory, sizes, recovery)
+    assert sync_follows or not may_wait, "files that are not written again may not be durable"
+    recovery = LogRecovery(salvaged=salvage)
+    names, sizes = _clear_interrupted_swaps(disk, directory, sizes, recovery)
     if not salvage:
         _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
         durable_to = max(recovery_point, start_offset) if whole else 0
         _check_segments(disk, directory, names, durable_to)
-    names = _settle(disk, directory, names)
+    names = _valid_names(disk, directory, names)
     parsed = [each for name in names if (each := parse_segment_file(name))]
     bases = sorted(base for base, suffix in parsed if suffix == LOG)
     opening = Opening(
@@ -136,21 +134,21 @@ def open_log(
             f"{recovery_point} were durable. Restore its newest segment from a copy"
         )
     if active is None or start_offset > end_offset:
-        active, producers, end_offset = _begin_anew(opening, start_offset, end_offset)
+        active, producers, end_offset = _restart_empty(opening, start_offset, end_offset)
     log = Log(disk, directory, config, active, files=files, failed=failed)
-    _furnish(log, opening, producers, start_offset, end_offset)
+    _fill_log(log, opening, producers, start_offset, end_offset)
     log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
     log.metadata_unsynced = not clean and METADATA_FILE in opening.names
     if opening.owes:
-        write_later(opening, log, recovery_point)
+        queue_unwritten_files(opening, log, recovery_point)
     return log
 
 
-def _furnish(
+def _fill_log(
     log: Log, opening: Opening, producers: Producers, start_offset: int, end_offset: int
 ) -> None:
-    """What was found becomes the log's."""
-    log.adopt([_closed(opening, place) for place in range(len(opening.bases) - 1)])
+    """Give the log the recovered state."""
+    log.adopt([_closed(opening, number) for number in range(len(opening.bases) - 1)])
     log.start_offset = max(start_offset, opening.bases[0])
     log.end_offset = log.appended_from = end_offset
     opening.epochs.cut_end(end_offset)
@@ -164,35 +162,35 @@ def _furnish(
     log.active.file.park()
 
 
-def _without_leftovers(
-    disk: Disk, directory: str, sizes: Mapping[int, int] | None, recovery: Recovery
+def _clear_interrupted_swaps(
+    disk: Disk, directory: str, sizes: Mapping[int, int] | None, recovery: LogRecovery
 ) -> tuple[list[str], Mapping[int, int] | None]:
-    """Names, and the sizes that can be relied on."""
+    """Clear half-done swaps; return the file names, and the sizes that are still valid."""
     names = disk.list(directory)
     if has_leftovers(names):
         replaced = clear_leftovers(disk, directory, names, recovery)
         names = disk.list(directory)
-        # Those were measured before their swap, or after it.
+        # Sizes of swapped segments may be from before or after the swap.
         sizes = sizes and {base: size for base, size in sizes.items() if base not in replaced}
     return names, sizes
 
 
-def _read_epochs(disk: Disk, directory: str, recovery: Recovery) -> LeaderEpochs:
+def _read_epochs(disk: Disk, directory: str, recovery: LogRecovery) -> LeaderEpochs:
     read = read_epochs(disk, f"{directory}/{EPOCHS_FILE}")
     if read.complaint:
         recovery.complaints.append(f"{EPOCHS_FILE}: {read.complaint}")
     return LeaderEpochs(read.entries)
 
 
-def _closed(opening: Opening, place: int) -> ClosedSegment:
-    base = opening.bases[place]
+def _closed(opening: Opening, number: int) -> ClosedSegment:
+    base = opening.bases[number]
     if base in opening.unwritten:
         segment, _ = opening.unwritten[base]
-        return ClosedSegment.after_roll(opening.directory, segment, opening.end_of(place))
+        return ClosedSegment.after_roll(opening.directory, segment, opening.end_of(number))
     return ClosedSegment(
         opening.directory,
         base,
-        opening.end_of(place),
+        opening.end_of(number),
         opening.has(base, TXN_INDEX),
         opening.disk.size(opening.path(base, LOG)),
     )
@@ -205,8 +203,8 @@ def _check_files(
     names: Collection[str],
     start_offset: int,
 ) -> None:
-    """Whether the segments are there, each as long as it was; without looking into any. Where the
-    sizes are not known, the `names` of the indexes tell which segments there must be."""
+    """Check that the segments exist with their sizes, without reading them. If sizes are unknown,
+    the `names` of indexes tell which segments must exist."""
     for base, size in (sizes or {}).items():
         where = f"{disk.root}/{segment_file(directory, base, LOG)}"
         try:
@@ -231,7 +229,7 @@ def _check_files(
 
 
 def _check_segments(disk: Disk, directory: str, names: Collection[str], durable_to: int) -> None:
-    """Refuse a directory that lost all its segments. A new log gets its first segment before any
+    """Reject a directory that lost all its segments. A new log gets its first segment before any
     other file, so an empty directory whose checkpoints tell of no records is a new log."""
     if (names or durable_to > 0) and not any(name.endswith(LOG) for name in names):
         durable = f", and offsets below {durable_to} were durable" if durable_to > 0 else ""
@@ -241,8 +239,8 @@ def _check_segments(disk: Disk, directory: str, names: Collection[str], durable_
         )
 
 
-def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """The names of the files that count; indexes without a log do not."""
+def _valid_names(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Return the valid names; remove indexes without a log."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
     kept: list[str] = []
     for name in names:
@@ -258,7 +256,7 @@ def _settle(disk: Disk, directory: str, names: list[str]) -> list[str]:
 def _load(
     opening: Opening, clean: bool, start_offset: int
 ) -> tuple[ActiveSegment | None, Producers, int]:
-    """The active segment, the producers and the end offset of what is on disk."""
+    """Return the active segment, the producers and the end offset of the files."""
     bases = opening.bases
     if not bases:
         return None, Producers(), start_offset
@@ -267,12 +265,12 @@ def _load(
         first = max(0, bisect_right(bases, opening.recovery_point) - 1)
         point = opening.recovery_point
         if first > 0 and bases[first] == point and not opening.has(point, SNAPSHOT):
-            first -= 1  # rolled after the checkpoint: its indexes may be those of an earlier end
-        # No less is scanned for it: damage in what was durable is to be found, and told.
+            first -= 1  # rolled after the checkpoint: the indexes may be of an earlier end
+        # The scan still covers all of that: damage in durable bytes must be found and reported.
         opening.recovery_point = max(opening.recovery_point, _closed_durably_to(opening))
-    for place in range(first):
-        if opening.salvage or not _index_is_sane(opening, place, look_inside=not clean):
-            _rebuild(opening, place)
+    for number in range(first):
+        if opening.salvage or not _index_is_sane(opening, number, look_inside=not clean):
+            _rebuild(opening, number)
     if clean:
         loaded = _load_active(opening)
         if loaded is not None:
@@ -288,21 +286,21 @@ def _load(
 
 
 def _is_new(opening: Opening) -> bool:
-    """It was made while its node stopped, and was not closed."""
+    """Return whether the log was made during the stop of its node, and never closed."""
     base = opening.bases[-1]
     has_indexes = opening.has(base, INDEX) or opening.has(base, TIME_INDEX)
     is_alone = len(opening.bases) == 1 and not has_indexes
     return is_alone and opening.disk.size(opening.path(base, LOG)) == 0
 
 
-def _begin_anew(
+def _restart_empty(
     opening: Opening, start_offset: int, end_offset: int
 ) -> tuple[ActiveSegment, Producers, int]:
-    """Nothing is left, or all of it was deleted before the stop: begin at the start offset."""
-    # First: a directory without any segment would seem to have lost them.
+    """Restart the log, empty, at the start offset: no records are left, or all were deleted."""
+    # The segment first: a directory without any segment seems to have lost them.
     file = opening.disk.open(opening.path(start_offset, LOG), create=True)
     if opening.bases and end_offset > opening.bases[0]:
-        _set_aside(opening, end_offset)
+        _rename_stray_records(opening, end_offset)
     for base in opening.bases:
         _remove_segment(opening, base)
     opening.bases[:] = [start_offset]
@@ -311,14 +309,15 @@ def _begin_anew(
     return ActiveSegment(start_offset, file, opening.now_ms), Producers(), start_offset
 
 
-def _set_aside(opening: Opening, end_offset: int) -> None:
-    """Records below a start that they never reached. Power was lost after they were deleted, or the
-    start is that of another log: who cannot tell does not remove them."""
+def _rename_stray_records(opening: Opening, end_offset: int) -> None:
+    """Rename records that end below the start offset. Power was lost after a deletion, or the start
+    offset belongs to another log: the records stay, because the cause is unknown."""
     disk, recovery = opening.disk, opening.recovery
     found = parse_directory(opening.directory)
     assert found is not None, "a log is opened in the directory of a partition"
     names = (
-        marked_name(found.partition, Kind.STRAY, f"ended-at-{end_offset}-{n}") for n in count()
+        marked_name(found.partition, DirectoryKind.STRAY, f"ended-at-{end_offset}-{n}")
+        for n in count()
     )
     aside = next(name for name in names if not disk.exists(name))
     disk.make_directory(aside)
@@ -338,35 +337,35 @@ def _remove_segment(opening: Opening, base_offset: int) -> None:
 
 
 def _closed_durably_to(opening: Opening) -> int:
-    """The end of the last closed segment whose files prove that it and all before it were synced.
+    """Return the end of the last closed segment whose files prove that all before it was synced.
 
     A roll syncs a segment, then writes its offset index, then the snapshot of its end. The index
-    alone proves nothing: a clean stop and a truncation leave one beside a segment that goes on
-    growing. A snapshot of a later end is not left by either.
+    alone proves nothing: a clean stop and a truncation leave one beside a growing segment. Neither
+    leaves a snapshot of a later end.
     """
-    for place in reversed(range(len(opening.bases) - 1)):
-        end_offset = opening.end_of(place)
-        if opening.has(end_offset, SNAPSHOT) and _offset_index_is_sane(opening, place):
+    for number in reversed(range(len(opening.bases) - 1)):
+        end_offset = opening.end_of(number)
+        if opening.has(end_offset, SNAPSHOT) and _offset_index_is_sane(opening, number):
             return end_offset
     return 0
 
 
-def _index_is_sane(opening: Opening, place: int, *, look_inside: bool) -> bool:
-    """Whether a closed segment's indexes can be used. The offset index is the last of them."""
-    base = opening.bases[place]
+def _index_is_sane(opening: Opening, number: int, *, look_inside: bool) -> bool:
+    """Return whether a closed segment's indexes are usable. The offset index is written last."""
+    base = opening.bases[number]
     if not (opening.has(base, INDEX) and opening.has(base, TIME_INDEX)):
         return False
     if not look_inside:
         return opening.measured or _index_ends_inside(opening, base)
     times = read_whole(opening.disk, opening.path(base, TIME_INDEX))
-    # A padded index of a closed segment would mislead the page-wise search: rebuild that too.
+    # A padded index of a closed segment would mislead the page-wise search.
     if times is None or (times and not any(times[-12:])):
         return False
-    return TimeIndex.from_bytes(times) is not None and _offset_index_is_sane(opening, place)
+    return TimeIndex.from_bytes(times) is not None and _offset_index_is_sane(opening, number)
 
 
 def _index_ends_inside(opening: Opening, base: int) -> bool:
-    """A log that was cut ends before the last batch that its index knows."""
+    """Return whether the last indexed batch ends inside the log; a log that was cut fails this."""
     index = opening.disk.open(opening.path(base, INDEX))
     if index.size < OFFSET_ENTRY.size:
         return True
@@ -374,8 +373,8 @@ def _index_ends_inside(opening: Opening, base: int) -> bool:
     return bool(OFFSET_ENTRY.unpack(entry)[1] < opening.disk.size(opening.path(base, LOG)))
 
 
-def _offset_index_is_sane(opening: Opening, place: int) -> bool:
-    base = opening.bases[place]
+def _offset_index_is_sane(opening: Opening, number: int) -> bool:
+    base = opening.bases[number]
     index = read_whole(opening.disk, opening.path(base, INDEX))
     if index is None or (index and not any(index[-8:])):
         return False
@@ -384,7 +383,7 @@ def _offset_index_is_sane(opening: Opening, place: int) -> bool:
 
 
 def _load_active(opening: Opening) -> tuple[ActiveSegment, int] | None:
-    """The last segment with the indexes of a clean stop, and its end offset; None if they do
+    """Return the last segment with the indexes of a clean stop, and its end offset; None if they do
     not lead to the end of the log."""
     base = opening.bases[-1]
     file = opening.disk.open(opening.path(base, LOG))
@@ -425,26 +424,26 @@ def _scan_from(
     bases = opening.bases
     producers = _producers_at(opening, bases[first])
     active, end_offset = _scan(opening, first, producers)
-    place = first
-    while place + 1 < len(bases):
-        # A hole after the recovery point is a tail that was lost: what follows it has no meaning.
-        lost = end_offset < bases[place + 1] and bases[place + 1] > opening.recovery_point
+    number = first
+    while number + 1 < len(bases):
+        # A hole after the recovery point is a lost tail: later segments are invalid.
+        lost = end_offset < bases[number + 1] and bases[number + 1] > opening.recovery_point
         if lost or active.file.size > active.size:
             break
-        place += 1
-        write_down(opening, active, bases[place], producers.to_snapshot())
-        active, end_offset = _scan(opening, place, producers)
-    for base in reversed(bases[place + 1 :]):
+        number += 1
+        write_closed_segment(opening, active, bases[number], producers.to_snapshot())
+        active, end_offset = _scan(opening, number, producers)
+    for base in reversed(bases[number + 1 :]):
         opening.recovery.truncated_bytes += opening.disk.open(opening.path(base, LOG)).size
         _remove_segment(opening, base)
         opening.recovery.segments_removed += 1
-    del bases[place + 1 :]
+    del bases[number + 1 :]
     if active.file.size > active.size:
         opening.recovery.truncated_bytes += active.file.size - active.size
         active.file.truncate_now(active.size)
-        sync_now(active.file)  # or a later crash could bring old batches back behind new ones
+        sync_now(active.file)  # a later crash could bring old batches back behind new ones
     elif end_offset in _snapshot_offsets(opening):
-        sync_now(active.file)  # closed at this end, it would count as synced at once
+        sync_now(active.file)  # closed at this end, the segment would count as synced
     opening.epochs.cut_end(end_offset)
     _learn_epochs(opening, bases[:first], start_offset)
     opening.write_epochs()
@@ -452,8 +451,11 @@ def _scan_from(
 
 
 def _learn_epochs(opening: Opening, bases: list[int], start_offset: int) -> None:
-    """Of segments that were not scanned. Their epochs are known, unless records were deleted up to
-    a later one and the crash took that back: then the first batch of each segment tells them."""
+    """Add the epochs of segments that were not scanned.
+
+    They are known, unless records were deleted up to a later epoch and a crash undid that: then the
+    first batch of each segment tells them.
+    """
     epochs = opening.epochs
     first_known = epochs.starts[0] if epochs.starts else 2**63 - 1
     if first_known <= start_offset:
@@ -466,24 +468,25 @@ def _learn_epochs(opening: Opening, bases: list[int], start_offset: int) -> None
             break
 
 
-def _scan(opening: Opening, place: int, producers: Producers) -> tuple[ActiveSegment, int]:
-    """One segment, rebuilt from its batches up to the first bad one, and where it ends."""
-    base = opening.bases[place]
+def _scan(opening: Opening, number: int, producers: Producers) -> tuple[ActiveSegment, int]:
+    """Rebuild one segment from its batches up to the first bad one; return it and
+    its end offset."""
+    base = opening.bases[number]
     recovery = opening.recovery
     file = opening.disk.open(opening.path(base, LOG))
     segment = ActiveSegment(base, file, opening.now_ms)
     expected = base
     noted_epoch = NO_LEADER_EPOCH
-    told = 0
+    reported = 0
     for position, header, batch in scan_batches(file):
-        if position - told >= _TOLD_BYTES and opening.scanned is not None:
-            opening.scanned(position - told)
-            told = position
+        if position - reported >= _REPORT_BYTES and opening.scanned is not None:
+            opening.scanned(position - reported)
+            reported = position
         base_offset = header[BASE_OFFSET]
         last = base_offset + header[LAST_OFFSET_DELTA]
         if base_offset < expected or last < base_offset or last - base > RELATIVE_OFFSET_MAX:
             break
-        if last >= opening.end_of(place):
+        if last >= opening.end_of(number):
             break
         whole = checksum_holds(batch, header)
         if not whole:
@@ -498,10 +501,10 @@ def _scan(opening: Opening, place: int, producers: Producers) -> tuple[ActiveSeg
         if whole:
             _replay(producers, header, batch, segment)
     if opening.scanned is not None:
-        opening.scanned(segment.size - told)
+        opening.scanned(segment.size - reported)
     recovery.scanned_bytes += segment.size
     recovery.segments_rebuilt += 1
-    # A hole below the recovery point at the end of a closed segment is compaction's.
+    # Compaction leaves such a hole at the end of a closed segment.
     if file.size > segment.size and expected < opening.recovery_point and not opening.salvage:
         raise LogCorrupted(
             f"{opening.disk.root}/{file.path}: no batch at byte {segment.size} (offset "
@@ -512,18 +515,18 @@ def _scan(opening: Opening, place: int, producers: Producers) -> tuple[ActiveSeg
     return segment, expected
 
 
-def _rebuild(opening: Opening, place: int) -> None:
-    """Write the indexes of a closed, durable segment anew."""
-    base = opening.bases[place]
+def _rebuild(opening: Opening, number: int) -> None:
+    """Write the indexes of a closed, durable segment again."""
+    base = opening.bases[number]
     producers = _producers_at(opening, base)
-    segment, _ = _scan(opening, place, producers)
+    segment, _ = _scan(opening, number, producers)
     if segment.size < segment.file.size:
         if not opening.salvage:
             where = f"{opening.disk.root}/{segment.file.path}"
             raise LogCorrupted(f"{where}: no batch at byte {segment.size}")
         segment.file.truncate_now(segment.size)
-    if opening.recovery.corrupt:  # with its indexes nobody looks into the segment again
-        opening.write_damaged(sorted({*noted_damage(opening), *opening.recovery.corrupt}))
+    if opening.recovery.corrupt:  # a segment with indexes is never scanned again
+        opening.write_damaged(sorted({*listed_damage(opening), *opening.recovery.corrupt}))
     write_indexes(opening, segment)
 
 
@@ -535,19 +538,20 @@ def _replay(
     try:
         marker = read_marker(batch) if header[ATTRIBUTES] & CONTROL else None
     except Malformed:
-        return  # the checksum holds: it was written so
+        return  # the checksum holds: the batch was written so
     aborted = producers.replay(header, header[BASE_OFFSET], marker)
     if aborted is not None and segment is not None:
         segment.aborted += pack_aborted(aborted)
 
 
 def _producers_at(opening: Opening, offset: int) -> Producers:
-    """The producers as of `offset`: the newest good snapshot, and the batches after it."""
+    """Return the producers as of `offset`: the newest good snapshot, and the batches after it."""
     producers = Producers()
     start = opening.bases[0]
     expiration_ms = opening.config.producer_expiration_ms
     for base in sorted(_snapshot_offsets(opening), reverse=True):
-        # One of before the start is left from a deletion, and goes: a second look would miss it.
+        # A snapshot below the start remains from a deletion, and goes now: later checks would miss
+        # it.
         if not start <= base <= offset:
             continue
         data = read_whole(opening.disk, opening.path(base, SNAPSHOT))
@@ -577,7 +581,7 @@ def _snapshot_offsets(opening: Opening) -> list[int]:
 
 
 def _tidy_snapshots(opening: Opening, end_offset: int) -> list[int]:
-    """Drop snapshots beyond the end, and those that no segment begins with but the newest."""
+    """Drop snapshots beyond the end, and older ones at which no segment begins."""
     offsets = sorted(_snapshot_offsets(opening))
     bases = set(opening.bases)
     usable = [offset for offset in offsets if offset <= end_offset]

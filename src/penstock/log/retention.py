@@ -1,9 +1,9 @@
-"""Forgetting from the front: by age, by size, and by DeleteRecords.
+"""Deletion from the front: by age, by size, and by DeleteRecords.
 
-A segment leaves the log at once. Its files follow off the loop: when nothing of it is being
-written any more they are renamed to .deleted, oldest first. Only then the caller hears of them, to
-remove them when no reader can be on them any more (file.delete.delay.ms): what is removed before it
-has its new name stays for ever.
+A segment leaves the log at once. Its files follow off the loop: after the last pending write they
+are renamed to .deleted, oldest first. Only then the caller receives them, and removes them after
+file.delete.delay.ms, when no reader uses them. A file removed before its rename would stay for
+ever.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ from penstock.world import DiskFailed, DiskFull, Done
 if TYPE_CHECKING:
     from penstock.log.log import Log
 
-SEGMENTS_AT_ONCE_MAX = 64  # whose files get their new names with one sync of the directory
+SEGMENTS_AT_ONCE_MAX = 64  # files renamed per sync of the directory belong to so many segments
 
-# Hears of files that are no longer part of a log and have their new names, in one part or several:
-# for `Disk.remove`, after the delay.
+# Receives renamed files that no longer belong to a log, in one call or several, for `Disk.remove`
+# after the delay.
 Renamed: TypeAlias = Callable[[list[str]], None]
 
 
 def advance_start(log: "Log", offset: int) -> None:
-    """Records below `offset` are no longer there; the segments follow with delete_old_segments."""
+    """Move the start offset; delete_old_segments drops the segments."""
     if offset > log.end_offset:
         raise OffsetOutOfRange(f"offset {offset} is after the end of the log, {log.end_offset}")
     if offset <= log.start_offset:
@@ -37,9 +37,9 @@ def advance_start(log: "Log", offset: int) -> None:
 
 
 def delete_old_segments(log: "Log", now_ms: int, upper_offset: int, renamed: Renamed) -> int:
-    """Drop segments that are too old, too many or below the start; none with records at or
-    after `upper_offset` (the high watermark). How many went. May raise Cold, then nothing has
-    changed."""
+    """Drop segments that are too old, beyond the size limit or below the start; return how many.
+    Segments with records at or after `upper_offset` (the high watermark) stay. May raise Cold, with
+    nothing changed."""
     doomed = 0
     everything: list[ActiveSegment | ClosedSegment] = [*log.closed, log.active]
     sizes = [segment.size for segment in everything]
@@ -49,20 +49,20 @@ def delete_old_segments(log: "Log", now_ms: int, upper_offset: int, renamed: Ren
         if end_offset > upper_offset:
             break
         if sizes[place] == 0 and segment is log.active:
-            break  # a closed one may be empty: compaction has taken all of it
+            break  # a closed segment may be empty after compaction
         too_old = _is_too_old(log, segment, now_ms)
         too_many = excess >= sizes[place]
         if not (too_old or too_many or (end_offset <= log.start_offset)):
             break
         if segment is log.active and not too_old and not too_many:
-            break  # below the start offset, but still the place where appends go
+            break  # below the start offset, but the active segment stays
         excess -= sizes[place]
         doomed += 1
     if doomed == len(everything):
         try:
             log.roll(now_ms)
         except DiskFull:
-            doomed -= 1  # the others make the room that a new segment needs
+            doomed -= 1  # the other segments free the room for a new one
     return _drop_front(log, doomed, renamed)
 
 
@@ -81,11 +81,11 @@ def _is_too_old(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int)
 
 
 def _latest(log: "Log", segment: ActiveSegment | ClosedSegment, now_ms: int) -> int:
-    """The largest timestamp of a segment, if it can be believed.
+    """Return the largest plausible timestamp of a segment.
 
-    Records without one are as old as the last write to their file, as in Kafka. A time far ahead is
-    broken, and would keep the segment until it comes: no record counts as later than the last
-    write, plus what the topic lets through, and that no longer than its retention.
+    Records without one are as old as the last write to their file, as in Kafka. A timestamp far in
+    the future would keep the segment for ever. So the last write, plus the topic's allowance, at
+    most its retention, is the upper limit.
     """
     timestamp = segment.largest(log.files)[0]
     if 0 <= timestamp <= now_ms:
@@ -108,7 +108,7 @@ def _drop_front(log: "Log", count: int, renamed: Renamed) -> int:
     for segment in dropped:
         for suffix in SEGMENT_SUFFIXES:
             log.files.drop(segment.path(suffix))
-    # Segments are written down in their order: those that are not yet come last here too.
+    # Segments are written in order: the unwritten ones come last here too.
     written = [segment for segment in dropped if segment.memory is None]
     _rename(log, written, renamed)
     for segment in dropped[len(written) :]:
@@ -127,7 +127,7 @@ def _rename(log: "Log", segments: Sequence[ClosedSegment], renamed: Renamed) -> 
 def _rename_some(
     log: "Log", segments: Sequence[ClosedSegment], renamed: Renamed, done: Done
 ) -> None:
-    """Done twice, after a disk that was full, it finishes what it had begun."""
+    """Rename the files; repeated after a full disk, continue where the last call ended."""
     disk = log.disk
     files = [segment.path(suffix) for segment in segments for suffix in SEGMENT_SUFFIXES]
     there: list[str] = []

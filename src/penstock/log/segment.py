@@ -1,15 +1,14 @@
-"""Segments: the one that grows, with its indexes in memory, and the closed ones, on disk.
+"""Segments: the active one, with its indexes in memory, and the closed ones, on disk.
 
-Both answer the same questions (where is an offset, a timestamp, how late is the latest record);
-a closed segment keeps a few numbers and finds the rest through the file cache. What reads may
-raise Cold.
+Both answer the same questions: the position of an offset, of a timestamp, the largest timestamp. A
+closed segment keeps a few numbers and finds the rest through the file cache. Reads may raise Cold.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from penstock.errors import CorruptMessage
-from penstock.log.compaction.order import Group
+from penstock.log.compaction.order import SegmentGroup
 from penstock.log.directory import INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from penstock.log.files import FileCache
 from penstock.log.index import (
@@ -23,18 +22,24 @@ from penstock.log.index import (
 from penstock.wire.batch import (
     HEADER,
     HEADER_BYTES,
+    LENGTH,
     LENGTH_MIN,
     LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_2,
     MAX_TIMESTAMP,
+    Header,
 )
 from penstock.world import File, FileLost
 
 NEVER = 2**63 - 1
 UNKNOWN = -2
-# Turns of the active segment whose positions are known by heart: tailing readers ask for those.
+# Turns of the active segment with remembered positions: tailing readers ask for those.
 _RECENT_TURNS = 128
-# Headers are hopped over in reads of this size.
+# Bytes per read while skipping from header to header.
 _SCAN_BYTES = 8192
+# Bytes per read of a scan at start.
+_READ_BYTES = 1024 * 1024
 # base offset, length, last offset delta
 _HOP = struct.Struct(">qi11xi")
 
@@ -65,7 +70,7 @@ class ActiveSegment:
         self.reset()
 
     def reset(self) -> None:
-        """As it was before the first batch."""
+        """Restore the state before the first batch."""
         self.size = 0
         self.index = OffsetIndex()
         self.times = TimeIndex()
@@ -81,19 +86,21 @@ class ActiveSegment:
         self._older: dict[int, int] = {}
 
     def remember(self, offset: int, position: int) -> None:
-        """A turn began here. Two generations of dicts make a ring that is found by key."""
+        """Note the start of a turn. Two generations of dicts make a ring that is found by key."""
         self._recent[offset] = position
         if len(self._recent) >= _RECENT_TURNS:
             self._older = self._recent
             self._recent = {}
 
     def recall(self, offset: int) -> int | None:
-        """Where the batch that starts with `offset` is, if a recent turn began with it."""
+        """Return the position of the batch that starts with `offset`, if a recent turn began with
+        it."""
         position = self._recent.get(offset)
         return self._older.get(offset) if position is None else position
 
     def roll_timestamp(self, now_ms: int, roll_ms: int) -> int:
-        """A batch later than this belongs into a new segment."""
+        """Return the largest timestamp that this segment accepts; a later batch starts
+        a new one."""
         if self.size == 0:
             return NEVER
         if self.first_timestamp >= 0:
@@ -101,7 +108,7 @@ class ActiveSegment:
         return UNKNOWN if now_ms - self.created_ms > roll_ms else NEVER
 
     def note(self, last_offset: int, size: int, timestamp: int, interval: int) -> None:
-        """Count one batch that is in the file. The plain twin of what Log.append does."""
+        """Count one batch of the file. The plain version of Log.append's loop."""
         if self.size == 0:
             self.first_timestamp = timestamp
         if timestamp > self.largest_timestamp:
@@ -114,7 +121,7 @@ class ActiveSegment:
         self.size += size
 
     def finish(self) -> None:
-        """The last entry of a time index tells the largest timestamp of its segment."""
+        """Add the last time entry, which holds the largest timestamp of the segment."""
         if self.largest_timestamp >= 0:
             self.times.add(self.largest_timestamp, self.largest_offset - self.base_offset)
 
@@ -139,7 +146,7 @@ class ActiveSegment:
 
 
 class ClosedSegment:
-    """A segment that changes no more: `end_offset` is where the next one begins."""
+    """A segment that changes no more; `end_offset` is the start of the next one."""
 
     __slots__ = (
         "_first_timestamp",
@@ -161,12 +168,12 @@ class ClosedSegment:
         self.end_offset = end_offset
         self.has_aborted = has_aborted
         self.size = size
-        # Known once they were asked for: who looks again reads nothing.
+        # Cached after the first lookup.
         self._largest: tuple[int, int] | None = None
         self._first_timestamp: int | None = None
-        # The indexes of its active days, until they are durable.
+        # The in-memory indexes, until the files are durable.
         self.memory: ActiveSegment | None = None
-        # If it has left the log before that: what then becomes of its files.
+        # If the segment leaves the log before that: the removal of its files.
         self.when_written: Callable[[], None] | None = None
 
     @classmethod
@@ -178,8 +185,8 @@ class ClosedSegment:
         return closed
 
     @classmethod
-    def after_compaction(cls, directory: str, group: Group) -> "ClosedSegment":
-        """It ends where the last of those that it replaces did, whatever is left in it."""
+    def after_compaction(cls, directory: str, group: SegmentGroup) -> "ClosedSegment":
+        """Return the segment of a group. It ends where the last replaced segment ended."""
         closed = cls(directory, group.base_offset, group.end_offset, group.has_aborted, group.size)
         closed._largest = (group.largest_timestamp, group.largest_offset)
         return closed
@@ -192,14 +199,14 @@ class ClosedSegment:
             file = files.get(self.path(LOG))
         except FileNotFoundError:
             where = f"{files.disk.root}/{self.path(LOG)}"
-            raise FileLost(f"{where} is gone: somebody else has removed it") from None
+            raise FileLost(f"{where} is gone: another process has removed it") from None
         if file.size < self.size:
             where = f"{files.disk.root}/{self.path(LOG)}"
             raise FileLost(f"{where} has only {file.size} of its {self.size} bytes left")
         return file
 
     def position_of(self, offset: int, files: FileCache) -> int:
-        """A batch start at or before the batch that holds the offset."""
+        """Return the start of a batch at or before the one with the offset."""
         if self.memory is not None:
             return self.memory.position_of(offset, files)
         span = self.end_offset - self.base_offset
@@ -215,13 +222,13 @@ class ClosedSegment:
         if file is None:
             return 0
         found = floor_in_file(file, OFFSET_ENTRY, column, target, high_key=high_key)
-        # An index that points out of its log is no guide: begin at the start.
+        # A broken index points outside its log: begin at the start.
         if found is None or not 0 <= found[1] < self.size:
             return 0
         return found[1]
 
     def offset_before(self, timestamp: int, files: FileCache) -> int:
-        """An offset at or before the first record that is as late as `timestamp`."""
+        """Return an offset at or before the first record as late as `timestamp`."""
         if self.memory is not None:
             return self.memory.offset_before(timestamp, files)
         file = self.index_file(files, TIME_INDEX)
@@ -229,7 +236,7 @@ class ClosedSegment:
         return self.base_offset + found[1] if found else self.base_offset
 
     def largest(self, files: FileCache) -> tuple[int, int]:
-        """The largest timestamp, and the last offset of the batch that holds it."""
+        """Return the largest timestamp, and the last offset of its batch."""
         if self._largest is None:
             file = self.index_file(files, TIME_INDEX)
             found = last_in_file(file, TIME_ENTRY) if file else None
@@ -242,7 +249,7 @@ class ClosedSegment:
         return self._largest is not None
 
     def first_timestamp(self, files: FileCache) -> int:
-        """That of its first batch; -1 if it has none."""
+        """Return the timestamp of the first batch; -1 if there is none."""
         if self._first_timestamp is None:
             timestamp = -1
             if self.size >= HEADER_BYTES:
@@ -269,7 +276,7 @@ class ClosedSegment:
 
 
 def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, int, int]:
-    """Position, size and end offset of the first batch from `position` that ends after
+    """Return position, size and end offset of the first batch from `position` that ends after
     `offset`; (end, 0, offset) if there is none."""
     chunk, start = b"", 0
     while position < end:
@@ -282,7 +289,7 @@ def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, i
         if length < LENGTH_MIN:
             raise CorruptMessage(f"no record batch at byte {position} of {file.path}")
         size = length + LENGTH_OVERHEAD
-        if position + size > end:  # nothing that was appended ends like this
+        if position + size > end:  # no append ends like this
             raise CorruptMessage(f"the batch at byte {position} of {file.path} is cut short")
         if base_offset + delta >= offset:
             return position, size, base_offset + delta + 1
@@ -291,8 +298,8 @@ def find_batch(file: File, position: int, end: int, offset: int) -> tuple[int, i
 
 
 def end_of_whole_batches(file: File, position: int, limit: int) -> tuple[int, int]:
-    """Where the last batch ends that starts at or after `position` and fits below `limit`, and
-    the offset after it (-1 if no batch fits)."""
+    """Return the end of the last batch from `position` on that fits below `limit`, and the offset
+    after it (-1 if no batch fits)."""
     chunk, start = b"", 0
     end_offset = -1
     while position < limit:
@@ -309,3 +316,23 @@ def end_of_whole_batches(file: File, position: int, limit: int) -> tuple[int, in
         position += length + LENGTH_OVERHEAD
         end_offset = base_offset + delta + 1
     return position, end_offset
+
+
+def scan_batches(file: File, position: int = 0) -> Iterator[tuple[int, Header, memoryview]]:
+    """Yield position, header and bytes of each batch, up to the first position without one. Waits
+    for the disk; for start only."""
+    end = file.size
+    chunk, start = memoryview(b""), position
+    while position + HEADER_BYTES <= end:
+        at = position - start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, start, at = memoryview(file.read_now(position, _READ_BYTES)), position, 0
+        header: Header = HEADER.unpack_from(chunk, at)
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        if header[LENGTH] < LENGTH_MIN or header[MAGIC] != MAGIC_2 or position + size > end:
+            return
+        if at + size > len(chunk):
+            wanted = max(size, _READ_BYTES)
+            chunk, start, at = memoryview(file.read_now(position, wanted)), position, 0
+        yield position, header, chunk[at : at + size]
+        position += size

@@ -1,7 +1,7 @@
-"""The transaction index: which transactions of a segment were aborted.
+"""The transaction index: the aborted transactions of a segment.
 
-An entry is written when the abort marker is: 34 bytes of version, producer id, first offset,
-last offset (the marker's) and the last stable offset at that moment, which bounds the search.
+An entry is written with the abort marker: 34 bytes of version, producer id, first offset, last
+offset (the marker's) and the last stable offset at that moment, which bounds the search.
 """
 
 import struct
@@ -26,7 +26,7 @@ def pack_aborted(aborted: Aborted) -> bytes:
 
 
 def aborted_entries(data: Buffer) -> Iterator[Aborted]:
-    """All whole entries of an index."""
+    """Yield all whole entries of an index."""
     whole = len(data) - len(data) % ABORTED_ENTRY.size
     for _, *fields in ABORTED_ENTRY.iter_unpack(memoryview(data)[:whole]):
         yield Aborted(*fields)
@@ -35,10 +35,8 @@ def aborted_entries(data: Buffer) -> Iterator[Aborted]:
 def collect_aborted(
     data: Buffer, first_offset: int, upper_offset: int, into: list[tuple[int, int]]
 ) -> bool:
-    """Add (producer id, first offset) of the transactions that overlap [first, upper).
-
-    True if no later segment can hold another: what came after was stable beyond the range.
-    """
+    """Add (producer id, first offset) of the transactions that overlap [first, upper). Return True
+    if no later segment can hold another."""
     for aborted in aborted_entries(data):
         if aborted.last_offset >= first_offset and aborted.first_offset < upper_offset:
             into.append((aborted.producer_id, aborted.first_offset))
@@ -48,7 +46,7 @@ def collect_aborted(
 
 
 def cut_aborted(data: bytearray, end_offset: int) -> None:
-    """Forget transactions whose marker is at or after `end_offset`."""
+    """Remove transactions whose marker is at or after `end_offset`."""
     for place, aborted in enumerate(aborted_entries(bytes(data))):
         if aborted.last_offset >= end_offset:
             del data[place * ABORTED_ENTRY.size :]

@@ -1,7 +1,7 @@
-"""Forgetting from the end: what a follower holds and its leader does not.
+"""Truncation: removes the records that a follower has and its leader lacks.
 
-Everything that has to be read is read first and may raise Cold; only then the log changes.
-Files are removed newest first and off the loop, so that a crash in between leaves a prefix.
+All reads come first and may raise Cold; only then the log changes. Files are removed newest first
+and off the loop, so a crash in between leaves a prefix.
 """
 
 from bisect import bisect_right
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: "Log", offset: int, now_ms: int, done: Done) -> None:
-    """Forget everything from `offset` on; a batch that holds it goes as a whole."""
+    """Remove everything from `offset` on; a batch that contains the offset goes as a whole."""
     if offset >= log.end_offset:
         done(None)
         return
@@ -76,7 +76,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int, done: Done) -> None:
 
 
 def truncate_fully(log: "Log", offset: int, now_ms: int, done: Done) -> None:
-    """Forget everything and begin again, empty, at `offset`."""
+    """Remove everything and restart, empty, at `offset`."""
     segments: list[ActiveSegment | ClosedSegment] = [*log.closed, log.active]
     same = [each for each in segments if each.base_offset == offset]
     if same:
@@ -100,8 +100,8 @@ def truncate_fully(log: "Log", offset: int, now_ms: int, done: Done) -> None:
 
 
 def _cut_durably(log: "Log", active: ActiveSegment) -> None:
-    """Synced before anything new is written there: a crash must not mix old batches with new
-    ones, whose offsets and checksums would both be good."""
+    """Sync the cut before the next write: a crash must not mix old batches with new ones, because
+    both have valid offsets and checksums."""
     log.chores.add(lambda done: active.file.truncate(active.size, done))
     log.chores.add(active.file.sync)
 
@@ -116,7 +116,7 @@ def _remove(log: "Log", base_offset: int) -> None:
 def _shortened(
     log: "Log", keep: "ActiveSegment | ClosedSegment", offset: int
 ) -> tuple[ActiveSegment, int]:
-    """The segment that will be the active one, cut before `offset`, and where it ends."""
+    """Return the future active segment, cut before `offset`, and its end offset."""
     file = keep.log_file(log.files)
     memory = keep if isinstance(keep, ActiveSegment) else keep.memory
     size = keep.size
@@ -135,11 +135,11 @@ def _shortened(
             index = OffsetIndex.from_bytes(index_file.read(0, index_file.size), size) or index
             times = TimeIndex.from_bytes(times_file.read(0, times_file.size)) or times
     index.cut(position)
-    # Where the last batch that stays ends: compaction may have left a hole before `offset`, and
-    # a restart would find the end there.
+    # The end of the last remaining batch: compaction may have left a hole before `offset`, and a
+    # restart would find the end there.
     start = index.positions[-1] if len(index) else 0
     end_offset = end_of_whole_batches(file, start, position)[1]
-    # DeleteRecords may have moved the start into the batch that goes.
+    # DeleteRecords may have moved the start into the removed batch.
     end_offset = max(end_offset, keep.base_offset, log.start_offset)
     times.cut(end_offset - active.base_offset)
     active.index, active.times = index, times
@@ -151,7 +151,7 @@ def _shortened(
 
 
 def _recount(active: ActiveSegment) -> None:
-    """Timestamps and bytes since the last index entry, from the batches that stay."""
+    """Recompute timestamps and unindexed bytes from the remaining batches."""
     file, end = active.file, active.size
     if end == 0:
         return
@@ -171,7 +171,8 @@ def _recount(active: ActiveSegment) -> None:
 
 
 def _producers_at(log: "Log", active: ActiveSegment, end_offset: int, now_ms: int) -> Producers:
-    """The producers as of `end_offset`: the newest snapshot before it, and what follows."""
+    """Return the producers as of `end_offset`: the newest snapshot before it, and the batches after
+    it."""
     producers = Producers()
     if not log.producers.states and not log.producers.unreplicated:
         return producers

@@ -1,61 +1,74 @@
-"""What the runtime needs of a machine and of the log under it.
+"""The contracts of the runtime with a machine and with the log under it.
 
 `raft` and `replication` each satisfy `ReplicatedLog`; the controller, groups and transactions
 each satisfy `Machine`. Neither side knows the other.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from penstock.effects import Failure, Outcome
+from penstock.effects import Failure, Outcome, Record_co, Reply_co
+
+if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
+    from typing_extensions import TypeVar as DefaultingTypeVar
+
+    Event = DefaultingTypeVar("Event", default=Any)
+    Record = DefaultingTypeVar("Record", default=Any)
+else:
+    Event, Record = TypeVar("Event"), TypeVar("Record")
 
 
 class LogUnreadable(Exception):
-    """A log holds what nobody here understands; the text says where and what to do."""
+    """A log holds records that this version cannot read; the text says where, and the next step."""
 
 
-class Machine(Protocol):
-    """State that is the sum of its records, and a little beside it that dies with the machine: who
-    waits, who was heard of, what was said last."""
+class Machine(Protocol[Event, Record, Reply_co]):
+    """State that is the sum of its records, and a volatile part that is lost with the machine:
+    requests that wait, times of heartbeats, timers."""
 
-    def handle(self, event: Any, now_ms: int) -> Outcome:
-        """Decide. Changes no durable state; if it changes the other kind and writes records, it
-        says so (see Outcome.volatile). A KafkaError is an answer like any other."""
-        ...
+    def handle(self, event: Event, now_ms: int) -> Outcome[Event, Record, Reply_co]:
+        """Decide. Changes no durable state.
 
-    def replay(self, record: Any) -> None:
-        """Take in one record. The only thing that changes durable state."""
-        ...
-
-    def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
-        """The records of one batch are in; the next one will start at `end_offset`."""
-        ...
-
-    def loaded(self, now_ms: int) -> Outcome:
-        """Everything is replayed and this node leads: restart timers, put things in order."""
-        ...
-
-    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:
-        """Return the subject of an event to the state of its records; `handle` raised `problem`.
-
-        The outcome writes no record. Its failures name the subject, and its timers keep alive
-        what the event was to keep alive.
+        If it changes the volatile part and writes records, the outcome says so. A KafkaError is
+        an answer like any other.
         """
         ...
 
-    def set_aside(self, record: Any, problem: Exception) -> Failure:
-        """Stop to serve the subject of a record, so that the others are; `replay` raised `problem`.
+    def replay(self, record: Record) -> None:
+        """Take in one record. Nothing else changes durable state."""
+        ...
+
+    def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        """Note the end of a batch: the next one starts at `end_offset`."""
+        ...
+
+    def loaded(self, now_ms: int) -> Outcome[Event, Record, Reply_co]:
+        """Restart timers and put things in order: all records are replayed, and this node leads."""
+        ...
+
+    def recover(
+        self, event: Event, problem: Exception, now_ms: int
+    ) -> Outcome[Event, Record, Reply_co]:
+        """Return the subject of an event to the state of its records; `handle` raised `problem`.
+
+        The outcome writes no record. Its failures name the subject. Its timers keep alive the
+        members and tasks that the event was to keep alive.
+        """
+        ...
+
+    def set_aside(self, record: Record, problem: Exception) -> Failure:
+        """Stop serving the subject of a record, and serve the others; `replay` raised `problem`.
 
         A machine whose subjects depend on each other raises `problem`.
         """
         ...
 
 
-class Batch(Protocol):
-    """Records that were written together; none of them when the log kept them for itself."""
+class MachineBatch(Protocol[Record_co]):
+    """Records that were written together; none if the log keeps the batch to itself."""
 
     @property
-    def records(self) -> Sequence[Any]: ...
+    def records(self) -> Sequence[Record_co]: ...
     @property
     def end_offset(self) -> int: ...
     @property
@@ -64,52 +77,54 @@ class Batch(Protocol):
     def timestamp_ms(self) -> int: ...
 
 
-class LogReader(Protocol):
-    """Reads everything a machine has to replay, in slices."""
+class LogReader(Protocol[Record_co]):
+    """Reads all batches that a machine has to replay, in slices."""
 
-    def next_slice(self) -> Sequence[Batch]:
-        """The next few batches, empty at the end. After Cold, warm the range and ask again.
-        LogUnreadable: there is no way past it."""
+    def next_slice(self) -> Sequence[MachineBatch[Record_co]]:
+        """Return the next few batches, none at the end.
+
+        After Cold, warm the range and ask again. After LogUnreadable, give the log up.
+        """
         ...
 
 
 class LogFollower(Protocol):
-    """What a log tells the machine above it."""
+    """The events of a log, for the machine above it."""
 
     def gained(self) -> None: ...
     def lost(self) -> None: ...
     def committed(self, offset: int) -> None: ...
 
 
-class Writing(Protocol):
-    """A batch that is made in pieces, because making it at once would hold everybody up."""
+class MachineBatchWriter(Protocol[Record]):
+    """A batch that is encoded in pieces, so that no piece blocks the loop for long."""
 
-    def add(self, records: Sequence[Any]) -> None:
-        """Encode some more. As `ReplicatedLog.append`, it may find that they have no place."""
+    def add(self, records: Sequence[Record]) -> None:
+        """Encode some more. Raises as `ReplicatedLog.append` does if they cannot be encoded."""
         ...
 
-    def finish(self) -> Batch:
-        """Write them all, as `ReplicatedLog.append` does."""
+    def finish(self) -> MachineBatch[Record]:
+        """Write the batch, as `ReplicatedLog.append` does."""
         ...
 
 
-class ReplicatedLog(Protocol):
+class ReplicatedLog(Protocol[Record]):
     @property
     def end_offset(self) -> int: ...
 
     @property
     def committed_offset(self) -> int:
-        """Everything below is safe on a majority."""
+        """The offset below which every record is safe on a majority."""
         ...
 
-    def append(self, records: Sequence[Any]) -> Batch:
+    def append(self, records: Sequence[Record]) -> MachineBatch[Record]:
         """Write one atomic batch, not yet committed.
 
-        KafkaError: refused, nothing was written; nor after Unwritable or Malformed, for which
-        records have no place. DiskFailed: nobody knows what was written.
+        KafkaError: rejected, and nothing was written. UnencodableValue or Malformed: the records
+        cannot be encoded, and nothing was written. DiskFailed: the batch may or may not be written.
         """
         ...
 
-    def read(self) -> LogReader: ...
+    def read(self) -> LogReader[Record]: ...
 
     def follow(self, follower: LogFollower) -> None: ...

@@ -1,10 +1,10 @@
-"""Runs one machine over one log: appends what it decides, parks replies until they are safe.
+"""Runs one machine over one log: appends its records, parks replies until they are committed.
 
-A record is replayed right after its append, so the next event sees it; what the machine says
-leaves only when everything it had seen by then is committed. On losing leadership, and when
-nobody knows what an append has written, the machine is dropped; it is rebuilt from the log when
-this node leads again. What one machine says leaves in the order in which it was decided.
-Whoever asked is answered at once, or parked under a ticket until the machine names it again.
+A record is replayed right after its append, so the next event sees it. A reply leaves once all
+records that the machine had seen by then are committed. Replies leave in the order of their
+decisions. A request is answered at once, or parked under a ticket until the machine answers it.
+After a lost leadership or a failed disk the machine is dropped; when this node leads again, the
+machine is rebuilt from the log.
 
 An exception that is no KafkaError costs its subject: the request gets UNKNOWN_SERVER_ERROR, the
 machine brings the subject back to its records or sets it aside, and the log names it once.
@@ -15,26 +15,30 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from penstock.effects import Answer, CancelTimer, Failure, Outcome, SetTimer, Ticket
+from penstock.effects import CancelTimer, Failure, Outcome, SetTimer, Ticket, TicketAnswer
 from penstock.errors import KafkaError, KafkaStorageError, UnknownServerError
 from penstock.machine.protocols import (
-    Batch,
     LogReader,
     LogUnreadable,
     Machine,
+    MachineBatch,
+    MachineBatchWriter,
     ReplicatedLog,
-    Writing,
 )
-from penstock.wire.primitives import Malformed, Unwritable
+from penstock.wire.primitives import Malformed, UnencodableValue
 from penstock.world import Clock, Cold, DiskFailed, Timer, Timers
 
 log = logging.getLogger("penstock.machine")
 
 M = TypeVar("M", bound=Machine)
+# The machine fixes the types of its events and records, but M cannot name them here.
+Event: TypeAlias = Any
+Record: TypeAlias = Any
 T = TypeVar("T")
-Reply = Callable[[Any], None]  # gets the machine's reply, or the KafkaError instead of it
+# Gets the machine's reply, or a KafkaError instead. Each request expects a response of its own.
+Done: TypeAlias = Callable[[Any], None]
 
 # A client that outruns the disk must not make this node keep its requests without end.
 PARKED_MAX = 10_000
@@ -44,7 +48,7 @@ RECORDS_PER_TURN_MAX = 250  # more of them are encoded and replayed in several t
 SUBJECTS_LOGGED_MAX = 100
 
 
-class State(Enum):
+class RuntimeState(Enum):
     INACTIVE = auto()
     LOADING = auto()
     ACTIVE = auto()
@@ -52,13 +56,13 @@ class State(Enum):
 
 @dataclass(slots=True)
 class _Parked:
-    """Something decided, that waits for `offset` to be committed."""
+    """A decision that waits for `offset` to be committed."""
 
     offset: int
     outcome: Outcome
     decided_mono_ms: float
-    done: Reply | None
-    answered: Sequence[tuple[Reply, Any]] = ()
+    done: Done | None
+    answered: Sequence[tuple[Done, Any]] = ()
 
 
 class _Large:
@@ -66,14 +70,14 @@ class _Large:
 
     __slots__ = ("batch", "done", "outcome", "place", "writing")
 
-    def __init__(self, outcome: Outcome, done: Reply | None, writing: Writing) -> None:
+    def __init__(self, outcome: Outcome, done: Done | None, writing: MachineBatchWriter) -> None:
         self.outcome = outcome
         self.done = done
         self.writing = writing
         self.place = 0  # of the next record to encode, then to replay
-        self.batch: Batch | None = None  # once it is written
+        self.batch: MachineBatch | None = None  # once it is written
 
-    def some(self) -> Sequence[Any]:
+    def some(self) -> Sequence[Record]:
         first = self.place
         self.place = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
         return self.outcome.records[first : self.place]
@@ -86,11 +90,10 @@ class _Large:
 class Runtime(Generic[M]):
     """One machine, one log.
 
-    `make` gives a machine that has seen nothing yet; `before_release` hears of every commit
-    before the replies that waited for it leave; `send` performs what a machine sends;
-    `unreadable` hears that a log cannot be loaded: its machine stays away, and without a listener
-    the exception leaves; `begin` makes a batch of many records in pieces, and whatever comes
-    meanwhile waits for its end.
+    `make` returns a machine without state; `before_release` gets every commit before the replies
+    that waited for it leave; `send` performs what a machine sends; `unreadable` gets the problem of
+    a log that cannot be loaded, which is raised without a listener; `begin` begins a batch that is
+    encoded in pieces, and later events wait for its end.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Runtime(Generic[M]):
         before_release: Callable[[int], None] | None = None,
         send: Callable[[Any], None] | None = None,
         unreadable: Callable[[LogUnreadable], None] | None = None,
-        begin: Callable[[], Writing] | None = None,
+        begin: Callable[[], MachineBatchWriter] | None = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
         self._make = make
@@ -121,24 +124,24 @@ class Runtime(Generic[M]):
         self._unreadable = unreadable
         self._begin = begin
         self._large: _Large | None = None
-        self._behind: deque[tuple[Any, Reply | None]] = deque()  # events that came during it
+        self._behind: deque[tuple[Event, Done | None]] = deque()  # events that came during it
         self._parked_max = parked_max
-        self._state = State.INACTIVE
+        self._state = RuntimeState.INACTIVE
         self._machine = make()
         self._seen = 0  # all below has been replayed
         self._parked: deque[_Parked] = deque()
-        self._tickets: dict[Ticket, Reply] = {}
+        self._tickets: dict[Ticket, Done] = {}
         self._set_timers: dict[str, Timer] = {}
         self._reader: LogReader | None = None
         self._term = 0  # counts loads, so that late callbacks of an earlier one are recognised
         self._releasing = False
-        self._asking: Reply | None = None  # of the event that is submitted right now
+        self._asking: Done | None = None  # of the event that is submitted right now
         self._asking_problem: Exception | None = None  # raised by that reply
         self._subjects_logged: dict[str, None] = {}
         log.follow(self)
 
     @property
-    def state(self) -> State:
+    def state(self) -> RuntimeState:
         return self._state
 
     @property
@@ -147,14 +150,15 @@ class Runtime(Generic[M]):
 
     # Events
 
-    def submit(self, event: Any, done: Reply | None = None) -> None:
+    def submit(self, event: Event, done: Done | None = None) -> None:
         """Let the machine handle an event; `done` gets its reply or a KafkaError, exactly once."""
-        if self._state is not State.ACTIVE:
+        if self._state is not RuntimeState.ACTIVE:
             if done is not None:
-                done(self._while_loading() if self._state is State.LOADING else self._when_lost())
+                is_loading = self._state is RuntimeState.LOADING
+                done(self._while_loading() if is_loading else self._when_lost())
             return
         if done is not None and len(self._parked) + len(self._behind) >= self._parked_max:
-            done(self._when_full())  # what nobody asked for, as a timer, is never left out
+            done(self._when_full())  # a timer is never rejected
             return
         if self._large is not None:
             self._behind.append((event, done))
@@ -166,18 +170,18 @@ class Runtime(Generic[M]):
         if problem is not None:
             raise problem  # of `done`, which the caller has brought along
 
-    def _handle(self, event: Any, done: Reply | None) -> None:
+    def _handle(self, event: Event, done: Done | None) -> None:
         try:
             outcome = self._machine.handle(event, self._clock.wall_ms())
         except Exception as problem:
             if done is None or not isinstance(problem, KafkaError):
                 self._recover(event, problem, done)
                 return
-            # The refusal may rest on something not yet committed: it waits like any reply.
+            # The error may depend on uncommitted records, so the reply is parked like any other.
             outcome = Outcome(reply=problem)
         if self._begin is not None and len(outcome.records) > RECORDS_PER_TURN_MAX:
-            assert not (outcome.volatile or outcome.answers or outcome.if_refused), (
-                "what is large speaks of its records only"
+            assert not (outcome.volatile or outcome.answers or outcome.if_rejected), (
+                "a large outcome has records and a reply only"
             )
             self._large = _Large(outcome, done, self._begin())
             self._go_on(self._term)
@@ -185,7 +189,7 @@ class Runtime(Generic[M]):
             self._perform(outcome, done)
 
     def _go_on(self, term: int) -> None:
-        """Some records of the large outcome; the next ones on the next turn."""
+        """Encode or replay some records of the large outcome; the next ones in the next turn."""
         large = self._large
         if term != self._term or large is None:
             return
@@ -217,26 +221,28 @@ class Runtime(Generic[M]):
 
     def _end_large(self) -> None:
         self._large = None
-        self.committed(self._log.committed_offset)  # it may have been before all was replayed
+        self.committed(
+            self._log.committed_offset
+        )  # the commit may have come before the last replay
         while self._behind and self._large is None:
             self._handle(*self._behind.popleft())
 
     # Exceptions of our own
 
-    def _recover(self, event: Any, problem: Exception, done: Reply | None) -> None:
+    def _recover(self, event: Event, problem: Exception, done: Done | None) -> None:
         """Answer a request whose handling raised, and let the machine mend its subject."""
         failed = UnknownServerError(f"The request failed in the server: {problem!r:.200}.")
         self._park(self._seen, Outcome(reply=failed), done)
         try:
             recovered = self._machine.recover(event, problem, self._clock.wall_ms())
-            assert not recovered.records, "what mends a subject writes no record"
+            assert not recovered.records, "a recovery writes no record"
         except Exception as worse:
             self._log_failure(Failure("a coordinator", worse, "It is loaded again from its log."))
             self._rebuild(failed, None)
         else:
             self._perform(recovered, None)
 
-    def _replay(self, records: Sequence[Any]) -> None:
+    def _replay(self, records: Sequence[Record]) -> None:
         machine = self._machine
         for record in records:
             try:
@@ -257,9 +263,8 @@ class Runtime(Generic[M]):
             exc_info=problem,
         )
 
-    def _tell(self, done: Reply, reply: Any) -> None:
-        """Give a reply. An exception belongs to the caller of `submit`, if it is still there;
-        else it costs this reply, and no other."""
+    def _tell(self, done: Done, reply: object) -> None:
+        """Give a reply. `submit` raises its exception, if it still runs; else it is logged."""
         try:
             done(reply)
         except Exception as problem:
@@ -269,17 +274,17 @@ class Runtime(Generic[M]):
                 name = getattr(done, "__qualname__", repr(done))
                 self._log_failure(Failure(f"a reply ({name})", problem, "It is not sent."))
 
-    def _replayed(self, batch: Batch) -> None:
+    def _replayed(self, batch: MachineBatch) -> None:
         self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
         self._seen = batch.end_offset
 
-    def _perform(self, outcome: Outcome, done: Reply | None) -> None:
+    def _perform(self, outcome: Outcome, done: Done | None) -> None:
         if outcome.records:
             try:
                 batch = self._writable(outcome.records, lambda: self._log.append(outcome.records))
             except KafkaError as error:
-                if outcome.if_refused is not None:
-                    self._take_back(outcome, error, done)
+                if outcome.if_rejected is not None:
+                    self._undo(outcome, outcome.if_rejected, error, done)
                     return
                 if outcome.volatile or outcome.answers or outcome.parked is not None:
                     self._rebuild(error, done)
@@ -297,19 +302,19 @@ class Runtime(Generic[M]):
         self._park(self._seen, outcome, done)
         self._release()
 
-    def _writable(self, records: Sequence[Any], write: Callable[[], T]) -> T:
-        """What has no place in a record is refused as what has no place in the log is: it came
-        with somebody's request, and must not end the node."""
+    def _writable(self, records: Sequence[Record], write: Callable[[], T]) -> T:
+        """Turn an encoding error into a KafkaError: the values came with a request of a peer, and
+        must not stop the node."""
         try:
             return write()
-        except (Unwritable, Malformed) as problem:
+        except (UnencodableValue, Malformed) as problem:
             first = str(records[0])[:SHOWN_CHARACTERS_MAX]
             log.error(
-                "records that cannot be written are refused: %s; they begin %s", problem, first
+                "records that cannot be written are rejected: %s; they begin %s", problem, first
             )
             raise UnknownServerError(f"it cannot be written: {problem}") from problem
 
-    def _park(self, offset: int, outcome: Outcome, done: Reply | None) -> None:
+    def _park(self, offset: int, outcome: Outcome, done: Done | None) -> None:
         if outcome.parked is not None:
             assert outcome.parked not in self._tickets, "a ticket is given out once"
             if done is not None:
@@ -322,21 +327,23 @@ class Runtime(Generic[M]):
         ]
         self._parked.append(_Parked(offset, outcome, self._clock.mono_ms(), done, answered))
 
-    def _take_back(self, outcome: Outcome, error: KafkaError, done: Reply | None) -> None:
-        """The log refused what the machine already counts on: it knows what to forget."""
+    def _undo(
+        self, outcome: Outcome, rejected: Event, error: KafkaError, done: Done | None
+    ) -> None:
+        """Answer the requests of rejected records, and let the machine undo volatile changes."""
         waiting = [answer.ticket for answer in outcome.answers if not answer.waits_on]
-        refused = Outcome(reply=error, answers=[Answer(ticket, error) for ticket in waiting])
-        self._park(self._seen, refused, done)
+        answers = [TicketAnswer(ticket, error) for ticket in waiting]
+        self._park(self._seen, Outcome(reply=error, answers=answers), done)
         try:
-            undone = self._machine.handle(outcome.if_refused, self._clock.wall_ms())
-            assert not undone.records, "what takes a refused record back writes none"
+            undone = self._machine.handle(rejected, self._clock.wall_ms())
+            assert not undone.records, "an outcome that undoes rejected records writes none"
         except Exception as problem:
-            self._recover(outcome.if_refused, problem, None)
+            self._recover(rejected, problem, None)
         else:
             self._perform(undone, None)
 
-    def _rebuild(self, error: KafkaError, done: Reply | None) -> None:
-        """The log refused what the machine already counts on: begin again from what it holds."""
+    def _rebuild(self, error: KafkaError, done: Done | None) -> None:
+        """Load the machine again: the log rejected records that its volatile part counts on."""
         self._park(self._seen, Outcome(), done)
         self._drop(error)
         self.gained()
@@ -351,7 +358,7 @@ class Runtime(Generic[M]):
                 for timer in parked.outcome.timers:
                     self._set(timer, parked.decided_mono_ms)
                 for send in parked.outcome.sends:
-                    assert self._send is not None, "a machine that sends has somebody who does it"
+                    assert self._send is not None, "a machine that sends has a `send`"
                     self._perform_send(self._send, send)
                 if parked.done is not None:
                     self._tell(parked.done, parked.outcome.reply)
@@ -389,36 +396,36 @@ class Runtime(Generic[M]):
         self._release()
 
     def lost(self) -> None:
-        """This node no longer leads: forget the machine, tell everyone who waits."""
-        if self._state is not State.INACTIVE:
+        """Drop the machine, and answer all requests that wait: this node no longer leads."""
+        if self._state is not RuntimeState.INACTIVE:
             self._drop(self._when_lost())
 
     def gained(self) -> None:
-        """This node leads: load in slices, one per turn of the loop."""
+        """Load in slices, one per turn of the loop: this node leads."""
         self._begin_loading()
         self._load_later(self._term)
 
     def gained_now(self) -> None:
-        """As `gained`, but wait for the load. For start only."""
+        """Load as `gained` does, and wait for the end. For start only."""
         self._begin_loading()
-        while self._state is State.LOADING:
+        while self._state is RuntimeState.LOADING:
             try:
                 self._load_slice()
             except Cold as cold:
                 cold.file.read_now(cold.position, cold.size)
 
     def dismiss(self, error: KafkaError) -> None:
-        """The node is about to stop: nobody waits for what may come late or never."""
+        """Answer all parked requests with an error: the node is about to stop."""
         tickets, self._tickets = self._tickets, {}
         for waiting in tickets.values():
             self._tell(waiting, error)
 
     def stop(self) -> None:
-        """Forget everything and tell nobody."""
+        """Drop the machine without an answer to any request."""
         self._forget()
 
-    def _forget(self) -> tuple[list[Reply], deque[_Parked], dict[Ticket, Reply]]:
-        self._state = State.INACTIVE
+    def _forget(self) -> tuple[list[Done], deque[_Parked], dict[Ticket, Done]]:
+        self._state = RuntimeState.INACTIVE
         self._term += 1
         self._reader = None
         self._machine = self._make()
@@ -448,16 +455,16 @@ class Runtime(Generic[M]):
             self._tell(waiting, error)
 
     def _begin_loading(self) -> None:
-        if self._state is not State.INACTIVE:
+        if self._state is not RuntimeState.INACTIVE:
             self._drop(self._when_lost())
-        self._state = State.LOADING
+        self._state = RuntimeState.LOADING
         self._term += 1
         self._machine = self._make()
         self._reader = self._log.read()
 
     def _load_later(self, term: int) -> None:
         def load() -> None:
-            if term != self._term or self._state is not State.LOADING:
+            if term != self._term or self._state is not RuntimeState.LOADING:
                 return
             try:
                 self._load_slice()
@@ -471,7 +478,7 @@ class Runtime(Generic[M]):
                 self._unreadable(_as_unreadable(problem))
                 self._drop(self._when_lost())
                 return
-            if self._state is State.LOADING:
+            if self._state is RuntimeState.LOADING:
                 self._timers.soon(load)
 
         def warmed(failure: DiskFailed | None) -> None:
@@ -492,12 +499,12 @@ class Runtime(Generic[M]):
             self._replayed(batch)
         if not batches:
             self._reader = None
-            self._state = State.ACTIVE
+            self._state = RuntimeState.ACTIVE
             outcome = self._machine.loaded(self._clock.wall_ms())
             if outcome.records:
-                # Apart: a log that refuses them must not cost the machine its timers.
+                # Apart: if the log rejects them, the timers are set all the same.
                 self._perform(Outcome(outcome.records, volatile=outcome.volatile), None)
-            if self._state is State.ACTIVE:
+            if self._state is RuntimeState.ACTIVE:
                 self._perform(replace(outcome, records=()), None)
 
 

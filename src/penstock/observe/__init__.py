@@ -1,1 +1,1 @@
-"""What a node shows of itself: metrics as a table, Prometheus' text, and a small HTTP server."""
+"""The observability of a node: metrics as a table, Prometheus' text, and a small HTTP server."""

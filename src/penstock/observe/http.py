@@ -1,7 +1,7 @@
-"""HTTP/1.1 as far as a scraper needs it: heads of requests in, whole answers out. Pure.
+"""The part of HTTP/1.1 that a scraper needs: request heads in, whole responses out. Pure.
 
-GET and HEAD, no bodies. Everything that a peer may send is bounded; what is not understood is
-answered once, with a sentence, and the connection ends.
+GET and HEAD, no bodies. All input is bounded. An invalid request gets one response with a sentence,
+and the connection ends.
 """
 
 import re
@@ -18,13 +18,13 @@ METHODS = ("GET", "HEAD")
 PLAIN_TYPE = "text/plain; charset=utf-8"
 REASONS = {
     200: "OK",
-    400: "Bad Request",
+    400: "Bad HttpRequest",
     404: "Not Found",
     405: "Method Not Allowed",
-    408: "Request Timeout",
+    408: "HttpRequest Timeout",
     413: "Content Too Large",
     414: "URI Too Long",
-    431: "Request Header Fields Too Large",
+    431: "HttpRequest Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
     505: "HTTP Version Not Supported",
@@ -36,7 +36,7 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class BadRequest(Exception):
-    """What the peer sent cannot be answered otherwise than so; the connection ends after it."""
+    """An invalid request: its response, after which the connection ends."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -44,12 +44,12 @@ class BadRequest(Exception):
         self.text = text
 
 
-class Request(NamedTuple):
-    """The head of a request. Names of headers are in small letters."""
+class HttpRequest(NamedTuple):
+    """The head of a request. Header names are in lower case."""
 
     method: str
     path: str
-    parameters: Mapping[str, str]  # of the query; of one that comes twice the last
+    parameters: Mapping[str, str]  # of the query; the last value of a repeated name counts
     headers: Mapping[str, str]
     keep_alive: bool
 
@@ -61,7 +61,7 @@ class Response(NamedTuple):
 
 
 class HeadReader:
-    """Bytes of one connection in, requests out, one at a time."""
+    """Splits the bytes of one connection into requests."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -71,14 +71,14 @@ class HeadReader:
         return len(self._data)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """BadRequest if what waits is more than any request may have."""
+        """Add bytes; raise BadRequest if the pending bytes exceed the limit of a request."""
         self._data += data
         if len(self._data) > HEAD_BYTES_MAX:
             raise BadRequest(431, f"A request has at most {HEAD_BYTES_MAX} bytes.")
 
-    def next(self) -> Request | None:
-        """The next whole request; None if there is none yet. BadRequest if it is none."""
-        while self._data.startswith((b"\r\n", b"\n")):  # some send one too many
+    def next(self) -> HttpRequest | None:
+        """Return the next whole request or None; raise BadRequest for an invalid one."""
+        while self._data.startswith((b"\r\n", b"\n")):  # some clients send an extra line end
             del self._data[: 2 if self._data.startswith(b"\r") else 1]
         end = _HEAD_END.search(self._data)
         if end is None:
@@ -88,7 +88,7 @@ class HeadReader:
         return parse_head(head)
 
 
-def parse_head(head: bytes) -> Request:
+def parse_head(head: bytes) -> HttpRequest:
     try:
         first, *lines = (line.decode("ascii") for line in _LINE_END.split(head))
     except UnicodeDecodeError:
@@ -113,7 +113,7 @@ def parse_head(head: bytes) -> Request:
     path, parameters = _target(target)
     words = [word.strip() for word in headers.get("connection", "").lower().split(",")]
     keep_alive = "close" not in words if minor else "keep-alive" in words
-    return Request(method, path, parameters, headers, keep_alive)
+    return HttpRequest(method, path, parameters, headers, keep_alive)
 
 
 def not_served(method: str) -> str:
@@ -149,7 +149,7 @@ def _target(target: str) -> tuple[str, dict[str, str]]:
 
 
 def response_bytes(response: Response, *, keep_alive: bool) -> tuple[bytes, bytes]:
-    """Head and body; HEAD gets the first alone."""
+    """Return head and body; the response to HEAD is the head alone."""
     lines = [
         f"HTTP/1.1 {response.status} {REASONS[response.status]}",
         f"Content-Type: {response.content_type}",

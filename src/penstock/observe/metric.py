@@ -1,7 +1,7 @@
-"""A metric as a row of a table: its name, what kind it is, what it means, and who reads it.
+"""A metric as a row of a table: name, type, meaning, and reader.
 
-Nothing is counted here. A row's `read` looks at plain attributes when somebody asks, so that what
-works pays one integer addition, or nothing.
+Counting happens elsewhere: `read` looks at plain attributes on request, so the counting code pays
+one integer addition, or nothing.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.observe.times import Distribution
 
-S = TypeVar("S")  # what the rows of a table read
+S = TypeVar("S")  # the source that the rows of a table read
 
 Number: TypeAlias = int | float
-# The values of a row's labels, in their order, and the number, or the distribution, under them.
+# The label values of a row, in order, and the number or the distribution.
 Sample: TypeAlias = tuple[tuple[str, ...], Number | Distribution]
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -22,18 +22,18 @@ _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 TOTAL = "_total"
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     SUMMARY = "summary"
     HISTOGRAM = "histogram"
 
 
-class Row(NamedTuple, Generic[S]):
-    """One metric. A reader that has nothing to say yields nothing."""
+class Metric(NamedTuple, Generic[S]):
+    """One metric. A reader without a sample yields nothing."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     about: str
     read: Callable[[S], Iterable[Sample]]
     labels: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Row(NamedTuple, Generic[S]):
 
 
 def single(value: Callable[[S], Number | Distribution | None]) -> Callable[[S], Iterable[Sample]]:
-    """A reader for a metric without labels; None means that there is nothing to say."""
+    """Return a reader for a metric without labels; the value None means no sample."""
 
     def read(source: S) -> Iterable[Sample]:
         found = value(source)
@@ -50,13 +50,14 @@ def single(value: Callable[[S], Number | Distribution | None]) -> Callable[[S], 
     return read
 
 
-def check_table(rows: Sequence[Row[S]]) -> None:
-    """AssertionError if a row could not be read by a scraper: our own mistake, found at import."""
+def check_table(rows: Sequence[Metric[S]]) -> None:
+    """Raise AssertionError for a row that no scraper could read: a mistake in the table, found at
+    import."""
     seen: dict[str, None] = {}
     for row in rows:
         assert _METRIC_NAME.fullmatch(row.name), row.name
         assert all(_LABEL_NAME.fullmatch(label) for label in row.labels), row.labels
-        assert (row.kind is Kind.COUNTER) == row.name.endswith(TOTAL), row.name
+        assert (row.kind is MetricKind.COUNTER) == row.name.endswith(TOTAL), row.name
         family = row.name.removesuffix(TOTAL)
         assert family not in seen, f"{family} is there twice"
         assert row.about.endswith("."), row.name

@@ -1,11 +1,10 @@
 """A small HTTP server on a node's own loop and network, simulated or real.
 
-One request of a connection is answered at a time, and nobody waits for a slow peer: what takes too
-long to ask, or to read its answer, is closed. Answers may come later; connections and their unread
-bytes are bounded.
+A connection has one request in progress. Slow peers are disconnected after a timeout, both while
+sending and while reading. Responses may come later; connections and unread bytes are bounded.
 
-Some connections beyond the limit are kept for the urgent paths alone: a health check gets its
-answer while others hold every ordinary connection. Of these the oldest gives way to the newest.
+Some connections beyond the limit are reserved for urgent paths, so that a health check works while
+others hold every ordinary connection. The newest urgent connection displaces the oldest.
 """
 
 import logging
@@ -16,7 +15,7 @@ from penstock.observe.http import (
     METHODS,
     BadRequest,
     HeadReader,
-    Request,
+    HttpRequest,
     Response,
     not_served,
     response_bytes,
@@ -29,16 +28,16 @@ CONNECTIONS_MAX = 32
 URGENT_CONNECTIONS_MAX = 16  # beyond those
 URGENT_MS_MAX = 2_000  # from the start of such a connection to the end of its only request
 HEAD_MS_MAX = 10_000  # from the first byte of a request to its last
-IDLE_MS_MAX = 120_000  # between requests: scrapers come once a minute or so
-ANSWER_MS_MAX = 60_000  # to make an answer, and for its reader to take it
-LINGER_MS_MAX = 1_000  # after the last answer: a close at once could take it away again
+IDLE_MS_MAX = 120_000  # between requests: scrapers come about once a minute
+ANSWER_MS_MAX = 60_000  # to build a response, and for the peer to read it
+LINGER_MS_MAX = 1_000  # after the last response: an immediate close could discard it
 
 Reply: TypeAlias = Callable[[Response], None]
-Route: TypeAlias = Callable[[Request, Reply], None]
+Route: TypeAlias = Callable[[HttpRequest, Reply], None]
 
 
 class HttpServer:
-    """Answers at one address. Used on the loop only."""
+    """Serves one address. Used on the loop only."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class HttpServer:
         routes: Mapping[str, Route],
         urgent: Collection[str] = (),
     ) -> None:
-        """`urgent` are the paths that are served while too many connections are open."""
+        """`urgent` paths are served even above the connection limit."""
         self.routes = routes
         self.urgent = urgent
         self.requests = 0
@@ -60,7 +59,7 @@ class HttpServer:
         self._urgent: dict[HttpConnection, None] = {}  # the oldest first
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Where it listens now. OSError if that cannot be."""
+        """Listen, and return the address. Raise OSError if the address cannot be used."""
         self._listening = self._network.listen(host, port, self._accept)
         return self._listening.address
 
@@ -88,7 +87,7 @@ class HttpServer:
         self._timers.soon(call)
 
     def close(self) -> None:
-        """No further connection; those that are there end."""
+        """Stop listening and close all connections."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
@@ -105,7 +104,7 @@ class HttpConnection:
         self._peer = peer
         self._reader = HeadReader()
         self._answering = False
-        self._ending = False  # nothing more is read; it closes when its answer has left
+        self._ending = False  # read nothing more; close after the response
         self._is_urgent = is_urgent
         self._timer: Timer | None = None
         self._patience(URGENT_MS_MAX if is_urgent else IDLE_MS_MAX)
@@ -121,9 +120,9 @@ class HttpConnection:
             self._reader.feed(data)
         except BadRequest as problem:
             if not self._answering:
-                self.refuse(problem.status, problem.text)
+                self.reject(problem.status, problem.text)
             else:
-                self._ending = True  # what it asked first is answered, and no more
+                self._ending = True  # answer the earlier request, then end
                 self._peer.pause()
             return
         self._go_on()
@@ -137,16 +136,16 @@ class HttpConnection:
         try:
             request = self._reader.next()
         except BadRequest as problem:
-            self.refuse(problem.status, problem.text)
+            self.reject(problem.status, problem.text)
             return
         if request is None:
             return
         if self._is_urgent and request.path not in self._server.urgent:
-            self.refuse(503, "Too many connections are open here.")
+            self.reject(503, "Too many connections are open here.")
         else:
             self._handle(request)
 
-    def _handle(self, request: Request) -> None:
+    def _handle(self, request: HttpRequest) -> None:
         self._server.requests += 1
         self._answering = True
         self._patience(ANSWER_MS_MAX)
@@ -168,7 +167,7 @@ class HttpConnection:
             try:
                 route(request, reply)
             except AssertionError:
-                raise  # our own state is wrong: stop rather than go on with it
+                raise  # our own state is wrong: stop
             except Exception as error:
                 log.error("%s failed", request.path, exc_info=error)
                 if not answered:
@@ -176,7 +175,7 @@ class HttpConnection:
 
     # -- out
 
-    def _answer(self, request: Request, response: Response) -> None:
+    def _answer(self, request: HttpRequest, response: Response) -> None:
         keep_alive = request.keep_alive and not (self._ending or self._is_urgent)
         head, body = response_bytes(response, keep_alive=keep_alive)
         self._ending = not keep_alive
@@ -184,8 +183,8 @@ class HttpConnection:
         if not self._peer.unsent_bytes:
             self._server.soon(self._left)
 
-    def refuse(self, status: int, text: str) -> None:
-        """Answer with a sentence, and end."""
+    def reject(self, status: int, text: str) -> None:
+        """Respond with a sentence, and end."""
         if self._ending:
             return
         self._ending = self._answering = True
@@ -200,7 +199,7 @@ class HttpConnection:
             self._left()
 
     def _left(self) -> None:
-        """The answer is out: end, or wait for the next request."""
+        """End after a sent response, or wait for the next request."""
         if not self._answering or self._peer.unsent_bytes:
             return
         self._answering = False
@@ -214,14 +213,14 @@ class HttpConnection:
     # -- ending
 
     def _patience(self, duration_ms: float, *, asks: bool = False) -> None:
-        """Close when so much time has passed from now on."""
+        """Close after this time."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._server.after(duration_ms, self._late if asks else self.close)
 
     def _late(self) -> None:
         if not self._answering:
-            self.refuse(408, f"A request is sent within {HEAD_MS_MAX // 1000} seconds.")
+            self.reject(408, f"A request is sent within {HEAD_MS_MAX // 1000} seconds.")
 
     def close(self) -> None:
         self._ending = True

@@ -1,14 +1,14 @@
-"""Prometheus' text format 0.0.4, and OpenMetrics 1.0 for those who ask for it.
+"""Prometheus' text format 0.0.4, and OpenMetrics 1.0 on request.
 
-Both are written from the same rows. They differ in what a counter's family is called, in what a
-number for a bucket looks like, and in the last line.
+Both come from the same rows. They differ in the family name of a counter, in the format of bucket
+bounds, and in the last line.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import isinf, isnan
 
-from penstock.observe.metric import TOTAL, Kind, Number, Row, S, Sample
+from penstock.observe.metric import TOTAL, Metric, MetricKind, Number, S, Sample
 from penstock.observe.times import Distribution
 
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -18,7 +18,7 @@ SAMPLES_PER_PIECE = 200  # about half a millisecond
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Whether an Accept header prefers it; without a word about it plain text is sent."""
+    """Return whether an Accept header prefers OpenMetrics; the default is plain text."""
     best: dict[str, float] = {}
     for choice in accept.lower().split(","):
         kind, *parameters = (part.strip() for part in choice.split(";"))
@@ -61,9 +61,9 @@ def number_text(value: Number) -> str:
     return repr(value)
 
 
-def pieces(rows: Sequence[Row[S]], source: S, *, openmetrics: bool = False) -> Iterator[str]:
-    """The page, bit by bit: whoever asks for the next piece decides when. Families without a
-    sample are left out."""
+def pieces(rows: Sequence[Metric[S]], source: S, *, openmetrics: bool = False) -> Iterator[str]:
+    """Yield the page in pieces, so that the caller can pause in between. Families without a sample
+    are left out."""
     for row in rows:
         samples = iter(row.read(source))
         some = list(islice(samples, SAMPLES_PER_PIECE))
@@ -80,14 +80,14 @@ def pieces(rows: Sequence[Row[S]], source: S, *, openmetrics: bool = False) -> I
         yield OPENMETRICS_END
 
 
-def page(rows: Sequence[Row[S]], source: S, *, openmetrics: bool = False) -> str:
-    """All of it at once, for those who do not serve others meanwhile."""
+def page(rows: Sequence[Metric[S]], source: S, *, openmetrics: bool = False) -> str:
+    """Return the whole page at once, for callers without other work."""
     return "".join(pieces(rows, source, openmetrics=openmetrics))
 
 
-def _head(row: Row[S], openmetrics: bool) -> list[str]:
+def _head(row: Metric[S], openmetrics: bool) -> list[str]:
     family = row.name
-    if openmetrics and row.kind is Kind.COUNTER:
+    if openmetrics and row.kind is MetricKind.COUNTER:
         family = row.name.removesuffix(TOTAL)
     lines = [
         f"# HELP {family} {escape_help(row.about, openmetrics)}",
@@ -98,9 +98,9 @@ def _head(row: Row[S], openmetrics: bool) -> list[str]:
     return lines
 
 
-def _write(lines: list[str], row: Row[S], sample: Sample) -> None:
+def _write(lines: list[str], row: Metric[S], sample: Sample) -> None:
     values, value = sample
-    # A label without a value is no label: fewer values than labels are fine.
+    # A row may have fewer values than labels: a label without a value is left out.
     labels = ",".join(
         f'{name}="{escape_label(text)}"'
         for name, text in zip(row.labels, values, strict=False)
@@ -113,7 +113,7 @@ def _write(lines: list[str], row: Row[S], sample: Sample) -> None:
         lines.append(f"{_series(row.name, labels, 'quantile', quantile)} {number_text(at)}")
     for bound, count in value.buckets:
         lines.append(f"{_series(row.name + '_bucket', labels, 'le', bound)} {count}")
-    if row.kind is Kind.HISTOGRAM:
+    if row.kind is MetricKind.HISTOGRAM:
         lines.append(f"{_series(row.name + '_bucket', labels, 'le', float('inf'))} {value.count}")
     lines.append(f"{_series(row.name + '_sum', labels)} {number_text(value.total)}")
     lines.append(f"{_series(row.name + '_count', labels)} {value.count}")

@@ -1,7 +1,7 @@
-"""How long things took: counted in buckets, so that noting one costs a search and an addition.
+"""Durations, counted in buckets: noting one costs a search and an addition.
 
-Ten bounds to a power of ten, from 10 microseconds to 100 seconds: a quantile read from them is at
-most a quarter too large. Quantiles tell of the last minutes, sums and counts of all time.
+Ten bounds per power of ten, from 10 microseconds to 100 seconds: a quantile is at most a quarter
+too large. Quantiles cover the last minutes, sums and counts all time.
 """
 
 from bisect import bisect_left
@@ -13,22 +13,22 @@ BOUNDS_MS: tuple[float, ...] = (
     *(float(f"{step}e{power}") for power in range(-2, 5) for step in _STEPS),
     100_000.0,
 )
-QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)  # those that Kafka's own metrics give
-# What a scraper gets as `le`; each is one of the bounds above.
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)  # those of Kafka's own metrics
+# The `le` bounds for a scraper; each is one of the bounds above.
 SHOWN_MS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 5000.0)
 _SHOWN_PLACES = tuple(BOUNDS_MS.index(bound) for bound in SHOWN_MS)
-RECENT_MS = 300_000.0  # what quantiles tell of
-MARK_MS = 30_000.0  # how often somebody who looks leaves a mark to count from
+RECENT_MS = 300_000.0  # the time span of quantiles
+MARK_MS = 30_000.0  # the interval between two marks to count from
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What was noted, for a page."""
+    """The noted durations, for a page."""
 
     count: int
     total: float
     quantiles: tuple[tuple[float, float], ...] = ()
-    buckets: tuple[tuple[float, int], ...] = ()  # (upper bound, how many up to it)
+    buckets: tuple[tuple[float, int], ...] = ()  # (upper bound, number up to it)
 
 
 class Times:
@@ -50,14 +50,15 @@ class Times:
         return sum(self.counts)
 
     def summary(self, now_ms: float) -> Distribution:
-        """All of it, with the quantiles of the last minutes; `now_ms` is of any steady clock."""
+        """Return everything, with the quantiles of the last minutes; `now_ms` is of any steady
+        clock."""
         recent = self._recent(now_ms)
         known = sum(recent)
         quantiles = tuple((each, _quantile(recent, known, each)) for each in QUANTILES)
         return Distribution(self.count, self.total_ms, quantiles)
 
     def histogram_seconds(self) -> Distribution:
-        """All of it, in few buckets."""
+        """Return everything, in few buckets."""
         buckets = tuple(
             (bound / 1000, sum(self.counts[: place + 1]))
             for bound, place in zip(SHOWN_MS, _SHOWN_PLACES, strict=True)
@@ -72,12 +73,12 @@ class Times:
             marks.append((now_ms, self.counts.copy()))
         at_ms, before = marks[0]
         if now_ms - at_ms < MARK_MS:
-            return self.counts  # nobody has looked for long enough: all there is
+            return self.counts  # the last mark is too old: use all counts
         return [now - then for now, then in zip(self.counts, before, strict=True)]
 
 
 def _quantile(counts: list[int], known: int, quantile: float) -> float:
-    """The upper bound of the bucket that holds it; NaN if there is nothing."""
+    """Return the upper bound of the quantile's bucket; NaN if there is no count."""
     if not known:
         return float("nan")
     wanted = quantile * known

@@ -1,4 +1,4 @@
-"""What keeps the quorum from starting; each text says what to do about it."""
+"""Errors that keep the quorum from starting, with next steps in their texts."""
 
 
 class QuorumError(Exception):

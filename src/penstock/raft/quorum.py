@@ -1,6 +1,6 @@
 """The metadata quorum of one: this node is the only voter, so it leads as soon as it starts.
 
-It satisfies machine.ReplicatedLog. Invariants: an epoch is on disk before it is used; the first
+Quorum satisfies machine.ReplicatedLog. Invariants: an epoch is on disk before it is used; the first
 batch of an epoch names its leader; only what is synced counts as committed, and the committed
 offset never moves back.
 """
@@ -13,22 +13,15 @@ from typing import Any, Protocol
 from penstock.errors import KafkaStorageError, NotController, RecordListTooLarge
 from penstock.raft.control import control_record, read_control
 from penstock.raft.errors import NotAVoter, NotServedYet, QuorumFilesCorrupt
-from penstock.raft.log_protocol import BATCH_BYTES_MAX, MetadataLog
-from penstock.raft.quorum_state import (
-    QuorumState,
-    load_quorum_state,
-    store_quorum_state_now,
+from penstock.raft.protocols import (
+    BATCH_BYTES_MAX,
+    MetadataLog,
+    QuorumFiles,
+    SnapshotWriter,
 )
-from penstock.raft.snapshot import (
-    Snapshot,
-    SnapshotId,
-    SnapshotWriting,
-    list_snapshots,
-    read_snapshot,
-    remove_parts_now,
-    snapshot_batches,
-)
-from penstock.raft.voters import KRAFT_VERSION_MAX, Voter, Voters, from_record, to_record
+from penstock.raft.quorum_state import QuorumState
+from penstock.raft.snapshot import MetadataSnapshotId, Snapshot, snapshot_batches
+from penstock.raft.voters import KRAFT_VERSION_MAX, QuorumVoter, Voters, from_record, to_record
 from penstock.raft.writing import BatchWriting, LogBatch
 from penstock.wire.batch import (
     ATTRIBUTES,
@@ -50,13 +43,11 @@ from penstock.wire.records.quorum import (
     LeaderChangeVoter,
     VotersRecord,
 )
-from penstock.world import Clock, Disk, DiskFailed, DiskFull, Done, Timers
+from penstock.world import Clock, DiskFailed, DiskFull, Done
 
 log = logging.getLogger("penstock.quorum")
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
 READ_SLICE_BYTES = 128 * 1024
-SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
 
 
 class Follower(Protocol):
@@ -69,13 +60,12 @@ class Follower(Protocol):
 class QuorumSettings:
     """`voter_ids` is controller.quorum.voters where it is set (kraft.version 0)."""
 
-    directory: str = METADATA_DIRECTORY
     voter_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """What DescribeQuorum tells."""
+    """The quorum, as DescribeQuorum shows it."""
 
     leader_id: int
     epoch: int
@@ -86,28 +76,23 @@ class QuorumView:
 
 
 class Quorum:
-    """`encode` and `decode` turn the machine's records into bytes and back. `open_log` gets the
-    offset up to which a snapshot covers everything; a log that ends before it begins anew there."""
+    """The only voter. `encode` and `decode` turn the machine's records into bytes and back."""
 
     def __init__(
         self,
-        disk: Disk,
+        files: QuorumFiles,
         clock: Clock,
-        timers: Timers,
-        me: Voter,
+        me: QuorumVoter,
         settings: QuorumSettings,
         *,
-        open_log: Callable[[int], MetadataLog],
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], Any],
         failed: Callable[[DiskFailed], None],
     ) -> None:
-        self._disk = disk
+        self._files = files
         self._clock = clock
-        self._timers = timers
         self._me = me
         self._settings = settings
-        self._open_log = open_log
         self._encode = encode
         self._decode = decode
         self._failed = failed
@@ -120,30 +105,29 @@ class Quorum:
         self._committed = 0
         self._syncing = False
         self._snapshot: Snapshot | None = None  # the one that was loaded; let go after the load
-        self._snapshot_id: SnapshotId | None = None
-        self._writing: SnapshotWriting | None = None
+        self._snapshot_id: MetadataSnapshotId | None = None
+        self._writing: SnapshotWriter | None = None
         self._bytes_since_snapshot = 0
 
     # Start and stop
 
     def start(self) -> None:
-        """Find out where the log ends, take the next epoch and lead. Waits for the disk."""
+        """Find the end of the log, take the next epoch and lead. Waits for the disk."""
         others = [voter for voter in self._settings.voter_ids if voter != self._me.node_id]
         if others:
             raise NotServedYet(
                 f"controller.quorum.voters names {len(self._settings.voter_ids)} voters; a quorum "
                 f"of more than one is not served yet. Leave only node {self._me.node_id} in it."
             )
-        self._disk.make_directory(self._settings.directory)
-        remove_parts_now(self._disk, self._settings.directory)
+        self._files.prepare_now()
         self._load_snapshot()
         floor = self._snapshot.id.end_offset if self._snapshot else 0
-        self._log = self._open_log(floor)
+        self._log = self._files.open_log(floor)
         if self._log.start_offset > floor:
-            where = f"{self._disk.root}/{self._settings.directory}"
             raise QuorumFilesCorrupt(
-                f"The metadata log in {where} starts at offset {self._log.start_offset}, and no "
-                "snapshot covers what comes before. Restore the newest snapshot from a copy."
+                f"The metadata log in {self._files.path} starts at offset "
+                f"{self._log.start_offset}, and no snapshot covers what comes before. Restore the "
+                "newest snapshot from a copy."
             )
         log_epoch = self._scan_log(floor)
         self._check_voters()
@@ -157,26 +141,14 @@ class Quorum:
             self._log = None
 
     def _load_snapshot(self) -> None:
-        """The newest snapshot that is whole."""
-        directory = self._settings.directory
-        failure: QuorumFilesCorrupt | None = None
-        for snapshot_id in reversed(list_snapshots(self._disk, directory)):
-            path = f"{directory}/{snapshot_id.file_name}"
-            try:
-                snapshot = read_snapshot(self._disk, path, snapshot_id)
-            except QuorumFilesCorrupt as error:
-                failure = failure or error
-                continue
-            self._snapshot = snapshot
-            self._snapshot_id = snapshot_id
+        self._snapshot = snapshot = self._files.load_newest_snapshot_now()
+        if snapshot is not None:
+            self._snapshot_id = snapshot.id
             self._kraft_version = snapshot.kraft_version
             self._voters = snapshot.voters
-            return
-        if failure is not None:
-            raise failure
 
     def _scan_log(self, offset: int) -> int:
-        """Take in the quorum's own records from `offset` on; the last epoch in the log."""
+        """Read the quorum's own records from `offset` on; return the last epoch in the log."""
         epoch = self._snapshot.id.epoch if self._snapshot else 0
         log = self._opened()
         while data := log.read_now(offset, READ_SLICE_BYTES):
@@ -223,15 +195,13 @@ class Quorum:
             )
 
     def _take_epoch(self, log_epoch: int) -> None:
-        stored = load_quorum_state(self._disk, self._settings.directory)
+        stored = self._files.load_state_now()
         stored_epoch = stored.leader_epoch if stored else 0
         self._epoch = max(log_epoch, stored_epoch) + 1
         state = QuorumState(leader_epoch=self._epoch, leader_id=self._me.node_id)
         voter_ids = tuple(voter.node_id for voter in self._voters)
         try:
-            store_quorum_state_now(
-                self._disk, self._settings.directory, state, voter_ids, self._kraft_version
-            )
+            self._files.store_state_now(state, voter_ids, self._kraft_version)
         except DiskFull as failure:
             # The only voter finds the epoch in the log again, which gets it before anything counts.
             log.warning("%s; the epoch %d is in the metadata log alone", failure, self._epoch)
@@ -282,13 +252,13 @@ class Quorum:
         self._follower = follower
 
     def append(self, records: Sequence[Any]) -> LogBatch:
-        """Write one atomic batch; it is committed when its sync is done."""
+        """Write one atomic batch, which is committed after its sync."""
         writing = self.begin()
         writing.add(records)
         return writing.finish()
 
     def begin(self) -> BatchWriting:
-        """A batch that is made in pieces."""
+        """Return a batch that is encoded in pieces."""
         return BatchWriting(self._encode, self._clock.wall_ms(), self._finish)
 
     def _finish(self, writing: BatchWriting) -> LogBatch:
@@ -309,7 +279,7 @@ class Quorum:
         except DiskFull as failure:
             # Nothing of it remains: only this change is refused, reads and deletions go on.
             raise KafkaStorageError(
-                f"No room for metadata in {self._disk.root} ({failure}). Free some space."
+                f"No room for metadata in {self._files.path} ({failure}). Free some space."
             ) from failure
         except DiskFailed as failure:
             self._fail(failure)
@@ -318,7 +288,7 @@ class Quorum:
         self._sync()
 
     def _sync(self) -> None:
-        """One sync at a time; it covers all that was written before it began."""
+        """Sync the batches written so far, one sync at a time."""
         if self._syncing or not self._leading:
             return
         self._syncing = True
@@ -341,7 +311,7 @@ class Quorum:
         self._opened().flush(synced)
 
     def _fail(self, failure: DiskFailed) -> None:
-        """The disk cannot be trusted any more: stop leading, let the node decide."""
+        """Stop leading after a failure of the disk, and report it to the node."""
         self._step_down()
         self._failed(failure)
 
@@ -354,18 +324,17 @@ class Quorum:
             self._follower.lost()
 
     def read(self) -> "QuorumReader":
-        """From the loaded snapshot through the log to its end."""
+        """Return a reader of the snapshot and the log behind it."""
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None and self._snapshot_id is not None:
-            path = f"{self._settings.directory}/{self._snapshot_id.file_name}"
-            snapshot = read_snapshot(self._disk, path, self._snapshot_id)
+            snapshot = self._files.read_snapshot_now(self._snapshot_id)
         return QuorumReader(self._opened(), snapshot, self._decode)
 
     # Snapshots
 
     @property
-    def snapshot_id(self) -> SnapshotId | None:
-        """The newest complete snapshot."""
+    def snapshot_id(self) -> MetadataSnapshotId | None:
+        """Return the newest complete snapshot."""
         return self._snapshot_id
 
     @property
@@ -377,9 +346,13 @@ class Quorum:
         return self._writing is not None
 
     def write_snapshot(
-        self, snapshot_id: SnapshotId, values: Iterator[bytes], timestamp_ms: int, done: Done
+        self,
+        snapshot_id: MetadataSnapshotId,
+        values: Iterator[bytes],
+        timestamp_ms: int,
+        done: Done,
     ) -> None:
-        """In slices; `values` are the records of the committed state at that offset."""
+        """Write a snapshot in slices; `values` are the records of the committed state."""
         assert self._writing is None, "one snapshot at a time"
         assert snapshot_id.end_offset <= self._committed, "a snapshot holds committed records only"
         batches = snapshot_batches(
@@ -398,28 +371,14 @@ class Quorum:
             self._bytes_since_snapshot -= bytes_before
             if failure is None:
                 self._snapshot_id = snapshot_id
-                self._clean_up()
+                # The oldest kept snapshot covers this part of the log.
+                self._opened().delete_before(self._files.delete_old_snapshots().end_offset)
             elif not isinstance(failure, DiskFull):
                 self._fail(failure)
             done(failure)
 
-        self._writing = SnapshotWriting(
-            self._disk,
-            f"{self._settings.directory}/{snapshot_id.file_name}",
-            batches,
-            soon=self._timers.soon,
-            done=written,
-        )
+        self._writing = self._files.snapshot_writer(snapshot_id, batches, written)
         self._writing.start()
-
-    def _clean_up(self) -> None:
-        """Older snapshots go, and the part of the log that nobody needs with them."""
-        known = list_snapshots(self._disk, self._settings.directory)
-        kept, old = known[-SNAPSHOTS_KEPT:], known[:-SNAPSHOTS_KEPT]
-        for snapshot_id in old:
-            path = f"{self._settings.directory}/{snapshot_id.file_name}"
-            self._disk.remove(path, lambda _failure: None)  # tried again after the next one
-        self._opened().delete_before(kept[0].end_offset)
 
     def describe(self) -> QuorumView:
         return QuorumView(
@@ -433,7 +392,7 @@ class Quorum:
 
 
 class QuorumReader:
-    """Everything to replay: first the snapshot, then the log behind it."""
+    """Reads all records to replay: first the snapshot, then the log behind it."""
 
     def __init__(
         self, log: MetadataLog, snapshot: Snapshot | None, decode: Callable[[bytes], Any]

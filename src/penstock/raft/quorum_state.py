@@ -1,7 +1,7 @@
-"""The file `quorum-state`: the epoch, its leader and this node's vote, as Kafka writes it.
+"""The epoch, its leader and this node's vote, as Kafka writes them into `quorum-state`.
 
-Version 1 belongs to kraft.version 1. Version 0 is what kraft.version 0 uses, where the voters
-come from the configuration.
+Version 1 of the text belongs to kraft.version 1. Version 0 belongs to kraft.version 0, where the
+voters come from the configuration. Reads no file: broker/metadata/quorum_files.py does.
 """
 
 import json
@@ -9,52 +9,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.model import ZERO_ID, id_from_text, id_to_text
-from penstock.raft.errors import QuorumFilesCorrupt
-from penstock.world import Disk
 
-QUORUM_STATE = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
     leader_epoch: int = 0
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
     voted_directory_id: bytes = ZERO_ID
 
 
-def load_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
-    """What the file says; None if there is none, or a kill left it without content."""
-    path = f"{directory}/{QUORUM_STATE}"
-    if not disk.exists(path):
-        return None
-    file = disk.open(path)
-    try:
-        data = file.read_now(0, file.size)
-    finally:
-        file.close()
-    if not data.strip(b"\0"):
-        return None
-    try:
-        fields: dict[str, Any] = json.loads(data)
-        return QuorumState(
-            leader_epoch=int(fields["leaderEpoch"]),
-            leader_id=int(fields["leaderId"]),
-            voted_id=int(fields["votedId"]),
-            voted_directory_id=id_from_text(fields.get("votedDirectoryId", id_to_text(ZERO_ID))),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise QuorumFilesCorrupt(
-            f"{disk.root}/{path} is damaged ({error}). With one voter nothing is lost by deleting "
-            "it: the epoch is found in the log again."
-        ) from error
+def parse_quorum_state(data: bytes) -> QuorumState:
+    """Return what the file says. ValueError, KeyError or TypeError if it is damaged."""
+    fields: dict[str, Any] = json.loads(data)
+    return QuorumState(
+        leader_epoch=int(fields["leaderEpoch"]),
+        leader_id=int(fields["leaderId"]),
+        voted_id=int(fields["votedId"]),
+        voted_directory_id=id_from_text(fields.get("votedDirectoryId", id_to_text(ZERO_ID))),
+    )
 
 
-def store_quorum_state_now(
-    disk: Disk, directory: str, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
-) -> None:
-    """Durable when this returns: an epoch must never be used twice."""
+def format_quorum_state(
+    state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
+) -> bytes:
     fields: dict[str, Any] = {"leaderId": state.leader_id, "leaderEpoch": state.leader_epoch}
     if kraft_version == 0:
         fields = {"clusterId": "", **fields, "votedId": state.voted_id, "appliedOffset": 0}
@@ -64,5 +44,4 @@ def store_quorum_state_now(
         fields["votedId"] = state.voted_id
         fields["votedDirectoryId"] = id_to_text(state.voted_directory_id)
         fields["data_version"] = 1
-    text = json.dumps(fields, separators=(",", ":"))
-    disk.replace_now(f"{directory}/{QUORUM_STATE}", text.encode())
+    return json.dumps(fields, separators=(",", ":")).encode()

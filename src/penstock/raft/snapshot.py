@@ -1,17 +1,14 @@
-"""Snapshots: all records that make the state at one offset, in a file of batches.
+"""Snapshots: all records that make the state at one offset, as a sequence of batches.
 
-`OFFSET-EPOCH.checkpoint` begins with a SnapshotHeader (and the quorum's own records) and ends
-with a SnapshotFooter; a file without its footer is not a snapshot. It is written under a name
-that ends in `.part` and renamed when it is complete and synced.
+A snapshot begins with a SnapshotHeader and the quorum's own records. A SnapshotFooter ends it:
+bytes without a footer are no snapshot. Reads no file: broker/metadata/snapshot_files.py does.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from penstock.raft.control import control_record, read_control
-from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.voters import Voters, from_record, to_record
 from penstock.wire.batch import (
     ATTRIBUTES,
@@ -31,16 +28,12 @@ from penstock.wire.records.quorum import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from penstock.world import Disk, DiskFailed, Done, File
-
-_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-PART_SUFFIX = ".part"
 
 # About 5 ms of work: small enough to leave the loop free between two slices.
 RECORDS_PER_SLICE = 400
 
 
-class SnapshotId(NamedTuple):
+class MetadataSnapshotId(NamedTuple):
     end_offset: int
     epoch: int
 
@@ -50,44 +43,17 @@ class SnapshotId(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What was read from a snapshot; `values` are the state's records, still as bytes."""
+    """The content of a snapshot; `values` are the records of the state, as bytes."""
 
-    id: SnapshotId
+    id: MetadataSnapshotId
     timestamp_ms: int
     kraft_version: int
     voters: Voters
     values: Sequence[bytes]
 
 
-def list_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
-    """Complete snapshots by name, oldest first."""
-    names = (_NAME.fullmatch(name) for name in disk.list(directory))
-    return sorted(SnapshotId(int(name[1]), int(name[2])) for name in names if name)
-
-
-def remove_parts_now(disk: Disk, directory: str) -> None:
-    """Clear away what a crash left half written."""
-    for name in disk.list(directory):
-        if name.endswith(PART_SUFFIX) and _NAME.fullmatch(name.removesuffix(PART_SUFFIX)):
-            disk.remove_now(f"{directory}/{name}")
-
-
-def read_snapshot(disk: Disk, path: str, snapshot_id: SnapshotId) -> Snapshot:
-    file = disk.open(path)
-    try:
-        data = file.read_now(0, file.size)
-    finally:
-        file.close()
-    try:
-        return _parse(data, snapshot_id)
-    except Malformed as error:
-        raise QuorumFilesCorrupt(
-            f"{disk.root}/{path} is not a whole snapshot: {error}. Restore it from a copy, or "
-            "remove it if an older snapshot and the log behind it are there."
-        ) from error
-
-
-def _parse(data: bytes, snapshot_id: SnapshotId) -> Snapshot:
+def parse_snapshot(data: bytes, snapshot_id: MetadataSnapshotId) -> Snapshot:
+    """Return what the bytes of a snapshot hold. Malformed if they are not a whole one."""
     view = memoryview(data)
     timestamp_ms, kraft_version = 0, 0
     voters: Voters = ()
@@ -154,7 +120,7 @@ class _Batches:
 
 
 def snapshot_batches(
-    snapshot_id: SnapshotId,
+    snapshot_id: MetadataSnapshotId,
     values: Iterator[bytes],
     *,
     timestamp_ms: int,
@@ -163,7 +129,7 @@ def snapshot_batches(
     voters: Voters,
     with_quorum_records: bool = True,
 ) -> Iterator[bytes]:
-    """The snapshot piece by piece; each piece is one batch, and one slice of work."""
+    """Yield a snapshot piece by piece. A piece is one batch, and one slice of work."""
     batches = _Batches(snapshot_id.epoch, now_ms)
     first: list[Any] = [SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)]
     if with_quorum_records and kraft_version > 0:
@@ -172,74 +138,3 @@ def snapshot_batches(
     while chunk := list(islice(values, RECORDS_PER_SLICE)):
         yield batches.values(chunk)
     yield batches.control([SnapshotFooterRecord()])
-
-
-class SnapshotWriting:
-    """Writes one snapshot, a batch per turn of the loop, then syncs and renames it."""
-
-    def __init__(
-        self,
-        disk: Disk,
-        path: str,
-        batches: Iterator[bytes],
-        *,
-        soon: Callable[[Callable[[], None]], None],
-        done: Done,
-    ) -> None:
-        self._disk = disk
-        self._path = path
-        self._batches = batches
-        self._soon = soon
-        self._done = done
-        self._cancelled = False
-        self._file: File | None = None
-
-    def start(self) -> None:
-        """An attempt that failed may have left its beginning; a file is only ever appended to."""
-        self._disk.remove(self._path + PART_SUFFIX, self._cleared)
-
-    def _cleared(self, failure: DiskFailed | None) -> None:
-        if failure is not None:
-            self._done(failure)
-        else:
-            self._soon(self._slice)
-
-    def cancel(self) -> None:
-        """Leave it unfinished; what was written is cleared away at the next start."""
-        self._cancelled = True
-        if self._file is not None:
-            self._file.close()
-
-    def _slice(self) -> None:
-        if self._cancelled:
-            return
-        try:
-            if self._file is None:
-                self._file = self._disk.open(self._path + PART_SUFFIX, create=True)
-            batch = next(self._batches, None)
-            if batch is not None:
-                self._file.append([batch])
-        except DiskFailed as failure:
-            if self._file is not None:
-                self._file.close()
-            self._done(failure)
-            return
-        if batch is None:
-            self._file.sync(self._synced)
-        else:
-            self._soon(self._slice)
-
-    def _synced(self, failure: DiskFailed | None) -> None:
-        if self._cancelled:
-            return
-        assert self._file is not None, "it was open when the sync began"
-        self._file.close()
-        if failure is not None:
-            self._done(failure)
-        else:
-            self._disk.rename(self._path + PART_SUFFIX, self._path, self._done)
-
-
-def write_snapshot_now(disk: Disk, path: str, batches: Iterator[bytes]) -> None:
-    """All at once, for a directory that is being formatted."""
-    disk.replace_now(path, b"".join(batches))

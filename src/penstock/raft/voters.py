@@ -1,4 +1,4 @@
-"""Who votes: the voter set, and the records that carry it in the log and in snapshots."""
+"""The voter set, and its records in the log and in snapshots."""
 
 from dataclasses import dataclass
 
@@ -20,13 +20,13 @@ class VoterEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Voter:
+class QuorumVoter:
     node_id: int
     directory_id: bytes
     endpoints: tuple[VoterEndpoint, ...] = ()
 
 
-Voters = tuple[Voter, ...]
+Voters = tuple[QuorumVoter, ...]
 
 
 def to_record(voters: Voters) -> VotersRecord:
@@ -50,7 +50,7 @@ def to_record(voters: Voters) -> VotersRecord:
 
 def from_record(record: VotersRecord) -> Voters:
     return tuple(
-        Voter(
+        QuorumVoter(
             voter.voter_id,
             voter.voter_directory_id,
             tuple(VoterEndpoint(each.name, each.host, each.port) for each in voter.endpoints),

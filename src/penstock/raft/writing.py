@@ -1,4 +1,4 @@
-"""A batch of metadata records, encoded in as many pieces as its writer likes, written in one."""
+"""A batch of metadata records, encoded in pieces and written as one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class LogBatch(NamedTuple):
 
 
 class BatchWriting:
-    """`finish` hands it to the log. Where it will be there is known only then."""
+    """A batch under way. `finish` appends it to the log, which gives it its offsets."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""File descriptors: how many this process may have, and who may take them.
+"""File descriptors: the limit of this process, and the shares of files and connections.
 
-Connections come from outside and may be many; files are what the node lives on. A share of the
-descriptors is therefore kept from connections. Partitions may be many too: of the files that they
-append to only those in use keep a descriptor.
+Connections come from outside and may be many, but a node depends on its files. So a share of the
+descriptors is kept from connections. Partitions may be many too: only those in use keep a
+descriptor.
 """
 
 import os
@@ -20,11 +20,11 @@ OPEN_FILES_MIN = 32
 OPEN_FILES_MAX = 8_192
 LOOKS_PER_FILE_MAX = 16
 SYNCS_AT_ONCE_MAX = 8
-HELD_SHARE = 0.75  # of what connections may use: ranges on their way keep none of them out
+HELD_SHARE = 0.75  # of the connections' share: ranges in flight must not exclude connections
 
 
 def raise_limit() -> None:
-    """As many as the system lets us have."""
+    """Raise the limit as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -36,12 +36,13 @@ def limit() -> int:
 
 
 def connection_fd_max() -> int:
-    """A connection with a higher descriptor is refused; the lowest free one is always used."""
+    """Return the highest descriptor for a connection; the system always gives the
+    lowest free one."""
     return limit() - max(KEPT_FOR_FILES_MIN, limit() // KEPT_FOR_FILES_SHARE)
 
 
 class Descriptor:
-    """An open file of the system: closed when nobody holds it any more."""
+    """An open file of the system, closed with its last reference."""
 
     __slots__ = ("fd",)
 
@@ -53,7 +54,7 @@ class Descriptor:
 
 
 class Parkable(Protocol):
-    """A file that can do without its descriptor."""
+    """A file that can give its descriptor back."""
 
     used: bool
     unsynced: bool
@@ -61,7 +62,7 @@ class Parkable(Protocol):
     @property
     def parked(self) -> bool: ...
     def park(self) -> None:
-        """Give the descriptor back, unless somebody works with it."""
+        """Give the descriptor back, unless a user holds it."""
         ...
 
     def abandon(self, failure: DiskFailed) -> None: ...
@@ -69,15 +70,15 @@ class Parkable(Protocol):
 
 
 class Descriptors:
-    """The files that have taken their descriptor again, in the order of a clock's hand: when there
-    are too many, those that were not used since it last passed give theirs back."""
+    """The files with a descriptor, in the order of a clock algorithm: beyond the limit, files
+    unused since the last round give theirs back."""
 
     def __init__(self, files_max: int | None = None) -> None:
         if files_max is None:
             files_max = max(OPEN_FILES_MIN, min(OPEN_FILES_MAX, limit() // OPEN_FILES_SHARE))
         self._files_max = files_max
-        self.pinned_max = max(1, files_max // 2)  # by a round of syncs, at a time
-        # The lowest free descriptor is always used: a higher one tells that as many are open.
+        self.pinned_max = max(1, files_max // 2)  # by one round of syncs
+        # The system gives the lowest free descriptor, so its number tells how many are open.
         self.held_fd_max = int(connection_fd_max() * HELD_SHARE)
         self._files: deque[weakref.ref[Parkable]] = deque()
         self._unsynced: deque[Parkable] = deque()  # parked with bytes that may not be durable
@@ -91,7 +92,7 @@ class Descriptors:
         while len(self._files) >= self._files_max and looks:
             looks -= 1
             self._look(self._files.popleft())
-        self._files.append(weakref.ref(file))  # only now: it is not to give it back at once
+        self._files.append(weakref.ref(file))  # after the check, which must not park this file
 
     def _look(self, reference: "weakref.ref[Parkable]") -> None:
         file = reference()
@@ -108,7 +109,7 @@ class Descriptors:
             self._files.append(reference)
 
     def _sync(self) -> None:
-        """Soon after: while no descriptor is open the kernel may forget that a write has failed."""
+        """Sync soon: without an open descriptor the kernel may forget a failed write."""
         while self._unsynced and self._syncing < SYNCS_AT_ONCE_MAX:
             self._syncing += 1
             file = self._unsynced.popleft()

@@ -1,7 +1,7 @@
 """Files and directories of the operating system.
 
-Nothing here makes the loop wait: reads take what the page cache has, everything that syncs or
-unlinks runs on a worker. Calls ending in `_now` wait; start and stop use them.
+The loop never waits here: reads take bytes from the page cache, and syncs and removals run on a
+worker. Calls ending in `_now` wait; start and stop use them.
 """
 
 import ctypes
@@ -19,18 +19,18 @@ from penstock.real.file import FLAGS, RealFile, complaint, complaints
 from penstock.world import DiskFailed, Done, File, FileLost, TooManyFiles
 
 SHARING_THREADS = 4
-# Of new files, and of new directories
+# For new files, and for new directories
 OWN_MODES = 0o600, 0o700
 GROUP_MODES = 0o640, 0o750
-# One call for a whole file system; Python has none of its own.
+# One call for a whole file system; Python's library lacks it.
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _unique = itertools.count()
-_ASIDE = re.compile(r".+\.\d+\.tmp")  # what `_replace` writes before it gets its name
-_locked_here: set[str] = set()  # POSIX locks do not keep one process from itself
+_ASIDE = re.compile(r".+\.\d+\.tmp")  # the temporary files of `_replace`
+_locked_here: set[str] = set()  # POSIX locks do not exclude their own process
 
 
 def _create(path: str, data: bytes, mode: int, *, synced: bool) -> None:
-    """A small file, whole or not at all."""
+    """Create a small file, whole or not at all."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         try:
@@ -43,7 +43,7 @@ def _create(path: str, data: bytes, mode: int, *, synced: bool) -> None:
             os.close(fd)
     except OSError:
         with suppress(OSError):
-            os.unlink(path)  # they would add up on a disk that is full
+            os.unlink(path)  # leftovers would fill the disk further
         raise
 
 
@@ -56,7 +56,7 @@ def _holds(path: str, data: bytes) -> bool:
 
 
 def _each(works: Sequence[Callable[[], None]]) -> None:
-    """A file that is lost says nothing about the others: their work is done all the same."""
+    """Run all works; after FileLost continue with the others, and raise it at the end."""
     lost: FileLost | None = None
     for work in works:
         try:
@@ -68,7 +68,7 @@ def _each(works: Sequence[Callable[[], None]]) -> None:
 
 
 class Runner(Protocol):
-    """Where the work of a disk runs: world.Workers, or a pool of threads for this disk alone."""
+    """Runs the work of a disk: world.Workers, or a thread pool of this disk alone."""
 
     def run(
         self,
@@ -79,16 +79,16 @@ class Runner(Protocol):
 
 
 def worst_of(*failures: DiskFailed | None) -> DiskFailed | None:
-    """Return the failure that says most about the disk: a lost file or a lack of descriptors says
-    nothing of it."""
+    """Return the failure that matters most: a lost file or a lack of descriptors does not condemn
+    the disk."""
     known = [each for each in failures if each is not None]
     known.sort(key=lambda each: (isinstance(each, FileLost), isinstance(each, TooManyFiles)))
     return known[0] if known else None
 
 
 class RealDisk:
-    """A directory tree of the operating system; new files are readable by this user alone, or by
-    the user's group too."""
+    """A directory tree of the operating system; new files are readable by this user only, or by the
+    user's group too."""
 
     def __init__(
         self,
@@ -162,8 +162,7 @@ class RealDisk:
 
     def sync_files(self, files: Sequence[File], done: Done) -> None:
         mine = [file for file in files if isinstance(file, RealFile)]
-        # Files that are pinned keep their descriptors: those that are appended to meanwhile must
-        # find some.
+        # Pinned files keep their descriptors, so pin only a part: appends need some meanwhile.
         some, rest = mine[: self.descriptors.pinned_max], mine[self.descriptors.pinned_max :]
         for file in some:
             file.pin()
@@ -224,8 +223,8 @@ class RealDisk:
             self.sync_name(target)
 
     def put_now(self, path: str, data: bytes) -> None:
-        # Most often the file is new, or says this already: a stop with thousands of logs lives on
-        # that, since a file aside and a rename cost three times as much as a file.
+        # Most files are new or unchanged here. A temporary file and a rename would cost three times
+        # as much, for thousands of logs at a stop.
         target = self._at(path)
         with complaints(f"cannot write {target}"):
             if os.path.exists(target):
@@ -235,7 +234,7 @@ class RealDisk:
                 _create(target, data, self.file_mode, synced=False)
 
     def _replace(self, target: str, data: bytes, *, synced: bool) -> None:
-        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name must not meet here
+        aside = f"{target}.{next(_unique)}.tmp"  # two writers of one name need two temporary files
         _create(aside, data, self.file_mode, synced=synced)
         try:
             os.replace(aside, target)
@@ -247,7 +246,7 @@ class RealDisk:
     def remove_leftovers_now(self) -> None:
         with complaints(f"cannot look through {self.root}"):
             for name in filter(_ASIDE.fullmatch, self.list()):
-                with suppress(OSError):  # what cannot be removed does no harm
+                with suppress(OSError):  # a leftover does no harm
                     os.unlink(self._at(name))
 
     def sync_everything_now(self) -> None:
@@ -306,7 +305,7 @@ class RealDisk:
         with complaints(f"cannot open the lock file {target}"):
             fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self.file_mode)
         try:
-            # The kind of lock that Java takes, so that an Apache Kafka is kept out as well.
+            # The lock that Java takes, so that Apache Kafka is excluded too.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(fd)
@@ -323,9 +322,9 @@ class RealDisk:
 
 
 def is_locked(path: str) -> bool:
-    """Return whether a node holds this lock file; nothing is made for the answer."""
+    """Return whether a node holds this lock file; the check creates nothing."""
     target = os.path.realpath(path)
-    if target in _locked_here:  # closing another descriptor would give that lock up
+    if target in _locked_here:  # closing another descriptor would release that lock
         return True
     try:
         with open(target, "rb") as file:

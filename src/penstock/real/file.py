@@ -1,7 +1,6 @@
-"""One file of the operating system: reads take what the page cache has, appends are one write.
+"""One file of the operating system: reads take bytes from the page cache, an append is one write.
 
-A file that nobody uses gives its descriptor back (descriptors.py decides which), and takes another
-when it is next used.
+An unused file gives its descriptor back (descriptors.py chooses) and takes another at its next use.
 """
 
 import ctypes
@@ -27,16 +26,16 @@ _KINDS: dict[int, type[DiskFailed]] = {
     errno.ENOENT: FileLost,
     errno.ENOTDIR: FileLost,
 }
-# Not every file system can answer "only if it is in memory"; those that cannot are read plainly.
+# Some file systems cannot answer "only if cached"; those are read plainly.
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
-# Python's own call for this would make the file longer, and appends would go behind that.
+# Python's posix_fallocate would extend the file, and appends would follow the extension.
 _fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
 _KEEP_SIZE = 1
 
 
 class Home(Protocol):
-    """What a file needs of the disk it is on."""
+    """The services of the disk that a file uses."""
 
     root: str
     descriptors: Descriptors
@@ -59,10 +58,11 @@ def complaint(what: str, error: OSError) -> DiskFailed:
 
 
 class RealFile:
-    """A file. Its descriptor goes when the last reference does, or sooner: a file that nobody uses
-    gives it back, and takes another when it is next used. A range being sent holds the one that it
-    began with. Only the loop takes and gives; work on other threads pins the descriptor, or opens
-    one of its own."""
+    """A file. Its descriptor closes with the last reference, or earlier when unused.
+
+    A range being sent holds the descriptor that it began with. Only the loop takes and gives
+    descriptors; work on other threads pins one, or opens its own.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -87,7 +87,7 @@ class RealFile:
         self._fd = fd
         self._descriptor: Descriptor | None = Descriptor(fd)
         self._closed = False
-        self._failure: DiskFailed | None = None  # there is no more to get from it
+        self._failure: DiskFailed | None = None  # all further use fails with this
         self._name_synced = not fresh
         self._nowait = bool(_NOWAIT)
         self._pins = 0
@@ -97,12 +97,12 @@ class RealFile:
         self._identity = (facts.st_dev, facts.st_ino)
         self.size = facts.st_size
         self.unsynced = False
-        self.used = False  # since the file was last asked whether it could be parked
+        self.used = False  # since the last parking check
 
     # -- the descriptor
 
     def fileno(self) -> int:
-        """For the loop: the descriptor, which is taken again if it was given back."""
+        """Return the descriptor for the loop, reopened if it was given back."""
         fd = self._fd
         if fd < 0:
             fd = self._fd = self._open_again()
@@ -118,17 +118,17 @@ class RealFile:
     def park(self) -> None:
         if self._fd >= 0 and not self._pins:
             self._fd = -1
-            self._descriptor = None  # and closed, unless a range is on its way
+            self._descriptor = None  # and closed, unless a range in flight holds it
 
     def hold(self) -> Descriptor | None:
-        """None where so many are open that they are needed for others: such a range opens its file
-        by name when it is sent."""
+        """Return the descriptor to hold, or None if too many are open: then the range opens its
+        file when sent."""
         if self.fileno() >= self._disk.descriptors.held_fd_max:
             return None
         return self._descriptor
 
     def abandon(self, failure: DiskFailed) -> None:
-        """A sync failed that nobody waited for: whoever uses the file next is told."""
+        """Keep the failure of a background sync for the next user of the file."""
         self._failure = failure
         self.park()
 
@@ -141,12 +141,12 @@ class RealFile:
             facts = os.fstat(fd)
         if (facts.st_dev, facts.st_ino) != self._identity:
             os.close(fd)
-            raise FileLost(f"{what}: somebody else has put another file in its place")
+            raise FileLost(f"{what}: another process has replaced the file")
         return fd
 
     @contextmanager
     def _borrowed(self) -> Iterator[int]:
-        """For any thread, while the file is pinned or nobody else uses it."""
+        """Yield a descriptor for any thread, while the file is pinned or has no other user."""
         fd = self._fd
         if fd >= 0:
             yield fd
@@ -158,7 +158,7 @@ class RealFile:
             os.close(fd)
 
     def pin(self) -> None:
-        """Another thread is going to work on the file: its descriptor stays as it is."""
+        """Keep the descriptor while another thread works on the file."""
         self._pins += 1
 
     def unpin(self) -> None:
@@ -173,7 +173,7 @@ class RealFile:
 
         return unpinned
 
-    # -- what is in it
+    # -- content
 
     def append(self, parts: Sequence[Buffer]) -> None:
         assert not self._closed, "a closed file takes no writes"
@@ -239,7 +239,8 @@ class RealFile:
         return data
 
     def _cold(self, position: int, size: int) -> Cold | FileLost:
-        """Not in memory, or not there at all: only a read that waits can tell."""
+        """Return Cold for bytes outside of memory, FileLost for a file that is too short; only a
+        read that waits can tell."""
         if isinstance(self._failure, FileLost) and self._size_now() < position + size:
             return self._failure
         return Cold(self, position, size)
@@ -249,7 +250,7 @@ class RealFile:
 
     def _cut_short(self, end: int) -> FileLost:
         lost = FileLost(
-            f"{self._where} has only {end} of its {self.size} bytes: somebody else has cut it"
+            f"{self._where} has only {end} of its {self.size} bytes: another process has cut it"
         )
         self._failure = lost
         return lost
@@ -318,14 +319,14 @@ class RealFile:
         with complaints(f"cannot reserve room for {self._where}"), self._borrowed() as fd:
             if _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(0), ctypes.c_int64(size)):
                 code = ctypes.get_errno()
-                if code not in _NO_NOWAIT:  # not every file system can do this either
+                if code not in _NO_NOWAIT:  # some file systems cannot do this either
                     raise OSError(code, os.strerror(code))
 
     def sync(self, done: Done) -> None:
         self._disk.offload(self.sync_now, self._pinned(done))
 
     def sync_now(self) -> None:
-        self.unsynced = False  # what is appended from now on is not covered
+        self.unsynced = False  # later appends are not covered
         size = self.size
         with complaints(f"cannot sync {self._where}"), self._borrowed() as fd:
             os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
@@ -333,7 +334,7 @@ class RealFile:
                 self._disk.sync_name(self._where)
                 self._name_synced = True
         facts = self._look()
-        # The loop may have cut the file meanwhile: then `size` is smaller now.
+        # The loop may have truncated the file meanwhile: then `size` is smaller now.
         if facts.st_size < min(size, self.size):
             raise self._shorter(facts.st_size, size)
 
@@ -343,7 +344,7 @@ class RealFile:
             raise self._shorter(facts.st_size, size)
 
     def _look(self) -> os.stat_result:
-        """Return the facts of the file. Raise FileLost if its name stands for no file or for
+        """Return the stat result of the file. Raise FileLost if its name stands for no file or for
         another one."""
         try:
             with complaints(f"cannot look at {self._where}"):

@@ -1,8 +1,8 @@
 """The event loop: one thread, run to completion, a turn at a time.
 
-A turn: wait for sockets, handle those that are ready, run due timers and calls from other
-threads, then everything that asked to run after the turn. A small loop over epoll measured equal
-to uvloop here and lets the end of a turn be seen, which asyncio does not.
+A turn: wait for sockets, handle the ready ones, run due timers and calls from other threads, then
+all calls of `after_turn`. A small loop over epoll measured equal to uvloop, and lets the end of a
+turn be seen, which asyncio does not.
 """
 
 import heapq
@@ -19,14 +19,14 @@ from penstock.world import LATE_BOUNDS_MS
 
 TURN_WAIT_MS_MAX = 60_000
 EVENTS_PER_TURN_MAX = 1_024
-CANCELLED_TIMERS_MIN = 64  # fewer are not worth the clearing
-SPIN_SECONDS = 50e-6  # how long to look for more before falling asleep
+CANCELLED_TIMERS_MIN = 64  # fewer do not justify the clearing
+SPIN_SECONDS = 50e-6  # polling time before the loop sleeps
 READABLE = 1  # select.EPOLLIN, spelled so that other systems have it too
 WRITABLE = 4  # select.EPOLLOUT
 
 
 class LoopTimer:
-    """A call that is due at a moment."""
+    """A call due at a moment."""
 
     __slots__ = ("_loop", "call", "in_heap")
 
@@ -43,7 +43,7 @@ class LoopTimer:
 
 
 class Poller:
-    """Which descriptors are ready: epoll where there is one, else the best this system has."""
+    """The ready descriptors: by epoll, or by the best selector of the system."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
@@ -69,7 +69,7 @@ class Poller:
             elif self._selector:
                 self._selector.unregister(fd)
         except (OSError, KeyError, ValueError):
-            pass  # closed or never registered: either way it is not watched any more
+            pass  # closed or never registered: not watched any more
 
     def poll(self, wait_ms: float) -> list[tuple[int, int]]:
         if self._epoll:
@@ -96,7 +96,7 @@ def _from_selector(mask: int) -> int:
 
 
 class Loop:
-    """Clock and timers of a real node, and the turn that everything happens in."""
+    """The clock and the timers of a real node, and its turns."""
 
     def __init__(self) -> None:
         self.poller = Poller()
@@ -115,7 +115,7 @@ class Loop:
         self._spins = False
         self.turn_ended: Callable[[], None] = lambda: None
         self.turns = 0
-        self.late_counts = [0] * (len(LATE_BOUNDS_MS) + 1)  # turns, by how late a timer was
+        self.late_counts = [0] * (len(LATE_BOUNDS_MS) + 1)  # turns, by the lateness of a timer
         self.late_ms_total = 0.0
         self.watch(self._wake_read, READABLE, self._drain_wake)
 
@@ -133,8 +133,8 @@ class Loop:
         return timer
 
     def timer_cancelled(self) -> None:
-        """A cancelled timer stays in the heap until it comes up, or until most are like it: then
-        all of them go at once, which costs each a fixed part of the work."""
+        """Count a cancelled timer. Cancelled timers stay in the heap until they are due, or until
+        they are the majority: then one pass removes them all, at a constant cost per timer."""
         self._cancelled += 1
         timers = self._timers
         if self._cancelled > CANCELLED_TIMERS_MIN and 2 * self._cancelled > len(timers):
@@ -165,19 +165,19 @@ class Loop:
     # -- other threads
 
     def call_from_thread(self, call: Callable[[], None]) -> None:
-        """Run `call` on the loop soon. The one method that other threads may use."""
+        """Run `call` on the loop soon. Only this method may be called from other threads."""
         self._from_threads.append(call)
         if not self._woken:
             self._woken = True
             try:
                 os.write(self._wake_write, b"\0")
             except (BlockingIOError, OSError):
-                pass  # the pipe is full, so the loop wakes anyway; or closed, so nobody listens
+                pass  # full: the loop wakes anyway; closed: the loop has ended
 
     def _drain_wake(self, _mask: int) -> None:
-        # Read first: a byte written between the two would be swallowed with `_woken` left true,
-        # and no thread would wake the loop again. A call that comes before the flag falls runs in
-        # this very turn.
+        # Read first: a byte written between the two steps would be swallowed with `_woken` still
+        # true, and no thread would wake the loop again. A call added before the reset runs in this
+        # turn.
         try:
             os.read(self._wake_read, 4096)
         except BlockingIOError:
@@ -187,7 +187,7 @@ class Loop:
     # -- running
 
     def run(self) -> None:
-        """Turn until stopped."""
+        """Run turns until stopped."""
         self._running = True
         while self._running:
             self.turn()
@@ -200,7 +200,7 @@ class Loop:
         handlers = self.handlers
         for fd, mask in self._ready():
             handler = handlers.get(fd)
-            if handler is not None:  # one closed earlier in this very turn has none any more
+            if handler is not None:  # closed earlier in this turn
                 handler(mask)
         if self._timers:
             self._run_due_timers()
@@ -213,8 +213,8 @@ class Loop:
         self.turn_ended()
 
     def _ready(self) -> list[tuple[int, int]]:
-        """The next events. A peer that asked alone just now often asks again within microseconds:
-        look a few times before going to sleep, since falling asleep and waking up costs more."""
+        """Return the next events. A single busy peer often asks again within microseconds: poll a
+        few times before sleeping, since sleep and wake-up cost more."""
         wait_ms = self._wait_ms()
         if wait_ms <= 0 or not self._spins:
             events = self.poller.poll(wait_ms)
@@ -226,7 +226,7 @@ class Loop:
                 events = poll(0)
             if not events:
                 events = poll(wait_ms)
-        # With several peers at work waiting pays: what they send meanwhile shares one turn.
+        # With several busy peers sleeping pays: their requests share one turn.
         self._spins = len(events) == 1
         return events
 
@@ -241,8 +241,8 @@ class Loop:
         return min(max(0.0, self._timers[0][0] - self.mono_ms()), TURN_WAIT_MS_MAX)
 
     def _run_due_timers(self) -> None:
-        """Those that are due now. One that such a call sets comes in a later turn, even if it is
-        due already: a timer that sets itself again must not keep the sockets waiting."""
+        """Run the timers due now. A timer set by such a call runs in a later turn, even if due: a
+        timer that sets itself again must not block the sockets."""
         now_ms = self.mono_ms()
         timers = self._timers
         late_ms = now_ms - timers[0][0]
@@ -266,4 +266,4 @@ class Loop:
         self.poller.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        self._wake_write = -1  # a late call from a thread must not write into another's file
+        self._wake_write = -1  # a late call from a thread must not write into a reused descriptor

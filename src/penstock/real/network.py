@@ -26,7 +26,7 @@ _RETRY_ACCEPT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class TurnBuffer:
-    """Where the bytes of a turn land. Views of it are good until the turn ends."""
+    """The receive buffer of a turn. Views of it are valid until the turn ends."""
 
     __slots__ = ("_used", "_view")
 
@@ -36,7 +36,7 @@ class TurnBuffer:
 
     def room(self) -> memoryview:
         if self._used + RECEIVE_BYTES_MAX > TURN_BUFFER_BYTES:
-            # Views into the old buffer keep it alive; the new one serves the rest of the turn.
+            # Views keep the old buffer alive; the new one serves the rest of the turn.
             self._view = memoryview(bytearray(TURN_BUFFER_BYTES))
             self._used = 0
         return self._view[self._used : self._used + RECEIVE_BYTES_MAX]
@@ -100,7 +100,7 @@ class SocketPeer:
             if self._mask & READABLE:
                 self._receive(self._receiver)
             elif mask & ~READABLE & ~WRITABLE:
-                self._drop()  # reset while it was paused: nobody would read our answers
+                self._drop()  # reset while paused: our answers have no reader
 
     def _receive(self, receiver: Receiver) -> None:
         room = receiver.room
@@ -207,7 +207,7 @@ class SocketPeer:
         source = held.fd if isinstance(held, Descriptor) else file.fileno()
         sent = os.sendfile(self._fd, source, piece.position, count)
         if sent == 0:
-            # The file is shorter than the header promised: nothing after it would be understood.
+            # The file is shorter than the header promised: the peer could not parse the rest.
             raise OSError(errno.EIO, f"{file.path} came up short")
         self._unsent_bytes -= sent
         if sent == piece.size:
@@ -219,7 +219,7 @@ class SocketPeer:
     def _forget(self, sent: int) -> None:
         self._unsent_bytes -= sent
         unsent = self._unsent
-        while unsent:  # empty parts go too: one left in front would be pushed for ever
+        while unsent:  # empty parts too: an empty first part would be sent for ever
             first = unsent[0]
             if isinstance(first, FileRange):
                 break
@@ -233,19 +233,19 @@ class SocketPeer:
     # -- ending
 
     def finish(self) -> None:
-        # Closing with unread bytes would reset the connection, and the peer would lose answers
-        # that it has not read yet.
+        # Closing with unread bytes would reset the connection, and the peer would lose unread
+        # answers.
         self._finishing = True
         self.resume()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        # Also before `attach`: a connection may be refused while it is being accepted.
+        # Also before `attach`: a connection may be rejected during its accept.
         self._loop.soon(self._drop)
 
     def vanish(self) -> None:
-        """Break the connection without a word to its receiver: there is no node any more."""
+        """Break the connection without notifying its receiver: the node is gone."""
         self._receiver = None
         self._loop.unwatch(self._fd)
         self._socket.close()
@@ -285,7 +285,7 @@ class SocketListening:
     def _ready(self, _mask: int) -> None:
         for _ in range(64):
             if self._paused or self._socket.fileno() < 0:
-                return  # by what came in just now
+                return  # by a connection of this round
             try:
                 sock, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -296,7 +296,7 @@ class SocketListening:
                     return
                 raise
             if sock.fileno() > self._fd_max:
-                sock.close()  # the rest of the descriptors is for files
+                sock.close()  # the other descriptors are for files
                 continue
             if self._send_buffer_bytes is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
@@ -312,7 +312,7 @@ class SocketListening:
         self._wake()
 
     def _rest(self) -> None:
-        """Out of descriptors: look again in a while instead of spinning."""
+        """Out of descriptors: pause accepting for a while instead of spinning."""
         self._loop.poller.modify(self._socket.fileno(), 0)
         self._loop.at(self._loop.mono_ms() + 100, self._wake)
 
@@ -343,7 +343,7 @@ class SocketNetwork:
     ) -> SocketListening:
         sock = bound_socket(host, port)
         sock.setblocking(False)
-        if tuning.receive_buffer_bytes is not None:  # those that are accepted inherit it
+        if tuning.receive_buffer_bytes is not None:  # accepted sockets inherit it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, tuning.receive_buffer_bytes)
         sock.listen(BACKLOG_DEFAULT if tuning.backlog is None else tuning.backlog)
         return SocketListening(self._loop, sock, self._buffer, accept, tuning.send_buffer_bytes)
@@ -374,7 +374,7 @@ class SocketNetwork:
         self._loop.watch(fd, WRITABLE, ready)
 
     def close(self) -> None:
-        """Break what is still open, as the end of a process does."""
+        """Break all open connections, as the end of a process does."""
         for handler in list(self._loop.handlers.values()):
             match getattr(handler, "__self__", None):
                 case SocketPeer() as peer:
@@ -384,7 +384,7 @@ class SocketNetwork:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket of this address that does not listen yet; OSError if another one does."""
+    """Return a bound socket that does not listen yet; raise OSError if the address is in use."""
     if host:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family)

@@ -1,8 +1,8 @@
-"""Threads for work without state of its own, in pools, so that one kind does not hold up another.
+"""Threads for stateless work, in pools, so that one kind of work does not block another.
 
-Each disk has a pool: one that hangs keeps its own threads, and the others sync, read and remove on.
-What keeps a processor busy has another one, smaller than the machine, and the rest a third. A
-thread is started when there is work for it, so that a pool that nobody uses costs nothing.
+Each disk has a pool: a hanging disk blocks only its own threads. Work that keeps a processor busy
+has another pool, smaller than the machine, and all other work a third. A thread starts when there
+is work, so an unused pool costs nothing.
 """
 
 import os
@@ -17,7 +17,7 @@ Done = Callable[[Any, BaseException | None], None]
 Task = tuple[Callable[..., Any], tuple[Any, ...], Done]
 
 THREADS_MAX_DEFAULT = 8
-COMPUTING_SHARE = 2  # one thread for so many processors: the loop needs one too
+COMPUTING_SHARE = 2  # processors per thread: the loop needs one too
 
 
 def _processors() -> int:
@@ -25,14 +25,14 @@ def _processors() -> int:
 
 
 class Pool:
-    """Some threads of one kind."""
+    """The threads of one kind of work."""
 
     def __init__(self, loop: Loop, limit: int) -> None:
         self._loop = loop
         self._limit = limit
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self.tasks = 0  # that run, or wait for a thread
+        self.tasks = 0  # running, or waiting for a thread
 
     @property
     def threads(self) -> int:
@@ -49,7 +49,7 @@ class Pool:
     def use(self, limit: int) -> None:
         self._limit = limit
         while len(self._threads) > limit:
-            self._threads.pop()  # whichever takes the word ends; they are all alike
+            self._threads.pop()  # any thread may end; they are equal
             self._tasks.put(None)
 
     def _work(self) -> None:
@@ -59,7 +59,7 @@ class Pool:
             failure: BaseException | None = None
             try:
                 result = function(*arguments)
-            except Exception as error:  # whatever it was belongs to the caller, on the loop
+            except Exception as error:  # the caller handles all failures, on the loop
                 failure = error
             self._loop.call_from_thread(lambda d=done, r=result, f=failure: self._finish(d, r, f))  # type: ignore[misc]
 
@@ -76,10 +76,10 @@ class Pool:
 
 
 class ThreadWorkers:
-    """All pools of a process; each brings its results back to the loop."""
+    """All pools of a process; results return to the loop."""
 
     def __init__(self, loop: Loop, threads: int | None = None) -> None:
-        """`threads` of a pool; None is two more than there are processors, 8 at most."""
+        """`threads` is the size of a pool; None means processors plus two, 8 at most."""
         self._loop = loop
         default = min(THREADS_MAX_DEFAULT, 2 + _processors())
         self._limit = self._limit_default = threads or default
@@ -94,7 +94,7 @@ class ThreadWorkers:
         self._computing.run(function, arguments, done)
 
     def of_disk(self, root: str) -> Pool:
-        """The threads that wait for this disk alone."""
+        """Return the pool of this disk alone."""
         pool = self._disks.get(root)
         if pool is None:
             pool = self._disks[root] = Pool(self._loop, self._limit)
@@ -110,7 +110,7 @@ class ThreadWorkers:
 
     @property
     def tasks(self) -> int:
-        """That run, or wait for a thread."""
+        """Return the number of works that run or wait for a thread."""
         return sum(pool.tasks for pool in self._pools())
 
     @property

@@ -1,1 +1,1 @@
-"""Leader and follower of one partition, as plain objects without I/O."""
+"""Leader side of one partition, as plain objects without I/O."""

@@ -8,8 +8,8 @@ from penstock.errors import FencedLeaderEpoch, UnknownLeaderEpoch
 from penstock.model import NO_LEADER_EPOCH
 
 
-class Leader:
-    """What one leadership of a partition knows. Plain ints: this is on the hot path."""
+class PartitionLeader:
+    """State of one leadership of a partition. Plain ints: this is on the hot path."""
 
     __slots__ = ("epoch", "high_watermark", "isr", "min_insync", "node_id")
 
@@ -28,12 +28,12 @@ class Leader:
         self.high_watermark = high_watermark
 
     def require(self, min_insync: int, replicas: int) -> None:
-        """How many in-sync replicas a record needs: what is configured, but never more than the
-        partition has replicas. Kafka caps it so too; else nothing would ever be committed."""
+        """Set the in-sync replicas that a record needs, at most the number of replicas. Kafka caps
+        the setting so, too; otherwise nothing would ever be committed."""
         self.min_insync = min(min_insync, replicas)
 
     def check_epoch(self, epoch: int) -> None:
-        """Refuse a client whose idea of the leader's epoch is another one; -1 has no idea."""
+        """Raise for a client with another leader epoch; -1 means that the client sent none."""
         if epoch not in (NO_LEADER_EPOCH, self.epoch):
             raise FencedLeaderEpoch if epoch < self.epoch else UnknownLeaderEpoch
 
@@ -42,10 +42,10 @@ class Leader:
         return len(self.isr) < self.min_insync
 
     def advance(self, local_end: int) -> bool:
-        """The leader's own log now counts up to `local_end`. True if the high watermark moved.
+        """Count the leader's own log up to `local_end`. Return whether the high watermark moved.
 
         While the in-sync set is below min.insync.replicas nothing is committed, for acks=1
-        either: else a consumer could see what the next leader does not have.
+        either: a consumer could see records that the next leader lacks.
         """
         if local_end <= self.high_watermark or len(self.isr) < self.min_insync:
             return False

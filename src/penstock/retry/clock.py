@@ -1,24 +1,24 @@
-"""The time by which records fall due, injected: tests do not sleep."""
+"""The clock that decides when records are due; injected, so that tests do not sleep."""
 
 import asyncio
 import time
 from typing import Protocol
 
-# asyncio's own clock and that of the wall drift apart: a long wait looks at the wall in between.
+# asyncio's clock and the wall clock drift apart, so a long wait reads the wall clock in between.
 STRETCH_MS_MAX = 60_000
 
 
-class Clock(Protocol):
-    """The time of the wall, and waiting for a moment of it."""
+class RetryClock(Protocol):
+    """A wall clock that can be waited for."""
 
     def now_ms(self) -> int: ...
 
     async def until(self, moment_ms: int) -> None:
-        """Comes back at or after that moment."""
+        """Return at that moment or later."""
 
 
 class WallClock:
-    """The system's."""
+    """The wall clock of the system."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

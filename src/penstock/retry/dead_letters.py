@@ -1,9 +1,8 @@
-"""Dead-letter topics: which there are, what is in them, and what is done about it.
+"""Dead-letter topics: list, show, replay and purge.
 
-A replay goes, unless told otherwise, to the first retry topic of the group whose letter it is: no
-other group sees the record again. The records and the mark that says which were replayed are
-written in one transaction, and a second replay of the same topic ends the first one: each letter is
-replayed once, however often somebody asks.
+By default a replay writes to the first retry topic of the letter's group, so no other group reads
+the record again. One transaction writes the records and a mark with the replayed offsets. A second
+replay of the same topic fences the first. So each letter is replayed once.
 """
 
 import logging
@@ -11,7 +10,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from types import TracebackType
 from typing import Literal
 
 from penstock.client.admin.aio import Admin
@@ -28,14 +26,14 @@ from penstock.errors import (
     UnknownTopicOrPartition,
 )
 from penstock.model import TopicPartition
-from penstock.retry.clock import Clock, WallClock
-from penstock.retry.course import Write
+from penstock.retry.clock import RetryClock, WallClock
+from penstock.retry.dead_letter import Choice, Letter, OffsetRanges, mark_of, read_mark
 from penstock.retry.ladder import Names
-from penstock.retry.letters import Choice, Letter, Offsets, mark_of, read_mark
-from penstock.retry.refusals import end_of_producer
+from penstock.retry.partition_state import Write
+from penstock.retry.rejections import end_of_producer
 from penstock.retry.settings import TRAIL_BYTES_MAX, split
 from penstock.retry.topics import message_bytes_max
-from penstock.retry.whole_partitions import read_whole
+from penstock.retry.whole_partitions import read_to_end
 from penstock.retry.writer import OutcomeUnknown
 
 log = logging.getLogger("penstock.retry")
@@ -56,7 +54,7 @@ class NotReplayed(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class DeadTopic:
-    """`source` and `group` are None where neither letters nor other topics tell."""
+    """A dead-letter topic; `source` and `group` are None if headers and names lack these."""
 
     name: str
     source: str | None
@@ -69,7 +67,7 @@ class DeadTopic:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many went where; `without_trail` could not be, for nobody knows where they came from."""
+    """Records written per topic; letters without retry headers (`without_trail`) have no target."""
 
     topics: Mapping[str, int]
     without_trail: int
@@ -80,7 +78,7 @@ class Replayed:
 
 
 class DeadLetters:
-    """Of one cluster. Settings are Kafka's own names, as for Retrying."""
+    """Dead letters of one cluster; settings are Kafka's names, as for Retrying."""
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class DeadLetters:
         *,
         bootstrap: str | None = None,
         namespace: str | None = None,
-        clock: Clock | None = None,
+        clock: RetryClock | None = None,
     ) -> None:
         self._parts = split(settings or {}, bootstrap)
         self._namespace = namespace
@@ -99,22 +97,17 @@ class DeadLetters:
     async def __aenter__(self) -> "DeadLetters":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """End its connections."""
+        """Close the connections."""
         await self._admin.close()
 
     # -- looking
 
     async def topics(self, pattern: str = "*", group: str | None = None) -> list[DeadTopic]:
-        """Dead-letter topics whose name fits a pattern (`orders.*`), of all groups or of one."""
+        """Return dead-letter topics that match a glob (`orders.*`), of all groups or of one."""
         there = {each.name: each for each in await self._admin.list_topics()}
         ending = SUFFIX if group is None else f".{group}{SUFFIX}"
         wanted = [n for n in sorted(there) if n.endswith(ending) and fnmatchcase(n, pattern)]
@@ -132,7 +125,7 @@ class DeadLetters:
                 count += not letter.replayed
                 if letter.trail is not None:
                     told = (letter.trail.topic, letter.trail.group)
-                died_ms = None if letter.replayed else _died_ms(letter)
+                died_ms = None if letter.replayed else _given_up_ms(letter)
                 if died_ms is not None:
                     oldest = died_ms if oldest is None else min(oldest, died_ms)
         return DeadTopic(topic.name, *told, len(topic.partitions), count, replayed, oldest)
@@ -140,10 +133,10 @@ class DeadLetters:
     async def letters(
         self, topic: str, choice: Choice = NOT_REPLAYED
     ) -> AsyncGenerator[Letter, None]:
-        """The letters that are meant, in the order of each partition."""
-        places = await self._places(topic)
-        replayed = await self._marks(places)
-        async with aclosing(self._records(places)) as records:
+        """Yield the chosen letters, in the order of each partition."""
+        topic_partitions = await self._topic_partitions(topic)
+        replayed = await self._marks(topic_partitions)
+        async with aclosing(self._records(topic_partitions)) as records:
             async for record in records:
                 if read_mark(record) is not None:
                     continue
@@ -158,7 +151,7 @@ class DeadLetters:
     ) -> Replayed:
         """Write letters again: to the first retry topic of their group, or to the source.
 
-        NotReplayed if another replay of the topic begins meanwhile: that one goes on.
+        Raise NotReplayed if another replay of the topic begins meanwhile; the other one continues.
         """
         try:
             return await self._replay(topic, choice, to)
@@ -166,13 +159,13 @@ class DeadLetters:
             if isinstance(end_of_producer(error) or error, _TAKEN_OVER):
                 raise NotReplayed(
                     f"another replay of {topic} has begun and taken over, so this one has ended",
-                    next_step="Let it go on: `penstock dlq list` tells how many letters are left, "
-                    "and each is replayed once",
+                    next_step="Wait for the other one: `penstock dlq list` shows how many letters "
+                    "are left, and each is replayed once",
                 ) from error
             raise
 
     async def _replay(self, topic: str, choice: Choice, to: Target) -> Replayed:
-        await self._places(topic)  # it has to be there before a producer begins to wait for it
+        await self._topic_partitions(topic)  # a producer would wait for a missing topic
         settings: dict[str, SettingValue] = {
             **self._parts[Client.PRODUCER],
             "transactional.id": f"penstock-dlq-{topic}",
@@ -182,8 +175,8 @@ class DeadLetters:
         without_trail = 0
         producer: Producer[bytes, bytes] = Producer(settings, namespace=self._namespace)
         async with producer:
-            # Whoever replays this topic elsewhere is fenced now, and what he had open is decided:
-            # the marks that are read from here on are all there are.
+            # Another replay of this topic is fenced now, and its open transaction is decided: the
+            # marks read from here on are complete.
             async with producer.transaction():
                 pass
             names = [each.name for each in await self._admin.list_topics()]
@@ -230,7 +223,7 @@ class DeadLetters:
             if transaction.commit_begun and not requires_abort(error):
                 raise OutcomeUnknown(
                     str(error),
-                    next_step="Replay again: what was replayed is marked, and left out then",
+                    next_step="Replay again: replayed letters are marked and skipped",
                 ) from error
             raise
         for each in writes:
@@ -239,7 +232,7 @@ class DeadLetters:
     def _again(self, letter: Letter, to: Target, names: Sequence[str]) -> Write:
         if to == "source":
             return letter.to_source()
-        assert letter.trail is not None, "the others were left out"
+        assert letter.trail is not None, "letters without a trail are skipped"
         owner = Names(letter.trail.topic, letter.trail.group)
         steps = owner.steps_among(names)
         if not steps:
@@ -259,23 +252,25 @@ class DeadLetters:
         dry_run: bool = False,
         force: bool = False,
     ) -> dict[TopicPartition, int]:
-        """Delete letters, or only those at the front that were replayed; how many in each.
+        """Delete letters, or only the replayed ones at the front; return the count per partition.
 
-        NotReplayed, and nothing is deleted, if the topic holds records that are no dead letters,
-        whatever it is called: they are somebody else's. `force` deletes these, too.
+        Raise NotReplayed and delete nothing if the topic holds records that are no dead letters:
+        another application wrote these. `force` deletes such records, too.
         """
-        places = await self._places(topic)
-        ends = await self._ends(places)
-        counts = dict.fromkeys(places, 0)
+        topic_partitions = await self._topic_partitions(topic)
+        ends = await self._ends(topic_partitions)
+        counts = dict.fromkeys(topic_partitions, 0)
         waiting: dict[TopicPartition, int] = {}
         others = 0
         async with aclosing(self.letters(topic, ALL_LETTERS)) as letters:
             async for letter in letters:
-                place = letter.record.place
+                topic_partition = letter.record.place
                 others += not letter.is_dead
                 if only_replayed and not letter.replayed:
-                    waiting.setdefault(place, letter.record.offset)
-                counts[place] += place not in waiting and letter.record.offset < ends[place]
+                    waiting.setdefault(topic_partition, letter.record.offset)
+                counts[topic_partition] += (
+                    topic_partition not in waiting and letter.record.offset < ends[topic_partition]
+                )
         if others and not force:
             raise NotReplayed(
                 f"{topic} holds {others} records that are no dead letters, so nothing of it is "
@@ -283,7 +278,10 @@ class DeadLetters:
                 next_step="Name a topic that `penstock dlq list` shows, or a source and --group; "
                 "--force deletes those records, too",
             )
-        ends = {place: min(end, waiting.get(place, end)) for place, end in ends.items()}
+        ends = {
+            topic_partition: min(end, waiting.get(topic_partition, end))
+            for topic_partition, end in ends.items()
+        }
         if dry_run:
             return counts
         for result in (await self._admin.delete_records(ends)).values():
@@ -293,7 +291,7 @@ class DeadLetters:
 
     # -- inside
 
-    async def _places(self, topic: str) -> list[TopicPartition]:
+    async def _topic_partitions(self, topic: str) -> list[TopicPartition]:
         found = (await self._admin.describe_topics([topic]))[topic]
         if isinstance(found, UnknownTopicOrPartition):
             raise NotReplayed(
@@ -305,37 +303,42 @@ class DeadLetters:
         return [TopicPartition(topic, each.partition) for each in found.partitions]
 
     def _records(
-        self, places: Iterable[TopicPartition]
+        self, topic_partitions: Iterable[TopicPartition]
     ) -> AsyncGenerator[Record[bytes, bytes], None]:
-        return read_whole(
-            self._admin, self._parts[Client.CONSUMER], list(places), namespace=self._namespace
+        return read_to_end(
+            self._admin,
+            self._parts[Client.CONSUMER],
+            list(topic_partitions),
+            namespace=self._namespace,
         )
 
-    async def _marks(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Offsets]:
-        replayed = {place: Offsets() for place in places}
+    async def _marks(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRanges]:
+        replayed = {topic_partition: OffsetRanges() for topic_partition in topic_partitions}
         async with aclosing(self._records(replayed)) as records:
             async for record in records:
                 for each in read_mark(record) or ():
                     replayed[record.place].add(each)
         return replayed
 
-    async def _ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        found = await self._admin.offsets(dict.fromkeys(places, int(At.END)))
+    async def _ends(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = await self._admin.offsets(dict.fromkeys(topic_partitions, int(At.END)))
         ends = {}
-        for place, each in found.items():
+        for topic_partition, each in found.items():
             if isinstance(each, KafkaError):
                 raise each
-            ends[place] = each.offset
+            ends[topic_partition] = each.offset
         return ends
 
 
-def _died_ms(letter: Letter) -> int | None:
+def _given_up_ms(letter: Letter) -> int | None:
     trail = letter.trail
     return letter.record.timestamp_ms if trail is None else trail.last_failed_ms
 
 
 def _owner(before: str, there: Mapping[str, object]) -> tuple[str | None, str | None]:
-    """Source and group of `<source>.<group>`, where the longest source that exists is meant."""
+    """Return source and group of `<source>.<group>`; the longest existing source wins."""
     at = len(before)
     while (at := before.rfind(".", 0, at)) > 0:
         if before[:at] in there:
@@ -348,5 +351,5 @@ def _owner_by_name(name: str, there: Mapping[str, object]) -> tuple[str | None, 
 
 
 def dead_topic_of(said: str, group: str | None) -> str:
-    """The whole name as it is, or that of a source and a group."""
+    """Return the given name, or the dead-letter topic of a source and a group."""
     return said if group is None else Names(said, group).dead

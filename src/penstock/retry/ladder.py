@@ -1,7 +1,7 @@
 """When a failed record is tried again: a ladder of waits, one topic for each step.
 
-A topic per step keeps every partition in the order in which its records fall due: whoever reads it
-waits for the first and knows that none behind it is due earlier.
+Each step has its own topic, so the records of a partition are due in their order: a reader waits
+for the first record only.
 """
 
 import re
@@ -17,7 +17,7 @@ _WAIT = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 
 
 def wait_ms_of(said: str | float | timedelta) -> int:
-    """`"5s"`, `"1m"`, seconds as a number, or a timedelta; ValueError says what is wrong."""
+    """Return milliseconds of `"5s"`, `"1m"`, seconds or a timedelta; raise ValueError otherwise."""
     match said:
         case timedelta():
             found = round(said.total_seconds() * 1000)
@@ -35,7 +35,7 @@ def wait_ms_of(said: str | float | timedelta) -> int:
 
 
 def wait_text(wait_ms: int) -> str:
-    """As short as it can be said exactly: `5s`, `90s`, `1m`, `1500ms`."""
+    """Return the shortest exact text: `5s`, `90s`, `1m`, `1500ms`."""
     for unit, size in _UNITS:
         if wait_ms % size == 0:
             return f"{wait_ms // size}{unit}"
@@ -44,7 +44,7 @@ def wait_text(wait_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The waits before the second attempt, the third, and so on; after the last it is dead."""
+    """The waits before the second attempt, the third, and so on; then the record is dead."""
 
     waits_ms: tuple[int, ...]
 
@@ -63,7 +63,7 @@ class Ladder:
         return len(self.waits_ms) + 1
 
     def step_after(self, attempts: int) -> int | None:
-        """The place of the step for a record that has failed so often; None if it is dead."""
+        """Return the index of the step after failed attempts; None if the record is dead."""
         assert attempts >= 1, "only what was tried can have failed"
         return attempts - 1 if attempts <= len(self.waits_ms) else None
 
@@ -73,7 +73,7 @@ DEFAULT_LADDER = Ladder.of(("5s", "1m", "10m"))
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The topics beside a topic, for one group: another group has its own failures."""
+    """Names of the topics beside a source, for one group: each group has its own failures."""
 
     topic: str
     group: str
@@ -87,16 +87,16 @@ class Names:
 
     @property
     def pending(self) -> str:
-        """Keys of which a record waits, with the offsets of those that do."""
+        """Return the topic of keys with waiting records, and the offsets of these records."""
         return self._checked(f"{self.topic}.{self.group}.pending")
 
     @property
     def seen(self) -> str:
-        """Idempotency keys of what was handled."""
+        """Return the topic of idempotency keys of handled records."""
         return self._checked(f"{self.topic}.{self.group}.seen")
 
     def steps_among(self, topics: Iterable[str]) -> list[int]:
-        """The waits of the retry topics among these, in milliseconds."""
+        """Return the waits of the retry topics among these, in milliseconds."""
         prefix = f"{self.topic}.{self.group}.retry."
         found = []
         for name in topics:

@@ -1,6 +1,4 @@
-"""What was said about one topic: who handles its records, how they are read, and what happens if
-that fails.
-"""
+"""Settings of one topic: its handler, its deserializers, its retries and its output."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,30 +10,30 @@ from penstock.client.failures import DeserializationError, SerializationError
 from penstock.client.records import Headers, OutRecord, Record, headers_to_send
 from penstock.client.serde import Deserializer, NotToldYet, Serializer
 from penstock.errors import MessageTooLarge
-from penstock.retry.course import Entry, Write
 from penstock.retry.ladder import Ladder, wait_ms_of
+from penstock.retry.partition_state import AdmittedRecord, Write
 from penstock.retry.settings import REQUEST_BYTES_MAX
 
 CONCURRENCY_MAX = 1_000
 
-# Gets a record as it was in the source, tried for the first time or again.
+# Gets a record as it was in the source, on every attempt.
 Handler: TypeAlias = Callable[[Record[Any, Any]], Awaitable[object]]
-# Names the event that a record tells of; None: this record is not guarded.
+# Returns the idempotency key of a record; None: the record is not guarded.
 Identity: TypeAlias = Callable[[Record[Any, Any]], str | bytes | None]
 
 
 class NoRetry(Exception):
-    """Raised by a handler: another attempt would fail, too. The record is dead at once."""
+    """Raised by a handler if another attempt would fail, too; the record is dead at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Records of one event are handled once within a window, as far as they share a partition,
-    and, where several are handled at once, their key.
+    """Handles records of one event once within a window, if they share a partition and, with
+    concurrency, a key.
 
-    `by` is the name of a header, or a function of the record. What was handled is written beside
-    the source, with the offset; with `shared=False` this process alone remembers it, and forgets it
-    when it ends or the partition goes elsewhere.
+    `by` is the name of a header, or a function of the record. Idempotency keys are written beside
+    the source, in the transaction of the offset. With `shared=False` only this process remembers
+    the keys, until it ends or the partition moves.
     """
 
     by: str | Identity
@@ -56,7 +54,7 @@ class Guard:
 
 
 class WithHeaders(NamedTuple):
-    """A result whose records get these headers, behind those that they have."""
+    """A result whose records get these headers, behind their own."""
 
     result: object
     headers: Headers
@@ -64,7 +62,7 @@ class WithHeaders(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where results go, in the transaction that commits the offset."""
+    """The topic for results, written in the transaction that commits the offset."""
 
     topic: str
     key: Serializer[Any]
@@ -72,8 +70,8 @@ class Output:
     bytes_max: int = REQUEST_BYTES_MAX
 
     def writes(self, result: object, raw_key: bytes | None) -> list[Write]:
-        """A value keeps the key of the record that it was made of; an OutRecord says for itself.
-        Nothing is sent for None, nor for an empty list or tuple; one of OutRecords is several."""
+        """Return the records of a result. A value keeps the key of its source record; an OutRecord
+        has its own. None and an empty list give no record; a list of OutRecords gives several."""
         more: Headers = ()
         if isinstance(result, WithHeaders):
             result, more = result
@@ -128,7 +126,7 @@ class Output:
 
 
 def _check_is_value(result: object) -> None:
-    """TypeError for what was meant as several results and cannot be told apart."""
+    """Raise TypeError for generators and for OutRecords mixed with other values."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(
             "a handler returned a generator, of which nothing has run; several results are a list "
@@ -150,8 +148,8 @@ def _has_out_record(result: list[object] | tuple[object, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Of one topic."""
+class TopicRoute:
+    """The settings of one topic."""
 
     topic: str
     handler: Handler
@@ -169,12 +167,12 @@ class Route:
 
     @property
     def seen_window_ms(self) -> int | None:
-        """Of a guard that is written."""
+        """Return the window of a guard whose keys are written."""
         return self.guard.window_ms if self.guard is not None and self.guard.shared else None
 
-    def opened(self, entry: Entry) -> Record[Any, Any]:
-        """The record as it stood in the source, with its key and value read. Its headers tell of
-        earlier attempts. DeserializationError if it cannot be read, NotToldYet if it cannot yet."""
+    def deserialized(self, entry: AdmittedRecord) -> Record[Any, Any]:
+        """Return the record as it was in the source, deserialized, with its retry headers. Raise
+        DeserializationError, or NotToldYet while a schema is not known."""
         raw, trail = entry.record, entry.trail
         return Record(
             trail.topic,
@@ -187,7 +185,12 @@ class Route:
         )
 
     def _read(
-        self, deserializer: Deserializer[Any], data: bytes | None, entry: Entry, *, is_key: bool
+        self,
+        deserializer: Deserializer[Any],
+        data: bytes | None,
+        entry: AdmittedRecord,
+        *,
+        is_key: bool,
     ) -> Any:
         if data is None:
             return None
@@ -195,11 +198,11 @@ class Route:
             return deserializer.deserialize(entry.trail.topic, data, entry.record.headers)
         except (KeyboardInterrupt, NotToldYet):
             raise
-        except BaseException as error:  # also what is meant to end more than this record
+        except BaseException as error:  # also SystemExit and cancellations
             raise self.unreadable(error, entry, is_key=is_key) from error
 
     def unreadable(
-        self, error: BaseException, entry: Entry, *, is_key: bool = False
+        self, error: BaseException, entry: AdmittedRecord, *, is_key: bool = False
     ) -> DeserializationError:
         trail = entry.trail
         return DeserializationError(
@@ -213,5 +216,5 @@ class Route:
     def identity(self, record: Record[Any, Any]) -> bytes | None:
         return None if self.guard is None else self.guard.identity(record)
 
-    def outputs(self, result: object, entry: Entry) -> Sequence[Write]:
+    def outputs(self, result: object, entry: AdmittedRecord) -> Sequence[Write]:
         return () if self.output is None else self.output.writes(result, entry.key)

@@ -1,8 +1,8 @@
-"""One set of settings for the three clients that retrying needs, and what it has to insist on.
+"""Settings for the three clients of a retry session, and the ones that it requires.
 
-A key goes to every client that knows it; `consumer.`, `producer.` or `admin.` before it sends it to
-that one only. What would break the promise (other isolation, other assignors, commits by the
-consumer itself) is refused with the way out.
+A key goes to every client that knows it; the prefix `consumer.`, `producer.` or `admin.` chooses
+one client. Keys that would break exactly-once (another isolation level, another assignor, auto
+commits) are rejected with the way out.
 """
 
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from uuid import uuid4
 from penstock.client.settings import OffsetReset, SettingRefused, SettingValue, consumer_settings
 from penstock.client.settings.table import PASSING, ROWS, Client
 
-# A transaction of a process that died holds up its successor for so long.
+# An open transaction of a dead process blocks the next owner for so long.
 TRANSACTION_TIMEOUT_MS = 10_000
-# The trail in the headers makes a record longer than the source allowed it to be.
+# Retry headers make a record longer than the source allows.
 TRAIL_BYTES_MAX = 8 * 1024
 REQUEST_BYTES_DEFAULT = 1_048_576
-# What a source took compressed is written plain, and nobody knows how large that is.
-LETTER_BYTES_MIN = 64 * 1024 * 1024
+# Compressed records of the source are written uncompressed, and their size is not known before.
+RETRY_RECORD_BYTES_MIN = 64 * 1024 * 1024
 REQUEST_BYTES_MAX = 1_000_000_000  # librdkafka's
 BUFFER_BYTES_DEFAULT = 33_554_432
 _OURS = {
     "isolation.level": (
         "read_committed",
-        "records of broken-off transactions would be tried again; leave it out",
+        "records of aborted transactions would be handled; remove the key",
     ),
     "enable.auto.commit": ("false", "offsets are committed with what was made of the records"),
     "partition.assignment.strategy": (
@@ -41,7 +41,7 @@ _JAVA_RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """For each client its own; `offset_reset` is for source partitions without an offset."""
+    """Settings of each client; `offset_reset` is for source partitions without an offset."""
 
     consumer: dict[str, SettingValue] = field(repr=False)
     producer: dict[str, SettingValue] = field(repr=False)
@@ -51,12 +51,13 @@ class ClientSettings:
     revoke_timeout_s: float
 
     def transactional(self, group: str, source_bytes_max: int) -> dict[str, SettingValue]:
-        """For a producer of one life: another process never has its transactional id."""
+        """Return settings for the producer of one session, with a unique transactional id."""
         request_bytes = max(
-            self._number("max.request.size", REQUEST_BYTES_DEFAULT), letter_bytes(source_bytes_max)
+            self._number("max.request.size", REQUEST_BYTES_DEFAULT),
+            retry_record_bytes_max(source_bytes_max),
         )
         request_bytes = min(request_bytes, REQUEST_BYTES_MAX)
-        # The largest has to find room beside others.
+        # The largest record has to fit beside others.
         buffer_bytes = max(self._number("buffer.memory", BUFFER_BYTES_DEFAULT), 2 * request_bytes)
         return {
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -69,36 +70,36 @@ class ClientSettings:
 
     @property
     def result_bytes_max(self) -> int:
-        """Of a result: letters may be larger than the producer was told, others may not."""
+        """Return the limit of a result; only retry records may exceed max.request.size."""
         return self._number("max.request.size", REQUEST_BYTES_MAX)
 
     def _number(self, name: str, default: int) -> int:
         return int(str(self.producer.get(name, default)))
 
 
-def letter_bytes(source_bytes_max: int) -> int:
-    """How large a record beside a source may be whose own have this limit."""
-    return max(source_bytes_max + TRAIL_BYTES_MAX, LETTER_BYTES_MIN)
+def retry_record_bytes_max(source_bytes_max: int) -> int:
+    """Return the limit of records in the topics beside a source with this limit."""
+    return max(source_bytes_max + TRAIL_BYTES_MAX, RETRY_RECORD_BYTES_MIN)
 
 
 def client_settings(
     given: Mapping[str, SettingValue], *, bootstrap: str | None, group: str
 ) -> ClientSettings:
-    """SettingRefused names the key and the way out."""
+    """Return settings for each client; raise SettingRefused with the key and the way out."""
     parts = split(given, bootstrap)
     consumer = parts[Client.CONSUMER]
     consumer["group.id"] = group
-    _insist(consumer)
+    _require_settings(consumer)
     if "transactional.id" in parts[Client.PRODUCER]:
         raise SettingRefused(
             "transactional.id", "each process gets one of its own, beginning with the group's name"
         )
     # Kafka's own default would pass over what was sent before a group first ran.
     consumer.setdefault("auto.offset.reset", "earliest")
-    # A source has to be there; one that is deleted stays deleted.
+    # A deleted source must not be created again by a read.
     consumer.setdefault("allow.auto.create.topics", False)
     read = consumer_settings(consumer)
-    # Beside topics have to be read from their beginning; the source's wish is served by a seek.
+    # Retry topics are read from their beginning; the source's own reset is done by a seek.
     consumer["auto.offset.reset"] = "earliest"
     return ClientSettings(
         consumer,
@@ -113,28 +114,30 @@ def client_settings(
 def split(
     given: Mapping[str, SettingValue], bootstrap: str | None
 ) -> dict[Client, dict[str, SettingValue]]:
-    """For each client what it knows."""
+    """Return the settings of each client."""
     parts: dict[Client, dict[str, SettingValue]] = {each: {} for each in Client}
     for name, value in given.items():
-        _place(parts, name, value)
+        _assign_setting(parts, name, value)
     if bootstrap is not None:
         for part in parts.values():
             part["bootstrap.servers"] = bootstrap
     return parts
 
 
-def _place(parts: dict[Client, dict[str, SettingValue]], name: str, value: SettingValue) -> None:
+def _assign_setting(
+    parts: dict[Client, dict[str, SettingValue]], name: str, value: SettingValue
+) -> None:
     prefix, _, rest = name.partition(".")
     if rest and prefix in set(Client):
         parts[Client(prefix)][rest] = value
         return
     known = [each for each in Client if name in ROWS[each] or name in PASSING[each]]
-    # A name that nobody knows goes to the consumer, which says what it may have meant.
+    # An unknown key goes to the consumer, whose error names similar keys.
     for each in known or [Client.CONSUMER]:
         parts[each].setdefault(name, value)
 
 
-def _insist(consumer: dict[str, SettingValue]) -> None:
+def _require_settings(consumer: dict[str, SettingValue]) -> None:
     for name, (needed, why) in _OURS.items():
         said = consumer.pop(name, None)
         if said is None:

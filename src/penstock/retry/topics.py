@@ -1,11 +1,11 @@
-"""The topics beside a source: made if they are not there, with as many partitions, and checked.
+"""The topics beside a source: created with as many partitions as the source, and checked.
 
-    <topic>.<group>.retry.5s   one for each step; what was tried is deleted as it is committed
-    <topic>.<group>.dead       kept until somebody purges it
+    <topic>.<group>.retry.5s   one for each step; handled records are deleted after their commit
+    <topic>.<group>.dead       kept until `penstock dlq purge`
     <topic>.<group>.pending    compacted; only where the order of keys is kept
     <topic>.<group>.seen       compacted, and deleted with the window; only with a shared guard
 
-Steps that the ladder no longer has are found by their names, so that nothing is left in them.
+Former steps of the ladder are found by their names, so that their records are still handled.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from penstock.client.values import (
     TopicDescription,
 )
 from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
-from penstock.retry.course import Steps
 from penstock.retry.ladder import Ladder, Names, wait_text
-from penstock.retry.settings import REQUEST_BYTES_DEFAULT, letter_bytes
+from penstock.retry.partition_state import RetryTopics
+from penstock.retry.settings import REQUEST_BYTES_DEFAULT, retry_record_bytes_max
 
 log = logging.getLogger("penstock.retry")
 
@@ -38,12 +38,12 @@ _MADE_BY_USE = "auto.create.topics.enable"
 
 
 class TopicsUnfit(ClientError):
-    """The topics beside a source are not there or not as they have to be."""
+    """Topics beside a source are missing or have unsuitable settings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What one source needs beside it."""
+class RequiredTopics:
+    """The topics that one source needs beside it."""
 
     names: Names
     ladder: Ladder
@@ -52,28 +52,32 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is there now."""
+class PreparedTopics:
+    """The topics beside one source, after prepare()."""
 
-    steps: Steps
+    steps: RetryTopics
     partitions: int
     message_bytes_max: int  # of the source
 
 
-async def prepare(admin: Admin, wanted: Wanted) -> Found:
-    """Make what is missing. TopicsUnfit says what cannot be, and what to do."""
+async def prepare(admin: Admin, wanted: RequiredTopics) -> PreparedTopics:
+    """Create missing topics; raise TopicsUnfit with the reason and the next step."""
     source = await _source(admin, wanted.names)
     count = len(source.partitions)
     bytes_max = await message_bytes_max(admin, wanted.names.topic)
     there = {each.name: each for each in await admin.list_topics()}
-    steps = Steps(wanted.names, wanted.ladder, _former(wanted, there))
+    steps = RetryTopics(wanted.names, wanted.ladder, _former_waits(wanted, there))
     plan = _plan(wanted, source, bytes_max)
     await _create(admin, [each for each in plan if each.name not in there])
     beside = [*steps.topics, *(each.name for each in plan)]
-    await _grow(admin, [there[name] for name in dict.fromkeys(beside) if name in there], count)
-    await _widen(admin, [name for name in dict.fromkeys(beside) if name in there], bytes_max)
-    await _visible(admin, list(dict.fromkeys(beside)))
-    return Found(steps, count, bytes_max)
+    await _add_partitions(
+        admin, [there[name] for name in dict.fromkeys(beside) if name in there], count
+    )
+    await _raise_message_limits(
+        admin, [name for name in dict.fromkeys(beside) if name in there], bytes_max
+    )
+    await _wait_until_visible(admin, list(dict.fromkeys(beside)))
+    return PreparedTopics(steps, count, bytes_max)
 
 
 async def _source(admin: Admin, names: Names) -> TopicDescription:
@@ -87,8 +91,10 @@ async def _source(admin: Admin, names: Names) -> TopicDescription:
 
 
 async def check_output(admin: Admin, source: str, output: str) -> None:
-    """TopicsUnfit if results have nowhere to go: said at the start, not by a transaction that waits
-    for its topic until it is fenced. One that its first record makes need not be there."""
+    """Raise TopicsUnfit if the output topic is missing and brokers do not create topics.
+
+    Otherwise the first transaction would wait for the topic until the producer is fenced.
+    """
     found = await admin.describe_topics([source, output])
     missing, beside = found[output], found[source]
     if not isinstance(missing, KafkaError) or isinstance(beside, KafkaError):
@@ -107,7 +113,7 @@ async def check_output(admin: Admin, source: str, output: str) -> None:
 
 
 async def message_bytes_max(admin: Admin, topic: str) -> int:
-    """What the topic allows; Kafka's default if nobody may tell."""
+    """Return max.message.bytes of a topic; Kafka's default if the client may not read it."""
     return (await _bytes_max(admin, [topic]))[topic]
 
 
@@ -125,8 +131,8 @@ async def _bytes_max(admin: Admin, topics: Sequence[str]) -> dict[str, int]:
     return limits
 
 
-def _former(wanted: Wanted, there: dict[str, TopicDescription]) -> tuple[int, ...]:
-    """Steps by their topics' names, as far as the ladder does not have them."""
+def _former_waits(wanted: RequiredTopics, there: dict[str, TopicDescription]) -> tuple[int, ...]:
+    """Return the waits of existing retry topics that the ladder does not have."""
     steps = wanted.names.steps_among(there)
     found = tuple(sorted(each for each in steps if each not in wanted.ladder.waits_ms))
     if found:
@@ -135,7 +141,7 @@ def _former(wanted: Wanted, there: dict[str, TopicDescription]) -> tuple[int, ..
     return found
 
 
-def _plan(wanted: Wanted, source: TopicDescription, bytes_max: int) -> list[NewTopic]:
+def _plan(wanted: RequiredTopics, source: TopicDescription, bytes_max: int) -> list[NewTopic]:
     names = wanted.names
     kept = {"cleanup.policy": "delete", "retention.ms": KEPT_FOR_EVER, "retention.bytes": "-1"}
     configs = {names.retry(each): kept for each in wanted.ladder.waits_ms}
@@ -152,7 +158,7 @@ def _plan(wanted: Wanted, source: TopicDescription, bytes_max: int) -> list[NewT
             name,
             len(source.partitions),
             source.replication_factor,
-            {**config, _BYTES_KEY: str(letter_bytes(bytes_max))},
+            {**config, _BYTES_KEY: str(retry_record_bytes_max(bytes_max))},
         )
         for name, config in configs.items()
     ]
@@ -173,8 +179,8 @@ async def _create(admin: Admin, topics: Sequence[NewTopic]) -> None:
         log.info("made the topic %s", name)
 
 
-async def _visible(admin: Admin, names: Sequence[str]) -> None:
-    """Brokers hear of a new topic one after the other."""
+async def _wait_until_visible(admin: Admin, names: Sequence[str]) -> None:
+    """Wait until all brokers know the new topics."""
     for _ in range(LOOKS_MAX):
         found = await admin.describe_topics(names)
         if not any(isinstance(each, KafkaError) for each in found.values()):
@@ -183,12 +189,14 @@ async def _visible(admin: Admin, names: Sequence[str]) -> None:
     raise TopicsUnfit("new topics are not seen by all brokers yet", next_step="Try again")
 
 
-async def _widen(admin: Admin, topics: Sequence[str], source_bytes_max: int) -> None:
-    """The source may take larger records than when these were made. Where that cannot be changed
-    most records fit none the less."""
+async def _raise_message_limits(admin: Admin, topics: Sequence[str], source_bytes_max: int) -> None:
+    """Raise max.message.bytes of existing topics after the source's was raised.
+
+    A topic that cannot be changed still takes most records, so an error is a warning only.
+    """
     if not topics:
         return
-    needed = letter_bytes(source_bytes_max)
+    needed = retry_record_bytes_max(source_bytes_max)
     narrow = [name for name, limit in (await _bytes_max(admin, topics)).items() if limit < needed]
     change = ConfigChange(_BYTES_KEY, Operation.SET, str(needed))
     changes = {Resource(ResourceType.TOPIC, name): [change] for name in narrow}
@@ -198,8 +206,8 @@ async def _widen(admin: Admin, topics: Sequence[str], source_bytes_max: int) -> 
             log.warning("%s of %s stays below %d: %s", *told)
 
 
-async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) -> None:
-    """The source may have got more partitions since."""
+async def _add_partitions(admin: Admin, topics: Sequence[TopicDescription], count: int) -> None:
+    """Add partitions to existing topics after the source got more."""
     larger = [each.name for each in topics if len(each.partitions) > count]
     if larger:
         raise TopicsUnfit(
@@ -212,7 +220,7 @@ async def _grow(admin: Admin, topics: Sequence[TopicDescription], count: int) ->
     for name, error in (await admin.create_partitions(dict.fromkeys(fewer, count))).items():
         if error is not None:
             raise TopicsUnfit(
-                f"{name} has fewer partitions than its source has ({count}), and got no more: "
+                f"{name} has fewer partitions than its source has ({count}), and cannot get more: "
                 f"{error.message}",
                 next_step=f"Give it {count}: penstock topic alter {name} --partitions {count}",
             ) from error

@@ -1,8 +1,8 @@
-"""Everything that is committed in some partitions, from their beginning to where they end now.
+"""Reads all committed records of partitions, from their beginning to their current end.
 
-The end is the one that counts records of open transactions, too: those are waited for. A
-transaction's markers reach its partitions one after the other, and whoever has seen the offsets of
-one must not miss what it wrote beside them.
+The end includes records of open transactions; the reader waits for these. Markers of a transaction
+reach its partitions one after the other, so a reader that has seen the committed offsets must wait
+for the records written with these.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -19,28 +19,29 @@ from penstock.model import TopicPartition
 
 STEP_RECORDS = 1_000
 STEP_SECONDS = 0.05
-# Without any progress; an open transaction of a process that died ends within its own timeout.
+# Without progress; an open transaction of a dead process ends within its own timeout.
 STILL_SECONDS_MAX = 90.0
 _NOT_FOR_READING = ("group.id", "group.instance.id", "group.protocol", "group.remote.assignor")
 
 
-async def read_whole(
+async def read_to_end(
     admin: Admin,
     settings: Mapping[str, SettingValue],
-    places: Sequence[TopicPartition],
+    topic_partitions: Sequence[TopicPartition],
     *,
     namespace: str | None = None,
-    starts: Mapping[TopicPartition, int] | None = None,
 ) -> AsyncGenerator[Record[bytes, bytes], None]:
-    """Records in the order of each partition; `settings` are a consumer's, its group is left out.
+    """Yield records in the order of each partition; `settings` are a consumer's, without its group.
 
-    TimedOut if the end is not reached because a transaction stays open.
+    Raise TimedOut if the end is not reached because a transaction stays open.
     """
-    begins = await _offsets(admin, places, At.BEGINNING)
-    for place, start in (starts or {}).items():
-        begins[place] = max(begins[place], start)
-    ends = await _offsets(admin, places, At.END)
-    left = {place: end for place, end in ends.items() if end > begins[place]}
+    begins = await _offsets(admin, topic_partitions, At.BEGINNING)
+    ends = await _offsets(admin, topic_partitions, At.END)
+    left = {
+        topic_partition: end
+        for topic_partition, end in ends.items()
+        if end > begins[topic_partition]
+    }
     if not left:
         return
     alone = {name: value for name, value in settings.items() if name not in _NOT_FOR_READING}
@@ -54,23 +55,29 @@ async def read_whole(
                 if record.offset < ends[record.place]:
                     yield record
             still = {
-                place: end
-                for place, end in left.items()
-                if (await reader.position(place) or 0) < end
+                topic_partition: end
+                for topic_partition, end in left.items()
+                if (await reader.position(topic_partition) or 0) < end
             }
             if batch or len(still) < len(left):
                 moved_at = monotonic()
             elif monotonic() - moved_at > STILL_SECONDS_MAX:
-                place = next(iter(still))
-                raise TimedOut(f"the end of {place} was not reached: a transaction stays open")
+                topic_partition = next(iter(still))
+                raise TimedOut(
+                    f"the end of {topic_partition} was not reached: a transaction stays open"
+                )
             left = still
 
 
 async def _offsets(
-    admin: Admin, places: Sequence[TopicPartition], at: At
+    admin: Admin, topic_partitions: Sequence[TopicPartition], at: At
 ) -> dict[TopicPartition, int]:
-    found = await admin.offsets(dict.fromkeys(places, int(at)))
+    found = await admin.offsets(dict.fromkeys(topic_partitions, int(at)))
     for each in found.values():
         if isinstance(each, KafkaError):
             raise each
-    return {place: each.offset for place, each in found.items() if not isinstance(each, KafkaError)}
+    return {
+        topic_partition: each.offset
+        for topic_partition, each in found.items()
+        if not isinstance(each, KafkaError)
+    }

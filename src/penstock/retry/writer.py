@@ -1,13 +1,12 @@
-"""Commits what courses have decided: their records and their offsets in one transaction.
+"""Commits decided records: their writes and their offsets in one transaction.
 
-One transaction at a time takes all that is decided. One that was aborted for certain is made again
-with the same writes, but if a topic refuses a record in it: then it takes half of them, and half of
-that, until one stands alone, and what it was to write is that record's failure. If nobody knows how
-a commit ended, the life of this process' clients ends (`OutcomeUnknown`), and a new one begins from
-what the cluster has.
+One transaction at a time takes all decided records. An aborted transaction is tried again with the
+same writes. If a topic rejects a record, the next transactions take half of the records, then a
+quarter, until the rejected record is alone; that record has failed. If the outcome of a commit is
+unknown, the session ends (`OutcomeUnknown`), and a new one starts from the committed offsets.
 
-The group's word is asked in every transaction (KIP-447): a member that was put out cannot commit,
-and the next owner of its partitions waits until its open transaction is decided.
+Every transaction carries the group metadata (KIP-447): a fenced member cannot commit, and the next
+owner of its partitions waits until its open transaction is decided.
 """
 
 import asyncio
@@ -36,22 +35,22 @@ from penstock.errors import (
     UnknownMemberId,
 )
 from penstock.model import TopicPartition
-from penstock.retry.course import Course, Entry, Portion
-from penstock.retry.refusals import end_of_producer, is_unfit, narrowed, refusal_in
+from penstock.retry.partition_state import AdmittedRecord, PartitionState, Portion
+from penstock.retry.rejections import end_of_producer, is_unfit, limit_portions, rejection_in
 
 log = logging.getLogger("penstock.retry")
 
-# So long a transaction is made again and again before the clients are given up.
+# How long a transaction is tried again before the session ends.
 PATIENCE_S = 60.0
 PAUSE_S_MIN = 0.02
 PAUSE_S_MAX = 2.0
-# So long the marker behind the last record is waited for at the end, and so often looked for. A
-# partition that goes on after a pause tells of its end up to two waits of fetch.max.wait.ms later.
+# How long the end waits for the marker behind the last record, and how often it looks. A resumed
+# partition reports its end up to two waits of fetch.max.wait.ms later.
 MARKERS_S_MAX = 3.0
 MARKERS_LOOK_S = 0.02
-# Entries of one transaction, unless some were refused: all that there are.
+# Records of one transaction while none is rejected: no limit.
 ENTRIES_MAX = 1 << 30
-# The group has moved on: partitions come and go first, then what is left can be committed.
+# The group rebalances; the remaining partitions can be committed afterwards.
 _GROUP_MOVED = (
     CoordinatorLoadInProgress,
     FencedMemberEpoch,
@@ -60,29 +59,29 @@ _GROUP_MOVED = (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-# What was refused leaves a gap in the numbers of records: librdkafka gives up what stands behind,
-# and closes the gap with the epoch of the abort.
+# A rejected record leaves a gap in the sequence numbers: librdkafka purges the records behind it,
+# and closes the gap with the epoch bump of the abort.
 _GIVEN_UP = (OutOfOrderSequenceNumber, PurgedInFlight, PurgedInQueue)
 
 
 class OutcomeUnknown(ClientError):
-    """Nobody knows whether the last transaction was committed."""
+    """The outcome of the last commit is unknown."""
 
     retriable = True
     next_step = "Begin again from what the cluster has committed"
 
 
-class Unfit(Exception):
-    """What an entry was to write was not taken by the producer."""
+class RecordUnfit(Exception):
+    """The producer does not take a write of this record."""
 
-    def __init__(self, entry: Entry, error: Exception) -> None:
+    def __init__(self, entry: AdmittedRecord, error: Exception) -> None:
         super().__init__(str(error))
         self.entry = entry
         self.error = error
 
 
-class Membership:
-    """What a transaction has to know of the consumer; asked again when the group has moved."""
+class GroupMembership:
+    """The group metadata for transactions; fetched again after a rebalance."""
 
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self._consumer = consumer
@@ -94,7 +93,7 @@ class Membership:
 
     async def ask(self) -> None:
         if self._metadata is None:
-            # It waits for the polling thread, for a moment.
+            # The call waits shortly for the polling thread.
             self._metadata = await asyncio.to_thread(self._consumer.group_metadata)
 
     def leave_to_transactions(
@@ -104,7 +103,7 @@ class Membership:
         return said
 
     def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
-        """The writer knows by itself."""
+        """Do nothing: the writer keeps the committed offsets."""
 
     def group_metadata(self) -> object:
         assert self._metadata is not None, "it was asked for"
@@ -112,35 +111,35 @@ class Membership:
 
 
 class Writer:
-    """Of one life."""
+    """Writes the transactions of one session."""
 
     def __init__(
         self,
         consumer: Consumer[bytes, bytes],
         producer: Producer[bytes, bytes],
-        courses: Callable[[], Iterable[Course]],
-        settled: asyncio.Condition,
+        partition_states: Callable[[], Iterable[PartitionState]],
+        state_changed: asyncio.Condition,
         now_ms: Callable[[], int],
     ) -> None:
-        self.membership = Membership(consumer)
+        self.membership = GroupMembership(consumer)
         self.transactions = 0
         self._consumer = consumer
         self._producer = producer
-        self._courses = courses
+        self._partition_states = partition_states
         self._decided = asyncio.Event()
-        self._settled = settled
+        self._state_changed = state_changed
         self._now_ms = now_ms
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._committed: dict[TopicPartition, int] = {}
-        # What the consumer was told to count as finished: it may not be committed yet.
+        # Offsets that the consumer counts as finished; they may not be committed yet.
         self._finished: dict[TopicPartition, int] = {}
-        # Behind the last record of a topic of the ladder, where the marker of its transaction is.
+        # The offset behind the last record of a retry topic: the marker of its transaction.
         self._markers: dict[TopicPartition, int] = {}
-        # So many entries, from the front, hold one that was refused.
+        # The number of records at the front that include a rejected one.
         self._suspects: int | None = None
 
     def wake(self) -> None:
-        """Something was decided."""
+        """Wake the writer after a decision."""
         self._decided.set()
 
     async def run(self) -> None:
@@ -149,26 +148,28 @@ class Writer:
             self._decided.clear()
             more = True
             while more:
-                async with self._turn:
+                async with self._lock:
                     more = await self._step()
 
     def begins_at(self, committed: Mapping[TopicPartition, int | None]) -> None:
-        """What the group has committed of partitions that came: markers may lie behind it."""
-        self._committed.update((place, at) for place, at in committed.items() if at is not None)
+        """Take over the committed offsets of assigned partitions; markers may follow these."""
+        self._committed.update(
+            (topic_partition, at) for topic_partition, at in committed.items() if at is not None
+        )
 
-    async def catch_up(self, *, patient: bool = False) -> None:
-        """Commit what lies behind the last records and is none: markers of transactions. Else
-        there would be a lag that nobody can catch up with. `patient` waits for those that have to
-        be there, for a while: a record is often committed before the consumer is past its end."""
-        until = monotonic() + MARKERS_S_MAX if patient else 0.0
+    async def commit_markers(self, *, wait_for_markers: bool = False) -> None:
+        """Commit offsets past transaction markers, so that the group shows no lag at the end.
+        `wait_for_markers` waits for markers that have to come: a record is often committed before
+        the consumer has read its marker."""
+        until = monotonic() + MARKERS_S_MAX if wait_for_markers else 0.0
         while self._misses_markers() and monotonic() < until:
             await asyncio.sleep(MARKERS_LOOK_S)
-        async with self._turn:
+        async with self._lock:
             further = {
-                place: at
-                for place, at in self._consumer.finished_offsets().items()
-                if at > self._committed.get(place, at)
-                and self._committed[place] >= self._finished.get(place, 0)
+                topic_partition: at
+                for topic_partition, at in self._consumer.finished_offsets().items()
+                if at > self._committed.get(topic_partition, at)
+                and self._committed[topic_partition] >= self._finished.get(topic_partition, 0)
             }
             if further:
                 await self._consumer.commit(further)
@@ -176,34 +177,39 @@ class Writer:
 
     def _misses_markers(self) -> bool:
         reached = self._consumer.finished_offsets()
-        return any(reached.get(place, at + 1) <= at for place, at in self._markers.items())
+        return any(
+            reached.get(topic_partition, at + 1) <= at
+            for topic_partition, at in self._markers.items()
+        )
 
-    def forget(self, places: Iterable[TopicPartition]) -> None:
-        """These went elsewhere."""
+    def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Forget partitions that were revoked."""
         self.membership.forget()
-        for place in places:
-            self._committed.pop(place, None)
-            self._finished.pop(place, None)
-            self._markers.pop(place, None)
+        for topic_partition in topic_partitions:
+            self._committed.pop(topic_partition, None)
+            self._finished.pop(topic_partition, None)
+            self._markers.pop(topic_partition, None)
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Until a commit, or a change that was told, makes something true."""
-        async with self._settled:
-            await self._settled.wait_for(holds)
+        """Wait until `holds` is true; checked after each commit and each notify()."""
+        async with self._state_changed:
+            await self._state_changed.wait_for(holds)
 
-    async def tell(self) -> None:
-        """Something changed that others may wait for."""
-        async with self._settled:
-            self._settled.notify_all()
+    async def notify(self) -> None:
+        """Notify the tasks in wait_until() of a change."""
+        async with self._state_changed:
+            self._state_changed.notify_all()
 
     async def _step(self) -> bool:
-        """Commit what is decided now; whether there was something."""
+        """Commit the decided records; return whether there were any."""
         begun_at, pause_s = monotonic(), PAUSE_S_MIN
         while True:
             await self.membership.ask()
-            # After the question: what is no longer here was given up before the group moved on.
+            # Read the states after the metadata: revoked partitions are gone by then.
             limit = ENTRIES_MAX if self._suspects is None else max(1, self._suspects // 2)
-            parts = narrowed([(each, each.portion()) for each in self._courses()], limit)
+            parts = limit_portions(
+                [(each, each.portion()) for each in self._partition_states()], limit
+            )
             if not parts:
                 return False
             portions = [portion for _, portion in parts]
@@ -211,12 +217,12 @@ class Writer:
             try:
                 await self._transact(portions, offsets)
             except Exception as error:
-                if self._was_refused(parts, error):
+                if self._was_rejected(parts, error):
                     begun_at, pause_s = monotonic(), PAUSE_S_MIN
                     continue
                 if not _may_help(error) or monotonic() - begun_at > PATIENCE_S:
                     raise
-                log.warning("a transaction was aborted and will be made again: %s", error)
+                log.warning("a transaction was aborted and is tried again: %s", error)
                 self.membership.forget()
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
@@ -227,48 +233,52 @@ class Writer:
             self._suspects -= sum(len(each.entries) for each in portions)
             self._suspects = self._suspects if self._suspects > 0 else None
         self._committed.update(offsets)
-        for course, portion in parts:
+        for partition_state, portion in parts:
             self._markers.update(
                 (each.record.place, each.record.offset + 1)
                 for each in portion.entries
                 if each.wait_ms is not None
             )
-            course.committed(portion)
-        await self.tell()
+            partition_state.committed(portion)
+        await self.notify()
         return True
 
-    def _was_refused(self, parts: list[tuple[Course, Portion]], error: Exception) -> bool:
-        """Whether one of these entries is to blame: it is decided anew, or looked for among fewer.
-        The transaction was aborted."""
-        if isinstance(error, Unfit):
-            refusal, entry = error.error, error.entry
-            course = next(each for each, portion in parts if entry in portion.entries)
+    def _was_rejected(self, parts: list[tuple[PartitionState, Portion]], error: Exception) -> bool:
+        """Return whether a rejected record made the transaction abort. If that record is known,
+        decide it again; else narrow the search."""
+        if isinstance(error, RecordUnfit):
+            rejection, entry = error.error, error.entry
+            partition_state = next(each for each, portion in parts if entry in portion.entries)
         else:
-            found = refusal_in(error)
+            found = rejection_in(error)
             if found is None:
                 return False
             count = sum(len(portion.entries) for _, portion in parts)
             if count > 1:
                 self._suspects = count
-                log.info("one of %d records was refused and is looked for: %s", count, found)
+                log.info(
+                    "a topic rejected one of %d records; smaller transactions will find it: %s",
+                    count,
+                    found,
+                )
                 return True
-            ((course, portion),) = parts
-            refusal, entry = found, portion.entries[0]
+            ((partition_state, portion),) = parts
+            rejection, entry = found, portion.entries[0]
         self._suspects = None
-        course.refused(entry, refusal, self._now_ms())
-        record, fate = entry.record, entry.fate
-        assert fate is not None, "it is decided anew"
+        partition_state.rejected(entry, rejection, self._now_ms())
+        record, outcome = entry.record, entry.outcome
+        assert outcome is not None, "it is decided again"
         log.warning(
-            "what %s@%d was to write is refused, and it is %s: %s",
+            "a topic rejected the write for %s@%d, and the record is %s: %s",
             record.place,
             record.offset,
-            fate.value,
-            refusal,
+            outcome.value,
+            rejection,
         )
         return True
 
     async def _transact(self, portions: list[Portion], offsets: dict[TopicPartition, int]) -> None:
-        """OutcomeUnknown, or another exception if it is certain that nothing was committed."""
+        """Raise OutcomeUnknown, or another error if certainly nothing was committed."""
         transaction = self._producer.transaction()
         try:
             async with transaction:
@@ -284,7 +294,7 @@ class Writer:
                 raise ended from error
             raise
 
-    async def _post(self, entry: Entry) -> None:
+    async def _post(self, entry: AdmittedRecord) -> None:
         for each in entry.writes:
             try:
                 room = self._producer.post(
@@ -297,29 +307,31 @@ class Writer:
                 )
             except Exception as error:
                 if is_unfit(error):
-                    raise Unfit(entry, error) from error
+                    raise RecordUnfit(entry, error) from error
                 raise
             await room
 
     def _offsets(self, portions: list[Portion]) -> dict[TopicPartition, int]:
-        """Behind the records, and behind the markers that follow them, if they are known."""
+        """Return the offsets behind the records, and behind known markers that follow."""
         offsets: dict[TopicPartition, int] = {}
         for portion in portions:
             offsets.update(portion.offsets)
             for entry in portion.entries:
                 self._consumer.finish(entry.record)
-        for place, at in offsets.items():
-            self._finished[place] = max(at, self._finished.get(place, 0))
+        for topic_partition, at in offsets.items():
+            self._finished[topic_partition] = max(at, self._finished.get(topic_partition, 0))
         further = self._consumer.finished_offsets()
         return {
-            # What was finished for an earlier attempt may be more than this one takes.
-            place: max(at, further.get(place, at)) if at == self._finished[place] else at
-            for place, at in offsets.items()
+            # An earlier attempt may have finished more records than this one takes.
+            topic_partition: max(at, further.get(topic_partition, at))
+            if at == self._finished[topic_partition]
+            else at
+            for topic_partition, at in offsets.items()
         }
 
 
 def _may_help(error: Exception) -> bool:
-    """Whether the same writes may be committed by another attempt."""
+    """Return whether another attempt may commit the same writes."""
     if isinstance(error, OutcomeUnknown) or is_fatal(error):
         return False
     if isinstance(error, RecordsUndelivered):

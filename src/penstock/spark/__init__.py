@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: `session()`, and `format("penstock")` to read and to write."""
+"""Pipelines on Spark: `session()`, and `format("penstock")` to read and to write."""
 
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ from penstock.spark.query_start import start
 from penstock.spark.session import register
 
 if TYPE_CHECKING:
-    # At run time `session` is the module, which can be called as its function: a package has one
-    # attribute of a name, and `import penstock.spark.session` must give the module.
+    # At run time `session` is the module, which is callable: a package has one attribute per name,
+    # and `import penstock.spark.session` must give the module.
     from penstock.spark.session import session  # noqa: TC004
 
 __all__ = ["register", "session", "start", "write_batch"]

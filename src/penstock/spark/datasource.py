@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.options.reading import BadOption, OptionBag
+from penstock.spark.options.option_bag import BadOption, OptionBag
 from penstock.spark.options.source import read_columns, read_source_options
 from penstock.spark.output_modes import WRITE_BATCH
 
@@ -72,7 +72,7 @@ class PenstockSource(DataSource):
         self._require_own(schema)
         options = read_source_options(self.options, streaming=True)
         if options.low_latency:
-            # Spark's own way of being told that there is only the simple one.
+            # Spark's way to learn that there is only the simple reader.
             raise PySparkNotImplementedError(
                 errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
             )
@@ -85,7 +85,8 @@ class PenstockSource(DataSource):
         return PenstockSimpleReader(read_source_options(self.options, streaming=True))
 
     def _require_own(self, schema: StructType) -> None:
-        """`.schema(...)` reaches a Python source here first; tasks would refuse each row."""
+        """Reject another schema: `.schema(...)` reaches a Python source here first, and tasks would
+        reject each row."""
         mine = self.schema()
         if schema.simpleString() != mine.simpleString():
             raise BadOption(
@@ -117,7 +118,7 @@ class PenstockSource(DataSource):
 
 
 def _check(schema: StructType, topic: str | None) -> None:
-    """Rows that cannot be written are refused before any of them is."""
+    """Reject rows that cannot be written, before the first one is written."""
     from penstock.spark.sink.rows import check_columns
 
     check_columns(schema.names, topic)

@@ -19,7 +19,7 @@ FORMAT = "penstock"
 
 
 class NoQuery(ValueError):
-    """Outside of a foreachBatch there is no batch to write once."""
+    """The call is outside of a foreachBatch, so there is no batch to write once."""
 
 
 def write_batch(
@@ -32,8 +32,8 @@ def write_batch(
 ) -> None:
     """Write a micro-batch once, however often Spark repeats it.
 
-    `sink_id` names this write and no other: two writes of the same batch cannot be told apart by
-    anything else. A repeated batch is recognised by its rows, so they must be the same again.
+    `sink_id` names this write alone: nothing else distinguishes two writes of one batch. A repeated
+    batch is recognised by its rows, so it must have the same rows again.
     """
     if not sink_id:
         raise NoSinkId(

@@ -1,8 +1,8 @@
-"""Java hangs up when a query stops, which is no error to be printed.
+"""Suppresses tracebacks after Java has closed a connection because a query stopped.
 
-The process that plans for a source meets the end of its stream, tries to report it to Java, fails,
-and ends with three tracebacks. The driver's server for accumulators, in the middle of an update of
-a task that was stopped, prints one.
+The planning process of a source sees the end of its stream, cannot report that to Java, and would
+end with three tracebacks. The driver's server for accumulators would print one if a stopped task
+was sending an update.
 """
 
 import sys
@@ -15,13 +15,14 @@ Hook = Callable[[type[BaseException], BaseException, TracebackType | None], obje
 
 
 def end_quietly() -> None:
-    """Let this process end without a traceback when Spark hangs up; other errors are printed."""
+    """Let this process end without a traceback if Spark closes the connection; print other
+    errors."""
     if not isinstance(sys.excepthook, QuietHook):
         sys.excepthook = QuietHook(sys.excepthook)
 
 
 def take_updates_quietly(server: BaseServer) -> None:
-    """Let the driver's server for accumulators print no traceback of a peer that hung up."""
+    """Let the driver's server for accumulators print no traceback for a closed connection."""
     handle_error = server.handle_error
 
     def handle_other_error(request: Any, address: Any) -> None:
@@ -32,7 +33,7 @@ def take_updates_quietly(server: BaseServer) -> None:
 
 
 class QuietHook:
-    """Prints what ends the process, unless Spark has hung up."""
+    """Prints the exception that ends the process, unless Spark has closed the connection."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook

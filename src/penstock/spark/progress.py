@@ -1,8 +1,8 @@
 """Commits the progress of streaming queries to the group that they name with `group.id`.
 
-A listener on the driver does it when a batch is done: a reader of its own accord would hear of a
-batch only with the next one, and never of the last one of a query that ends. Groups are for
-looking (lag shows in every tool): a query starts from its checkpoint, not from them.
+A listener on the driver commits after each batch. The reader itself would learn of a batch only
+with the next one, and never of the last one. The group only shows the lag: a query starts from its
+checkpoint, not from the group.
 """
 
 import atexit
@@ -35,17 +35,17 @@ NAME = "penstock"
 
 logger = logging.getLogger("penstock.spark")
 
-# Spark tells of a batch, and of the end, some time after it: for this long a program waits for it.
+# Spark reports a batch, and the end, some time later: a program waits this long for a report.
 TOLD_SECONDS_MAX = 10.0
 
-# A session has one listener, however often it is asked for.
+# A session has one listener, however often it is requested.
 _listeners: "weakref.WeakKeyDictionary[SparkSession, ProgressListener]" = (
     weakref.WeakKeyDictionary()
 )
 
 
 def commit_progress(spark: SparkSession) -> bool:
-    """Commit from now on, for every query of the session whose source has a group. Return whether
+    """Commit the progress of every query of the session whose source has a group. Return whether
     the session is a new one."""
     if spark in _listeners:
         return False
@@ -56,34 +56,34 @@ def commit_progress(spark: SparkSession) -> bool:
 
 
 def await_committed(spark: SparkSession, runs: Iterable[str]) -> None:
-    """Until the last progress of these runs, which have ended, is committed; for a bounded time."""
+    """Wait, for a bounded time, until the last progress of these ended runs is committed."""
     listener = _listeners.get(spark)
     if listener is not None:
         listener.await_runs(runs)
 
 
 class ProgressListener(StreamingQueryListener):
-    """Called by Spark, one event at a time."""
+    """A listener of Spark, called with one event at a time."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = weakref.ref(spark)
-        self._queries: dict[str, Any] = {}  # Java's object, by run: it outlives the query
+        self._queries: dict[str, Any] = {}  # Java's object by run, which outlives the query
         self._admins: dict[str, Admin] = {}
         self._told = threading.Condition()
 
     def await_runs(self, runs: Iterable[str]) -> None:
-        """Until Spark has told of the end of these runs; all else was told before."""
+        """Wait until Spark has reported the end of these runs; all other events came before."""
         wanted = set(runs)
         with self._told:
             self._told.wait_for(lambda: wanted.isdisjoint(self._queries), TOLD_SECONDS_MAX)
 
     def await_ended(self) -> None:
-        """At the end of the program: the last words of queries that have ended."""
+        """Wait at the end of the program for the last events of ended queries."""
         deadline = time.monotonic() + TOLD_SECONDS_MAX
         for run, query in list(self._queries.items()):
             try:
                 active = query.isActive()
-            except Exception:  # Java has gone already, and nothing more will be told
+            except Exception:  # Java has ended, and no more events will come
                 return
             if not active and time.monotonic() < deadline:
                 self.await_runs([run])
@@ -100,7 +100,8 @@ class ProgressListener(StreamingQueryListener):
             return
         try:
             sources = sources_of(self._queries[run])
-        except Exception as problem:  # Java's side may fail in any way; a query must not notice
+        # Java's side may fail in any way; the query must not be affected
+        except Exception as problem:
             logger.warning("the progress of query %s is not committed: %s", run, problem)
             with self._told:
                 del self._queries[run]
@@ -143,9 +144,9 @@ def _problem_of_commit(admin: Admin, group_id: str, position: Position) -> Excep
 
 
 def sources_of(query: Any) -> dict[str, SourceOptions]:
-    """The options of our sources in a running query, by the description that progress gives.
+    """Return the options of our sources in a running query, by their description in its progress.
 
-    Through Java's objects: a listener gets a description, and options stand nowhere in it.
+    Read through Java's objects: a listener gets a description without the options.
     """
     leaves = query.streamingQuery().logicalPlan().collectLeaves()
     found: dict[str, SourceOptions] = {}

@@ -1,8 +1,8 @@
-"""`start()`: starts a streaming query, and again where Spark's time for it was too short.
+"""`start()`: starts a streaming query, and again if Spark's time limit was too short.
 
-Spark starts a Python process for every source of a query and gives it 10 seconds to answer, a
-number that no setting changes. On a busy machine they may pass; the query has done nothing by
-then, and starting it again is safe.
+Spark starts a Python process for every source of a query and waits 10 seconds for it, a limit that
+no setting changes. On a busy machine that may not suffice. The query has done nothing by then, so
+another start is safe.
 """
 
 import logging
@@ -16,7 +16,7 @@ ATTEMPTS_MAX = 5
 START_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
 TOO_BUSY = "failed to connect back"
-# What Spark says of a query while its sources are not there yet.
+# Spark's status of a query before its sources have answered.
 INITIALIZING = ("Initializing", "Getting offsets")
 
 logger = logging.getLogger("penstock.spark")
@@ -28,8 +28,8 @@ Wait = Callable[[str], None]
 def start(writer: DataStreamWriter, *, attempts_max: int = ATTEMPTS_MAX) -> StreamingQuery:
     """Start the query of `df.writeStream...`, in place of its own `start()`.
 
-    Return it once its sources answer. A query that Spark ended because a Python process of a
-    source took longer than 10 seconds to start is started again, with a warning.
+    Return it once its sources answer. If Spark ended the query because a Python process of a source
+    took longer than 10 seconds, start it again, with a warning.
     """
     return begin(writer.start, attempts_max=attempts_max)
 
@@ -41,7 +41,7 @@ def begin(
     attempts_max: int = ATTEMPTS_MAX,
     waiting: Wait | None = None,
 ) -> StreamingQuery:
-    """Start a query up to `attempts_max` times. `waiting` hears again and again for what."""
+    """Start a query up to `attempts_max` times. `waiting` gets Spark's status again and again."""
     for attempt in range(1, attempts_max + 1):
         query = start_once()
         _await_sources(query, waiting)
@@ -57,7 +57,7 @@ def begin(
 
 
 def _await_sources(query: StreamingQuery, waiting: Wait | None) -> None:
-    """Wait until the query has got as far as asking its sources, or has ended."""
+    """Wait until the query has called its sources, or has ended."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while query.isActive and time.monotonic() < deadline:
         message = query.status["message"]
@@ -67,5 +67,5 @@ def _await_sources(query: StreamingQuery, waiting: Wait | None) -> None:
             waiting(message)
         try:
             query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds
-        except Exception:  # what stopped it is asked for by its name afterwards
+        except Exception:  # the caller asks for the exception afterwards
             return

@@ -1,7 +1,7 @@
-"""`session()`: a Spark session in which `format("penstock")` just works.
+"""`session()`: a Spark session that knows `format("penstock")`.
 
-The module can be called as its function, so that both `from penstock.spark import session` and
-`import penstock.spark.session` give what they promise.
+The module is callable, so that both `from penstock.spark import session` and
+`import penstock.spark.session` work.
 """
 
 import os
@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.datasource import PenstockSource
+from penstock.spark.environment import cores_here
 from penstock.spark.hang_up import take_updates_quietly
-from penstock.spark.here import cores_here
 from penstock.spark.java import find_java
 from penstock.spark.progress import commit_progress
 
@@ -37,9 +37,9 @@ def session(
 ) -> SparkSession:
     """Start or find the session of this process.
 
-    `master` is any Spark master (this machine by default). On another machine the workers need
-    this package: installed there beforehand, or sent along as `environment`, an archive that
-    conda-pack or venv-pack has made. `conf` has Spark's own settings, which come before ours.
+    `master` is any Spark master (this machine by default). On another machine the workers need this
+    package: installed there beforehand, or sent along as `environment`, an archive of conda-pack or
+    venv-pack. `conf` has Spark's own settings, which override ours.
     """
     chosen = master or os.environ.get("PENSTOCK_SPARK_MASTER") or LOCAL
     _set_environment(chosen, environment)
@@ -54,7 +54,7 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("penstock")` known to a session that somebody else has made."""
+    """Make `format("penstock")` known to a session that was made elsewhere."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(PenstockSource)
     if commit_progress(spark):
@@ -62,11 +62,11 @@ def register(spark: SparkSession) -> None:
 
 
 def _set_environment(master: str, environment: str | None) -> None:
-    """What has to be known before Java starts."""
+    """Set the environment before Java starts."""
     if "SPARK_REMOTE" not in os.environ:
         os.environ["JAVA_HOME"] = str(find_java().home)
     if master.startswith("local"):
-        # Workers and driver are the same interpreter, whatever `python3` means on PATH.
+        # Workers and driver are the same interpreter, whichever `python3` is first on PATH.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif environment is not None:
@@ -94,7 +94,7 @@ def _defaults(master: str, environment: str | None) -> dict[str, str]:
 
 
 def _cores(master: str) -> int:
-    """Of `local`, `local[4]`, `local[*]`."""
+    """Return the cores of `local`, `local[4]`, `local[*]`."""
     inside = master.partition("[")[2].rstrip("]").partition(",")[0]
     if inside.isdecimal():
         return int(inside)
@@ -102,7 +102,8 @@ def _cores(master: str) -> int:
 
 
 def _check_python(spark: SparkSession) -> None:
-    """Pickled code does not cross Python's minor versions; Spark says so late and obscurely."""
+    """Raise WrongPython if the workers run another minor version, which cannot load pickled
+    code."""
     here = sys.version_info[:2]
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.version_info[:2]).first()
     if found != here:

@@ -28,7 +28,7 @@ from penstock.streams.errors import (
 )
 from penstock.streams.expressions import event_time, f, lit, when
 from penstock.streams.grouped import GroupedStream, WindowedStream
-from penstock.streams.processing import (
+from penstock.streams.processors import (
     Context,
     ListState,
     MapState,

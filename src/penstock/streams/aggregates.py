@@ -1,4 +1,4 @@
-"""What an aggregation computes per group, in the JVM: sum_("amount"), count(), ..."""
+"""The functions of an aggregation, computed per group in the JVM: sum_("amount"), count(), ..."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Aggregate:
 
 
 def count(of: Of | None = None) -> Aggregate:
-    """How many records; with a field, how many where it is not null."""
+    """Count records; with a field, those in which it is not null."""
     return Aggregate("count", of)
 
 
@@ -55,7 +55,7 @@ def stddev(of: Of) -> Aggregate:
 
 
 def collect_list(of: Of) -> Aggregate:
-    """All values of the group; they are kept in the state until its window is over."""
+    """Collect all values of the group; they stay in the state until the window closes."""
     return Aggregate("collect_list", of)
 
 
@@ -64,7 +64,7 @@ def collect_set(of: Of) -> Aggregate:
 
 
 def approx_count_distinct(of: Of) -> Aggregate:
-    """Spark counts no distinct values exactly in a stream."""
+    """Count distinct values approximately: Spark counts none exactly in a stream."""
     return Aggregate("approx_count_distinct", of)
 
 

@@ -1,23 +1,24 @@
-"""Streams: an application, its topology and what can be done with it."""
+"""Streams: an application, its topology, and its operations."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from penstock.streams.building import Builder
-from penstock.streams.compiling.compiler import Compiler
-from penstock.streams.compiling.frames import KEY, TIMESTAMP, VALUE
-from penstock.streams.compiling.sources import BadRecords
+from penstock.streams.builder import Builder
+from penstock.streams.column_serde import ColumnSerde
+from penstock.streams.compilation.compiler import Compiler
+from penstock.streams.compilation.frames import KEY, TIMESTAMP, VALUE
+from penstock.streams.compilation.sources import BadRecords
 from penstock.streams.errors import TopologyError
 from penstock.streams.json_text import JsonSerde
-from penstock.streams.loading_mark import is_loading
-from penstock.streams.queries import Plan, Query
+from penstock.streams.queries import Query, TopologyPlan
 from penstock.streams.schemas import field_names
-from penstock.streams.serde import Serde
 from penstock.streams.serdes import BytesSerde, StringSerde, checked
 from penstock.streams.settings import (
     BOOTSTRAP,
-    Settings,
+    StreamsSettings,
     bad_records_policy,
     check_application_id,
     state_directory,
@@ -25,11 +26,11 @@ from penstock.streams.settings import (
 from penstock.streams.stream import Stream
 from penstock.streams.tables import GlobalTable, Table
 from penstock.streams.topology import (
-    Given,
-    Node,
+    DataFrameNode,
+    RecordShape,
     Role,
-    Shape,
-    Source,
+    SourceNode,
+    TopologyNode,
     grace_of,
     upstream,
 )
@@ -37,16 +38,17 @@ from penstock.streams.topology import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.streams.progress import Progress
-    from penstock.streams.runner import Running
-    from penstock.streams.stores import Store
-    from penstock.streams.trial import Trial
+    from penstock.streams.progress import QueryProgress
+    from penstock.streams.runner import RunningStreams
+    from penstock.streams.stores import StateStore
+    from penstock.streams.test_driver import TopologyTestDriver
 
 STARTS = ("earliest", "latest")
 
 
 class Streams:
-    """`Streams("revenue", bootstrap="localhost:9092")`, then stream(), table(), and run().
+    """An application: `Streams("revenue", bootstrap="localhost:9092")`, then stream(), table(),
+    run().
 
     `bad_records` is dead_letter, skip or fail; `properties` are client properties of Kafka's names.
     """
@@ -65,7 +67,7 @@ class Streams:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         check_application_id(application_id)
-        self.settings = Settings(
+        self.settings = StreamsSettings(
             application_id=application_id,
             bootstrap=bootstrap,
             state_dir=state_directory(state_dir),
@@ -77,7 +79,7 @@ class Streams:
             properties=dict(properties or {}),
         )
         self._builder = Builder(application_id, self._dataframe_of)
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, SourceNode] = {}
 
     # -- where records come from
 
@@ -85,33 +87,39 @@ class Streams:
         self,
         topic: str,
         *,
-        key: Serde | None = None,
-        value: Serde | None = None,
+        key: ColumnSerde | None = None,
+        value: ColumnSerde | None = None,
         timestamp: str | None = None,
         headers: bool = False,
         start: str | None = None,
     ) -> Stream:
-        """A topic as a stream. Keys are text and values bytes unless said otherwise.
+        """Return a topic as a stream. By default keys are text and values bytes.
 
-        `timestamp` names the field of the value that has the event time; without it, it is the time
-        of the record. With `headers` they stay with the record as far as it has no state to pass.
+        `timestamp` names the field of the value with the event time; without it, the event time is
+        that of the record. With `headers`, records keep their headers up to the first step with
+        state.
         """
         node = self._source(topic, Role.STREAM, key, value, timestamp, headers, start)
         return Stream(self._builder, node)
 
-    def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
-        """A topic as a table: the last value of each key; a record without a value deletes it."""
+    def table(
+        self, topic: str, *, key: ColumnSerde | None = None, value: ColumnSerde | None = None
+    ) -> Table:
+        """Return a topic as a table: the last value of each key; a record without a value deletes
+        it."""
         return Table(self._builder, self._source(topic, Role.TABLE, key, value, None, False, None))
 
     def global_table(
-        self, topic: str, *, key: Serde | None = None, value: Serde | None = None
+        self, topic: str, *, key: ColumnSerde | None = None, value: ColumnSerde | None = None
     ) -> GlobalTable:
-        """A small topic, read whole for every micro-batch; any field can be joined with its key."""
+        """Return a small topic as a table, read whole for every micro-batch; any field can be
+        joined with its key."""
         node = self._source(topic, Role.GLOBAL_TABLE, key, value, None, False, None)
         return GlobalTable(self._builder, node)
 
     def from_dataframe(self, df: "DataFrame", name: str = "dataframe") -> Stream:
-        """A streaming DataFrame with columns key, value, and timestamp if event time matters."""
+        """Return a streaming DataFrame as a stream: columns key, value, and timestamp if event time
+        matters."""
         schema = df.schema
         missing = [each for each in (KEY, VALUE) if each not in schema.fieldNames()]
         if missing:
@@ -119,24 +127,24 @@ class Streams:
                 f"the DataFrame has no column {', '.join(missing)}: a stream has {KEY}, {VALUE} "
                 f"and {TIMESTAMP}"
             )
-        shape = Shape(field_names(schema[KEY].dataType), field_names(schema[VALUE].dataType))
-        return Stream(self._builder, Given(self._builder.name(name), (), shape, df))
+        shape = RecordShape(field_names(schema[KEY].dataType), field_names(schema[VALUE].dataType))
+        return Stream(self._builder, DataFrameNode(self._builder.name(name), (), shape, df))
 
     def _source(
         self,
         topic: str,
         role: Role,
-        key: Serde | None,
-        value: Serde | None,
+        key: ColumnSerde | None,
+        value: ColumnSerde | None,
         timestamp: str | None,
         headers: bool,
         start: str | None,
-    ) -> Source:
+    ) -> SourceNode:
         if not topic:
             raise TopologyError("a topic has a name")
         chosen_key = checked("key", key) or StringSerde()
         chosen_value = checked("value", value) or BytesSerde()
-        shape = Shape(
+        shape = RecordShape(
             field_names(chosen_key.type),
             field_names(chosen_value.type),
             chosen_key.make if isinstance(chosen_key, JsonSerde) else None,
@@ -146,7 +154,7 @@ class Streams:
             raise TopologyError(f"timestamp is {timestamp!r}, and the value has no such field")
         name = f"{topic}" if topic not in self._sources else self._builder.name(topic)
         beginning = _start(start or self.settings.start)
-        node = Source(
+        node = SourceNode(
             name, (), shape, topic, role, chosen_key, chosen_value, timestamp, headers, beginning
         )
         self._sources[name] = node
@@ -154,28 +162,28 @@ class Streams:
 
     # -- what it becomes
 
-    def plan(self) -> Plan:
-        """The queries that it runs as."""
+    def plan(self) -> TopologyPlan:
+        """Return the queries of the topology."""
         builder = self._builder
         if not builder.sinks and not builder.ends:
             raise TopologyError("nothing is written: end a stream with to(...) or name a store")
         dead_letters = self.settings.bad_records is BadRecords.DEAD_LETTER
-        return Plan(builder.sinks, builder.ends, dead_letters, self.grace_ms)
+        return TopologyPlan(builder.sinks, builder.ends, dead_letters, self.grace_ms)
 
     @property
     def grace_ms(self) -> int:
-        """The largest that any window or join of the application asks for."""
-        ends: list[Node] = [*self._builder.sinks, *self._builder.ends]
+        """The largest grace of all windows and joins of the application."""
+        ends: list[TopologyNode] = [*self._builder.sinks, *self._builder.ends]
         found = [grace_of(each) for end in ends for each in _everything(end)]
         return max((each for each in found if each is not None), default=0)
 
     def describe(self) -> str:
-        """The topology as text: its queries, their steps, and what to know about them."""
+        """Return the topology as text: its queries, their steps, and notes."""
         from penstock.streams.describe import describe
 
         return describe(self.settings, self.plan())
 
-    def _dataframe_of(self, node: Node, spark: "SparkSession | None") -> "DataFrame":
+    def _dataframe_of(self, node: TopologyNode, spark: "SparkSession | None") -> "DataFrame":
         from penstock.spark.session import session
         from penstock.streams.cluster_inputs import ClusterInputs
 
@@ -197,11 +205,11 @@ class Streams:
         once: bool = False,
         trigger: str | None = None,
         spark: "SparkSession | None" = None,
-        show: "Callable[[list[Progress]], None] | None" = None,
+        show: "Callable[[list[QueryProgress]], None] | None" = None,
     ) -> None:
-        """Run until it is interrupted; with `once`, until all that is there now is processed.
+        """Run until interrupted; with `once`, until all present records are processed.
 
-        A script may end with this: `penstock streams` reads the topology without running it.
+        A script may end with this call: `penstock streams` reads the topology without running it.
         """
         if is_loading():
             return
@@ -215,20 +223,20 @@ class Streams:
         once: bool = False,
         trigger: str | None = None,
         spark: "SparkSession | None" = None,
-    ) -> "Running":
-        """Start its queries and return: `with app.start() as running: ...` stops them again."""
+    ) -> "RunningStreams":
+        """Start the queries and return: `with app.start() as running: ...` stops them again."""
         from penstock.streams.runner import start
 
         return start(self.settings, self.plan(), once=once, trigger=trigger, spark=spark)
 
-    def test(self, spark: "SparkSession | None" = None) -> "Trial":
+    def test(self, spark: "SparkSession | None" = None) -> "TopologyTestDriver":
         """Run the topology on given records, without a broker."""
-        from penstock.streams.trial import Trial
+        from penstock.streams.test_driver import TopologyTestDriver
 
-        return Trial(self.settings, self.plan(), spark)
+        return TopologyTestDriver(self.settings, self.plan(), spark)
 
-    def store(self, name: str, spark: "SparkSession | None" = None) -> "Store":
-        """What a named store held after the last batch that was committed; for looking."""
+    def store(self, name: str, spark: "SparkSession | None" = None) -> "StateStore":
+        """Return a named store as of the last committed batch, for inspection."""
         from penstock.spark.session import session
         from penstock.streams.stores import open_store
 
@@ -243,11 +251,11 @@ def _start(word: str) -> str:
     return word
 
 
-def _everything(node: Node) -> list[Node]:
-    """What a node stands on, through internal topics too."""
-    found: dict[int, Node] = {}
+def _everything(node: TopologyNode) -> list[TopologyNode]:
+    """Return a node and all its ancestors, across internal topics too."""
+    found: dict[int, TopologyNode] = {}
 
-    def visit(each: Node) -> None:
+    def visit(each: TopologyNode) -> None:
         if id(each) not in found:
             found[id(each)] = each
             for parent in each.parents:
@@ -255,3 +263,19 @@ def _everything(node: Node) -> list[Node]:
 
     visit(node)
     return list(found.values())
+
+
+_loading: ContextVar[bool] = ContextVar("penstock_streams_loading", default=False)
+
+
+def is_loading() -> bool:
+    return _loading.get()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    token = _loading.set(True)
+    try:
+        yield
+    finally:
+        _loading.reset(token)

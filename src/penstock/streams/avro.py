@@ -27,10 +27,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.streams.arrow import arrow_function
+from penstock.streams.column_functions import arrow_function
+from penstock.streams.column_serde import DecodedColumn
 from penstock.streams.errors import TopologyError
 from penstock.streams.schemas import plain
-from penstock.streams.serde import Decoded
 
 PLAIN: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -52,7 +52,7 @@ LOGICAL: dict[str, DataType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AvroSerde:
+class AvroColumnSerde:
     """One datum per record, without a header."""
 
     schema: str
@@ -60,7 +60,7 @@ class AvroSerde:
     can_fail: bool = True
 
     @classmethod
-    def of(cls, schema: str) -> "AvroSerde":
+    def of(cls, schema: str) -> "AvroColumnSerde":
         try:
             parsed = fastavro.parse_schema(json.loads(schema))
         except (ValueError, fastavro.schema.SchemaParseException) as problem:
@@ -81,8 +81,8 @@ class AvroSerde:
 
         return arrow_function(read, result)(raw)
 
-    def decode(self, raw: str, parsed: str) -> Decoded:  # noqa: ARG002
-        return Decoded(f"{parsed}.value", f"{parsed}.cause")
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:  # noqa: ARG002
+        return DecodedColumn(f"{parsed}.value", f"{parsed}.cause")
 
     def encode(self, value: Column) -> Column:
         text = self.schema
@@ -112,7 +112,7 @@ def _read(schema: Any, data: bytes | None) -> dict[str, Any]:
         return {"value": None, "cause": None}
     try:
         return {"value": _read_whole(schema, data), "cause": None}
-    except Exception as problem:  # fastavro raises whatever the bytes lead it into
+    except Exception as problem:  # fastavro raises any exception for invalid bytes
         return {
             "value": None,
             "cause": f"not Avro of the schema: {type(problem).__name__}: {problem}",
@@ -135,7 +135,7 @@ def _write(schema: Any, value: Any) -> bytes:
 
 
 def _type_of(schema: Any) -> tuple[DataType, bool]:
-    """Spark's type of a parsed schema, and whether it may be null."""
+    """Return Spark's type of a parsed schema, and whether it may be null."""
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]
         if len(others) != 1:

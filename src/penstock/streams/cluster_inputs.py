@@ -4,25 +4,29 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.streams.settings import Settings
-from penstock.streams.topology import Internal, Role, Source
+from penstock.streams.settings import StreamsSettings
+from penstock.streams.topology import Internal, Role, SourceNode
 
 FORMAT = "penstock"
 
 
 class ClusterInputs:
-    """Reads what is committed, and commits its progress to a group so that lag shows."""
+    """Reads committed records, and commits the progress to a group so that tools show the lag."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, groups: Mapping[str, str]) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: StreamsSettings, groups: Mapping[str, str]
+    ) -> None:
         self._spark, self._settings, self._groups = spark, settings, groups
 
     @property
     def has_ticks(self) -> bool:
         return False
 
-    def stream(self, node: Source | Internal, columns: tuple[str, ...]) -> DataFrame:
-        # A table without its past is none; an internal topic is read from its beginning too.
-        start = node.start if isinstance(node, Source) and node.role is Role.STREAM else "earliest"
+    def stream(self, node: SourceNode | Internal, columns: tuple[str, ...]) -> DataFrame:
+        # A table needs its past, and so does an internal topic: both are read from the start.
+        start = (
+            node.start if isinstance(node, SourceNode) and node.role is Role.STREAM else "earliest"
+        )
         options = {
             **self._settings.client_options(),
             "subscribe": node.topic,
@@ -34,7 +38,7 @@ class ClusterInputs:
             options["group.id"] = self._groups[node.topic]
         return self._spark.readStream.format(FORMAT).options(**options).load().select(*columns)
 
-    def table_now(self, node: Source, columns: tuple[str, ...]) -> DataFrame:
+    def table_now(self, node: SourceNode, columns: tuple[str, ...]) -> DataFrame:
         options = {
             **self._settings.client_options(),
             "subscribe": node.topic,

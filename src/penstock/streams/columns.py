@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
 from penstock.streams.errors import TopologyError
-from penstock.streams.expressions import Expression, Kind, arguments_of, kind_of, name_of
+from penstock.streams.expressions import Expression, ExpressionKind, arguments_of, kind_of, name_of
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "==": operator.eq,
@@ -30,28 +30,28 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def column_of(expression: Expression, inputs: Mapping[str, Column]) -> Column:
-    """`inputs` has the column of each whole input: key, value, timestamp."""
+    """Return Spark's column; `inputs` has the column of each whole input: key, value, timestamp."""
     name, arguments = name_of(expression), arguments_of(expression)
     match kind_of(expression):
-        case Kind.INPUT:
+        case ExpressionKind.INPUT:
             if name not in inputs:
                 raise TopologyError(f"{name} is not known here")
             return inputs[name]
-        case Kind.LITERAL:
+        case ExpressionKind.LITERAL:
             return sql.lit(arguments[0])
-        case Kind.FIELD:
+        case ExpressionKind.FIELD:
             return column_of(arguments[0], inputs).getField(name)
-        case Kind.STRUCT:
+        case ExpressionKind.STRUCT:
             return sql.struct(*(column_of(each, inputs).alias(field) for field, each in arguments))
-        case Kind.CHOICE:
+        case ExpressionKind.CHOICE:
             return _choice(name, arguments, inputs)
-        case Kind.OPERATOR:
-            # A constant goes first only in `1 - column`: Spark's columns know both orders.
+        case ExpressionKind.OPERATOR:
+            # A constant comes first only in `1 - column`: Spark's columns know both orders.
             result = OPERATORS[name](*(_argument(each, inputs) for each in arguments))
-        case Kind.METHOD:
+        case ExpressionKind.METHOD:
             target, *rest = (_argument(each, inputs) for each in arguments)
             result = getattr(target, name)(*rest)
-        case Kind.CALL:
+        case ExpressionKind.CALL:
             result = getattr(sql, name)(*(_argument(each, inputs) for each in arguments))
     assert isinstance(result, Column), "an operation on columns gives a column"
     return result

@@ -49,8 +49,8 @@ _TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|`[^`]+`|\d+|[<>(),:])")
 
 
 def parse_type(text: str) -> DataType:
-    """A lone type, or a list of fields, which is a structure."""
-    reader = _Reader(text)
+    """Return a lone type, or a structure for a list of fields."""
+    reader = _DdlReader(text)
     first = reader.peek().lower()
     alone = first in (*WORDS, "array", "map", "struct") and reader.peek(1) in ("", "<", "(")
     found: DataType = reader.type() if alone else StructType(reader.fields(end=""))
@@ -59,7 +59,7 @@ def parse_type(text: str) -> DataType:
     return found
 
 
-class _Reader:
+class _DdlReader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._tokens: list[str] = []

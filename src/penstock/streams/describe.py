@@ -1,12 +1,12 @@
 """The topology as text: a tree per query, from its sinks down to its sources."""
 
 from penstock.streams.durations import duration_text
-from penstock.streams.queries import Plan, Query
-from penstock.streams.settings import Settings
-from penstock.streams.topology import Internal, Node, Source, is_stateful
+from penstock.streams.queries import Query, TopologyPlan
+from penstock.streams.settings import StreamsSettings
+from penstock.streams.topology import Internal, SourceNode, TopologyNode, is_stateful
 
 
-def describe(settings: Settings, plan: Plan) -> str:
+def describe(settings: StreamsSettings, plan: TopologyPlan) -> str:
     lines = [
         f"Application {settings.application_id} on {settings.bootstrap}, "
         f"{_counted(len(plan.queries), 'query', 'queries')}",
@@ -18,12 +18,12 @@ def describe(settings: Settings, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _bad_records(settings: Settings) -> str:
+def _bad_records(settings: StreamsSettings) -> str:
     word = settings.bad_records.value.replace("_", " ")
     return f"{word} to {settings.dead_letters}" if "letter" in word else word
 
 
-def _query(query: Query, settings: Settings) -> list[str]:
+def _query(query: Query, settings: StreamsSettings) -> list[str]:
     lines = [f"Query {query.name}  ({', '.join(_facts(query))})"]
     drawn: set[int] = set()
     if query.dead_letters_of:
@@ -50,8 +50,8 @@ def _facts(query: Query) -> list[str]:
     return facts
 
 
-def _tree(node: Node, indent: str, is_last: bool, drawn: set[int]) -> list[str]:
-    """A node that was drawn before is named only."""
+def _tree(node: TopologyNode, indent: str, is_last: bool, drawn: set[int]) -> list[str]:
+    """Draw a node; one that was drawn before is named only."""
     mark, below = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
     known = id(node) in drawn
     drawn.add(id(node))
@@ -60,7 +60,7 @@ def _tree(node: Node, indent: str, is_last: bool, drawn: set[int]) -> list[str]:
     if known and node.parents:
         return [f"{line}  (as above)"]
     lines = [line]
-    if isinstance(node, Internal | Source):
+    if isinstance(node, Internal | SourceNode):
         return lines
     for at, parent in enumerate(node.parents):
         lines += _tree(parent, indent + below, at == len(node.parents) - 1, drawn)

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: "30 seconds", "1 minute", "500ms"."""
+"""Durations as text: "30 seconds", "1 minute", "500ms"."""
 
 import re
 
@@ -22,7 +22,7 @@ _PART = re.compile(r"\s*(\d+)\s*([a-z]+)")
 
 
 def duration_ms(text: str | int, what: str, at_least: int = 1) -> int:
-    """Milliseconds; a bare number has that unit already. `what` is for the message."""
+    """Return milliseconds; a bare number is milliseconds already. `what` is for the message."""
     total = text if isinstance(text, int) else _parse(text, what)
     if total < at_least:
         raise TopologyError(f"{what} is {text!r}: it must be at least {duration_text(at_least)}")
@@ -43,7 +43,7 @@ def _parse(text: str, what: str) -> int:
 
 
 def duration_text(length_ms: int) -> str:
-    """The largest unit that fits: `90 seconds`, `1 minute`."""
+    """Return the largest unit that fits: `90 seconds`, `1 minute`."""
     for unit in ("day", "hour", "minute", "second"):
         count, left = divmod(length_ms, UNITS_MS[unit])
         if count and not left:

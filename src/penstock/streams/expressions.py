@@ -1,7 +1,7 @@
-"""Stand-ins for columns: a lambda is called once with them and what it does becomes a value.
+"""Expressions that stand for columns: a lambda is called once with them and its result is recorded.
 
-An Expression is a plain tree that needs no Spark to be made, printed or pickled; `columns.py` turns
-it into Spark's columns. Python's `and`, `or`, `not` and `if` cannot be recorded, and say so.
+An Expression is a plain tree that is made, printed and pickled without Spark; `columns.py` turns it
+into Spark's columns. Python's `and`, `or`, `not` and `if` cannot be recorded, and raise.
 """
 
 import inspect
@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from penstock.streams.code_places import with_place
-from penstock.streams.errors import StreamsError, TopologyError, TracingError
+from penstock.streams.errors import StreamsError, TopologyError, TracingError, with_place
 
 NO_TRUTH = (
     "a column has no truth value while a topology is described: write & instead of `and`, | "
@@ -38,7 +37,7 @@ RENAMED = {
 }
 
 
-class Kind(StrEnum):
+class ExpressionKind(StrEnum):
     INPUT = "input"  # a whole input: the key, the value, the timestamp
     FIELD = "field"
     LITERAL = "literal"
@@ -49,16 +48,16 @@ class Kind(StrEnum):
     CHOICE = "choice"  # when ... otherwise
 
 
-Fields = tuple[str, ...] | None  # None: not a structure, or not known before Spark has looked
+Fields = tuple[str, ...] | None  # None: not a structure, or unknown before Spark's analysis
 
 
 class Expression:
-    """Something that has a value in every record. Attributes are fields; [] takes any name."""
+    """A value in every record. Attributes are fields; [] takes any name."""
 
     __slots__ = ("_arguments", "_fields", "_kind", "_name")
 
     def __init__(
-        self, kind: Kind, name: str, arguments: Sequence[Any] = (), fields: Fields = None
+        self, kind: ExpressionKind, name: str, arguments: Sequence[Any] = (), fields: Fields = None
     ) -> None:
         self._kind, self._name, self._arguments, self._fields = kind, name, tuple(arguments), fields
 
@@ -72,13 +71,13 @@ class Expression:
     def __getitem__(self, name: "str | int | Expression") -> "Expression":
         if isinstance(name, str):
             return self._field(name)
-        return Expression(Kind.METHOD, "getItem", (self, name))
+        return Expression(ExpressionKind.METHOD, "getItem", (self, name))
 
     def _field(self, name: str) -> "Expression":
         if self._fields is not None and name not in self._fields:
             known = ", ".join(self._fields)
             raise TopologyError(f"there is no field {name}; there are {known}")
-        return Expression(Kind.FIELD, name, (self,))
+        return Expression(ExpressionKind.FIELD, name, (self,))
 
     # -- what cannot be recorded
 
@@ -190,17 +189,18 @@ class Expression:
         return _operator("%", other, self)
 
     def __pow__(self, other: object) -> "Expression":
-        return Expression(Kind.CALL, "pow", (self, other))
+        return Expression(ExpressionKind.CALL, "pow", (self, other))
 
     def __rpow__(self, other: object) -> "Expression":
-        return Expression(Kind.CALL, "pow", (other, self))
+        return Expression(ExpressionKind.CALL, "pow", (other, self))
 
     def __abs__(self) -> "Expression":
-        return Expression(Kind.CALL, "abs", (self,))
+        return Expression(ExpressionKind.CALL, "abs", (self,))
 
     def __round__(self, digits: int | None = None) -> "Expression":
-        """As Python rounds: a half goes to the even neighbour, no digits give a whole number."""
-        rounded = Expression(Kind.CALL, "bround", (self, digits or 0))
+        """Round as Python does: a half goes to the even neighbour, no digits give a whole
+        number."""
+        rounded = Expression(ExpressionKind.CALL, "bround", (self, digits or 0))
         return rounded.cast("bigint") if digits is None else rounded
 
     # -- methods, by the names that Spark's columns have
@@ -242,14 +242,16 @@ class Expression:
 
     def when(self, condition: Any, value: Any) -> "Expression":
         self._refuse_unless_choice("when")
-        return Expression(Kind.CHOICE, "when", (*self._arguments, condition, as_value(value)))
+        return Expression(
+            ExpressionKind.CHOICE, "when", (*self._arguments, condition, as_value(value))
+        )
 
     def otherwise(self, value: Any) -> "Expression":
         self._refuse_unless_choice("otherwise")
-        return Expression(Kind.CHOICE, "otherwise", (*self._arguments, as_value(value)))
+        return Expression(ExpressionKind.CHOICE, "otherwise", (*self._arguments, as_value(value)))
 
     def _refuse_unless_choice(self, name: str) -> None:
-        if self._kind is not Kind.CHOICE or self._name == "otherwise":
+        if self._kind is not ExpressionKind.CHOICE or self._name == "otherwise":
             raise TracingError(f"{name}() follows when(condition, value)")
 
     def __repr__(self) -> str:
@@ -257,7 +259,7 @@ class Expression:
 
 
 def _operator(name: str, *arguments: object) -> Expression:
-    return Expression(Kind.OPERATOR, name, arguments)
+    return Expression(ExpressionKind.OPERATOR, name, arguments)
 
 
 def _refuse_text(other: object) -> None:
@@ -266,8 +268,8 @@ def _refuse_text(other: object) -> None:
 
 
 def _no_method(called: Expression) -> str:
-    """What `o.name.upper()` should have been; a field that is called was meant for a method."""
-    if kind_of(called) is not Kind.FIELD:
+    """Return the error for `o.name.upper()`: a called field was meant as a method."""
+    if kind_of(called) is not ExpressionKind.FIELD:
         return "a column cannot be called"
     from pyspark.sql import functions
 
@@ -279,11 +281,11 @@ def _no_method(called: Expression) -> str:
 
 
 def _method(target: Expression, name: str, *arguments: Any) -> Expression:
-    return Expression(Kind.METHOD, name, (target, *arguments))
+    return Expression(ExpressionKind.METHOD, name, (target, *arguments))
 
 
 class Functions:
-    """`f.upper(o.name)`: any function of pyspark.sql.functions, recorded by its name."""
+    """Any function of pyspark.sql.functions, recorded by its name: `f.upper(o.name)`."""
 
     def __getattr__(self, name: str) -> Callable[..., Expression]:
         from pyspark.sql import functions
@@ -292,7 +294,7 @@ class Functions:
             raise AttributeError(f"pyspark.sql.functions has no {name}")
 
         def call(*arguments: Any) -> Expression:
-            return Expression(Kind.CALL, name, arguments)
+            return Expression(ExpressionKind.CALL, name, arguments)
 
         return call
 
@@ -301,36 +303,36 @@ f = Functions()
 
 
 def when(condition: Expression, value: Any) -> Expression:
-    """`if` for columns: when(o.amount > 100, "large").otherwise("small")."""
-    return Expression(Kind.CHOICE, "when", (condition, as_value(value)))
+    """Return an `if` for columns: when(o.amount > 100, "large").otherwise("small")."""
+    return Expression(ExpressionKind.CHOICE, "when", (condition, as_value(value)))
 
 
 def lit(value: Any) -> Expression:
-    """A constant as a column."""
-    return Expression(Kind.LITERAL, "lit", (value,))
+    """Return a constant as a column."""
+    return Expression(ExpressionKind.LITERAL, "lit", (value,))
 
 
 ARITHMETIC = ("+", "-", "*", "/", "%", "neg")
 KEY, VALUE, TIMESTAMP, RIGHT = "key", "value", "timestamp", "right"
 
-event_time = Expression(Kind.INPUT, TIMESTAMP)
+event_time = Expression(ExpressionKind.INPUT, TIMESTAMP)
 
 
 def input_of(name: str, fields: Fields) -> Expression:
-    return Expression(Kind.INPUT, name, fields=fields)
+    return Expression(ExpressionKind.INPUT, name, fields=fields)
 
 
 def as_value(result: Any) -> Expression:
-    """What a lambda returned: an expression, a dict of fields, or a constant."""
+    """Return a lambda's result as a value: an expression, a dict of fields, or a constant."""
     if isinstance(result, Expression):
         return result
     if isinstance(result, dict):
         named = {str(name): as_value(each) for name, each in result.items()}
         if not named:
             raise TracingError("a value needs at least one field")
-        return Expression(Kind.STRUCT, "struct", tuple(named.items()), tuple(named))
+        return Expression(ExpressionKind.STRUCT, "struct", tuple(named.items()), tuple(named))
     if isinstance(result, list | tuple):
-        return Expression(Kind.CALL, "array", [as_value(each) for each in result])
+        return Expression(ExpressionKind.CALL, "array", [as_value(each) for each in result])
     if isinstance(result, set | frozenset) or callable(result):
         raise TracingError(
             f"a {type(result).__name__} is no value of a column: return an expression, a dict of "
@@ -340,14 +342,21 @@ def as_value(result: Any) -> Expression:
 
 
 def trace_condition(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
-    """Of a filter or a branch: what can be told now to be no condition is refused now."""
+    """Trace the condition of a filter or a branch. Raise now if the result is certainly no
+    condition."""
     return with_place(function, lambda: _condition(_trace(function, key, value)))
 
 
 def _condition(found: Expression) -> Expression:
     kind, name = kind_of(found), name_of(found)
-    constant = kind is Kind.LITERAL and not isinstance(arguments_of(found)[0], bool | None)
-    if kind is Kind.STRUCT or constant or (kind is Kind.OPERATOR and name in ARITHMETIC):
+    constant = kind is ExpressionKind.LITERAL and not isinstance(
+        arguments_of(found)[0], bool | None
+    )
+    if (
+        kind is ExpressionKind.STRUCT
+        or constant
+        or (kind is ExpressionKind.OPERATOR and name in ARITHMETIC)
+    ):
         raise TracingError(
             f"{text_of(found)} is neither true nor false: compare it, as in "
             "filter(lambda o: o.amount > 0)"
@@ -356,7 +365,7 @@ def _condition(found: Expression) -> Expression:
 
 
 def trace(function: Callable[..., Any], key: Fields, value: Fields) -> Expression:
-    """Call it once: with the value, or with key and value if it takes two."""
+    """Call a function once: with the value, or with key and value if it takes two."""
     return with_place(function, lambda: _trace(function, key, value))
 
 
@@ -402,7 +411,7 @@ def parameter_count(function: Callable[..., Any]) -> int:
 # -- looking at expressions from outside, where attributes would be fields
 
 
-def kind_of(expression: Expression) -> Kind:
+def kind_of(expression: Expression) -> ExpressionKind:
     return object.__getattribute__(expression, "_kind")  # type: ignore[no-any-return]
 
 
@@ -419,26 +428,26 @@ def fields_of(expression: Expression) -> Fields:
 
 
 def text_of(expression: object) -> str:
-    """As a person would write it; for `describe`."""
+    """Return the expression as a person would write it, for `describe`."""
     if not isinstance(expression, Expression):
         return repr(expression)
     name, arguments = name_of(expression), arguments_of(expression)
     match kind_of(expression):
-        case Kind.INPUT:
+        case ExpressionKind.INPUT:
             return name
-        case Kind.LITERAL:
+        case ExpressionKind.LITERAL:
             return repr(arguments[0])
-        case Kind.FIELD:
+        case ExpressionKind.FIELD:
             inside = text_of(arguments[0])
             return name if inside == VALUE else f"{inside}.{name}"
-        case Kind.OPERATOR if len(arguments) == 1:
+        case ExpressionKind.OPERATOR if len(arguments) == 1:
             return f"{'-' if name == 'neg' else name}{_inner(arguments[0])}"
-        case Kind.OPERATOR:
+        case ExpressionKind.OPERATOR:
             return f"{_inner(arguments[0])} {name} {_inner(arguments[1])}"
-        case Kind.METHOD:
+        case ExpressionKind.METHOD:
             rest = ", ".join(text_of(each) for each in arguments[1:])
             return f"{_inner(arguments[0])}.{name}({rest})"
-        case Kind.STRUCT:
+        case ExpressionKind.STRUCT:
             return "{" + ", ".join(f"{field}: {text_of(each)}" for field, each in arguments) + "}"
         case _:
             return f"{name}({', '.join(text_of(each) for each in arguments)})"
@@ -446,5 +455,5 @@ def text_of(expression: object) -> str:
 
 def _inner(expression: object) -> str:
     text = text_of(expression)
-    binary = isinstance(expression, Expression) and kind_of(expression) is Kind.OPERATOR
+    binary = isinstance(expression, Expression) and kind_of(expression) is ExpressionKind.OPERATOR
     return f"({text})" if binary else text

@@ -1,18 +1,18 @@
-"""GroupedStream and WindowedStream: what is computed per key, and per window."""
+"""GroupedStream and WindowedStream: computations per key, and per window."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.streams.aggregates import Aggregate, count, refuse_other
-from penstock.streams.building import Builder
+from penstock.streams.builder import Builder
 from penstock.streams.errors import NotOffered, TopologyError
 from penstock.streams.topology import (
     Aggregated,
     Computed,
-    Node,
+    RecordShape,
     Reduced,
     Role,
-    Shape,
+    TopologyNode,
     emits_updates,
     has_state,
 )
@@ -29,20 +29,20 @@ EMIT = ("final", "updates")
 class GroupedStream:
     """Records by key, over all time: results are a table that changes with every record."""
 
-    def __init__(self, builder: Builder, node: Node) -> None:
+    def __init__(self, builder: Builder, node: TopologyNode) -> None:
         self._builder, self._node = builder, node
 
     def windowed(self, window: Window) -> "WindowedStream":
         return WindowedStream(self._builder, self._node, window)
 
     def count(self, *, store: str | None = None) -> "Table":
-        """The number of records per key; the value is the number itself."""
+        """Count records per key; the value is the number itself."""
         return self._table(
             aggregation(self._builder, self._fresh(), None, {"count": count()}, store, True, True)
         )
 
     def aggregate(self, *, store: str | None = None, **computed: Aggregate) -> "Table":
-        """aggregate(revenue=sum_("amount"), orders=count()): a field for each."""
+        """Compute several fields: aggregate(revenue=sum_("amount"), orders=count())."""
         return self._table(
             aggregation(self._builder, self._fresh(), None, computed, store, True, False)
         )
@@ -55,33 +55,33 @@ class GroupedStream:
         self._builder.keep_store(reduced)
         return self._table(reduced)
 
-    def _fresh(self) -> Node:
-        """Spark has one state per query in update mode; what comes before is another query."""
+    def _fresh(self) -> TopologyNode:
+        """Return the node, or an internal topic: in update mode a query has one state."""
         if has_state(self._node):
             return self._builder.internal(self._node, Role.STREAM)
         return self._node
 
-    def _table(self, node: Node) -> "Table":
+    def _table(self, node: TopologyNode) -> "Table":
         from penstock.streams.tables import Table
 
         return Table(self._builder, node)
 
 
 class WindowedStream:
-    """Records by key and window. Results come when a window is over, once: emit="updates" gives
+    """Records by key and window. A result comes once, when its window closes; emit="updates" gives
     every change instead."""
 
-    def __init__(self, builder: Builder, node: Node, window: Window) -> None:
+    def __init__(self, builder: Builder, node: TopologyNode, window: Window) -> None:
         self._builder, self._node, self._window = builder, node, window
 
     def count(self, *, store: str | None = None, emit: str = "final") -> "Stream":
-        """Fields window_start, window_end and count."""
+        """Count records: fields window_start, window_end and count."""
         return self.aggregate(store=store, emit=emit, count=count())
 
     def aggregate(
         self, *, store: str | None = None, emit: str = "final", **computed: Aggregate
     ) -> "Stream":
-        """Fields window_start, window_end, and one for each that is computed."""
+        """Compute fields window_start, window_end, and one for each aggregate."""
         updates = self._updates(emit)
         return self._stream(
             aggregation(
@@ -92,7 +92,7 @@ class WindowedStream:
     def reduce(
         self, function: Callable[[Any, Any], Any], *, store: str | None = None, emit: str = "final"
     ) -> "Stream":
-        """Fields window_start, window_end and value; the function is Python, per record."""
+        """Fold values into fields window_start, window_end and value, in Python per record."""
         if isinstance(self._window, Session):
             raise NotOffered(
                 "reduce has no session windows, since Spark merges sessions only for its own "
@@ -100,7 +100,7 @@ class WindowedStream:
             )
         updates = self._updates(emit)
         node = self._fresh(updates)
-        shape = Shape(node.shape.key, (*WINDOW_FIELDS, "value"), node.shape.make_key)
+        shape = RecordShape(node.shape.key, (*WINDOW_FIELDS, "value"), node.shape.make_key)
         name = self._builder.name("reduce")
         reduced = Reduced(name, (node,), shape, self._window, function, updates, store)
         self._builder.keep_store(reduced)
@@ -116,12 +116,12 @@ class WindowedStream:
             )
         return emit == "updates"
 
-    def _fresh(self, updates: bool) -> Node:
+    def _fresh(self, updates: bool) -> TopologyNode:
         if updates and has_state(self._node):
             return self._builder.internal(self._node, Role.STREAM)
         return self._builder.before_state(self._node)
 
-    def _stream(self, node: Node) -> "Stream":
+    def _stream(self, node: TopologyNode) -> "Stream":
         from penstock.streams.stream import Stream
 
         assert isinstance(node, Aggregated | Reduced), "one of the two"
@@ -130,7 +130,7 @@ class WindowedStream:
 
 def aggregation(
     builder: Builder,
-    parent: Node,
+    parent: TopologyNode,
     window: Window | None,
     computed: dict[str, Aggregate],
     store: str | None,
@@ -150,7 +150,7 @@ def aggregation(
         columns.append(Computed(name, each.function, each.traced(shape.key, shape.value)))
     names = tuple(computed)
     fields = None if alone else names if window is None else (*WINDOW_FIELDS, *names)
-    after = Shape(shape.key, fields, shape.make_key)
+    after = RecordShape(shape.key, fields, shape.make_key)
     name = builder.name("aggregate")
     node = Aggregated(name, (parent,), after, window, tuple(columns), alone, updates, store)
     assert not emits_updates(parent), "refused where the stream was grouped"

@@ -1,8 +1,8 @@
-"""What Java and Spark's Python processes write to the terminal, on its way there.
+"""Filters the terminal output of Java and of Spark's Python processes.
 
-All of them share one standard error. PySpark tells of itself there, its worker for state in whole
-paragraphs, which say nothing to anybody; and when an application is interrupted each of them says
-so at length. Lines wait for a moment, so that an interrupt is known before its echo is shown.
+All of them share one standard error. PySpark logs its own startup there, and every process reports
+an interrupt at length. Lines are delayed for a moment, so that an interrupt is known before its
+reports would be shown.
 """
 
 import os
@@ -21,7 +21,7 @@ from pyspark import SparkContext
 STDERR = 2
 HELD_SECONDS = 0.3
 READ_BYTES_MAX = 64 * 1024
-LINE_BYTES_MAX = 64 * 1024  # what has no end of line by then is passed on as it is
+LINE_BYTES_MAX = 64 * 1024  # an unfinished line is passed on at this size
 CHATTER = (
     b"Streaming TransformWithStateInPandas Python worker",
     b"WARNING: Using incubator modules",
@@ -31,7 +31,7 @@ CHATTER = (
 
 
 class Sieve:
-    """Lines in, lines out: without the chatter and the empty line behind each of its lines."""
+    """Filters lines: no chatter, and no empty line behind a dropped line."""
 
     def __init__(self) -> None:
         self._after_chatter = False
@@ -52,7 +52,7 @@ class JavaOutput:
         self._shut = threading.Event()
 
     def shut(self) -> None:
-        """Nothing that comes, or has come in the last moment, is shown any more."""
+        """Drop all further lines, and those of the last moment."""
         self._shut.set()
 
     @property
@@ -60,7 +60,7 @@ class JavaOutput:
         return self._shut.is_set()
 
     def carry(self, source: int, target: int) -> None:
-        """Until the other end is closed: when Java, and all that it started, have ended."""
+        """Carry lines until Java and all its processes have ended."""
         sieve, held, rest = Sieve(), deque[tuple[float, bytes]](), b""
         is_open = True
         while is_open or held:
@@ -87,10 +87,10 @@ class JavaOutput:
 
 @contextmanager
 def carried_output() -> Iterator[JavaOutput]:
-    """Java is started in here, and writes through it from then on. A Java that runs already keeps
-    what it has."""
+    """Carry the output of a Java that is started in this block. A Java that runs already keeps its
+    own."""
     output = JavaOutput()
-    if SparkContext._gateway is not None:  # PySpark has no other word for it
+    if SparkContext._gateway is not None:  # PySpark has no public name for it
         yield output
         return
     source, entrance = os.pipe()
@@ -110,8 +110,8 @@ def carried_output() -> Iterator[JavaOutput]:
 
 @contextmanager
 def interrupts_wait(output: JavaOutput) -> Iterator[None]:
-    """In here an interrupt is kept for the end: PySpark leaves a Java behind that it was starting
-    when it was interrupted, and nobody ends it any more."""
+    """Delay an interrupt until the end of this block: PySpark would leave a starting Java behind,
+    which no process would stop."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
@@ -132,9 +132,11 @@ def interrupts_wait(output: JavaOutput) -> Iterator[None]:
 
 @contextmanager
 def shut_on_interrupt(output: JavaOutput) -> Iterator[None]:
-    """In here an interrupt is a KeyboardInterrupt and nothing else: Spark's own handler would
-    cancel its jobs first, and have each of them say so. Nor is anything shown of what PySpark has
-    to say to it in this process, until the way out is done."""
+    """Make an interrupt a KeyboardInterrupt alone in this block.
+
+    Spark's own handler would cancel its jobs first, and have each of them report it. Output of
+    PySpark in this process is hidden until the block has ended.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
@@ -157,7 +159,7 @@ def shut_on_interrupt(output: JavaOutput) -> Iterator[None]:
 
 
 def _hidden_stderr() -> int:
-    """What it was before."""
+    """Hide standard error. Return the previous one."""
     before = os.dup(STDERR)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, STDERR)

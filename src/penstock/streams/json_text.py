@@ -17,9 +17,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from penstock.streams.column_functions import case, named, quoted, structure
+from penstock.streams.column_serde import DecodedColumn
 from penstock.streams.schemas import all_nullable, plain
-from penstock.streams.serde import Decoded
-from penstock.streams.sql_text import case, named, quoted, structure
 
 CORRUPT = "_penstock_corrupt"
 ALONE = "it"  # Spark parses structures only: a lone number is wrapped into one
@@ -28,11 +28,11 @@ SHOWN_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
-    """A structure as a JSON object; a lone value as the JSON of it."""
+    """A structure as a JSON object; a lone value as JSON of its own."""
 
     type: DataType
     can_fail: bool = True
-    make: Callable[[Any], Any] | None = None  # from rows to objects of what was declared
+    make: Callable[[Any], Any] | None = None  # makes objects of the declared class from rows
 
     def __str__(self) -> str:
         return f"json {self.type.simpleString()}"
@@ -62,12 +62,12 @@ class JsonSerde:
             {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
         )
 
-    def decode(self, raw: str, parsed: str) -> Decoded:
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:
         is_null = f"({raw} IS NULL OR trim(CAST({raw} AS STRING)) = 'null')"
         inside = {each.name: f"{parsed}.{named(each.name)}" for each in self._fields}
         value = inside[ALONE] if self._alone else structure(inside)
         cause = case(f"NOT {is_null}", self._cause(raw, parsed))
-        return Decoded(case(f"NOT {is_null}", value), cause)
+        return DecodedColumn(case(f"NOT {is_null}", value), cause)
 
     def _cause(self, raw: str, parsed: str) -> str:
         shown = f"substring(make_valid_utf8(CAST({raw} AS STRING)), 1, {SHOWN_CHARACTERS_MAX})"
@@ -100,7 +100,7 @@ class JsonSerde:
 
 
 def _required(of: StructType, inside: str, path: str) -> list[tuple[str, str]]:
-    """Each field that must be there, with the condition that it is not."""
+    """Return each required field with the condition that it is missing."""
     found: list[tuple[str, str]] = []
     for each in of.fields:
         column, name = f"{inside}.{named(each.name)}", f"{path}{each.name}"
@@ -113,7 +113,7 @@ def _required(of: StructType, inside: str, path: str) -> list[tuple[str, str]]:
 
 
 def _json_default(value: Any) -> Any:
-    """Of Python's values, those that Spark writes as text."""
+    """Return the text that Spark would write for a Python value."""
     match value:
         case datetime.datetime():
             return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")

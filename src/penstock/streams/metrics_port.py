@@ -9,7 +9,7 @@ from penstock.observe.text import TEXT_TYPE
 PATH = "/metrics"
 
 
-class MetricsPort:
+class StreamsMetricsPort:
     """Serves `text()` at /metrics until it is closed; port 0 takes a free one."""
 
     def __init__(self, text: Callable[[], str], port: int, host: str = "127.0.0.1") -> None:
@@ -26,7 +26,7 @@ class MetricsPort:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Nothing: a scrape is no event."""
+                """Log nothing: a scrape is no event."""
 
         self._server = ThreadingHTTPServer((host, port), Handler)
         self._server.daemon_threads = True

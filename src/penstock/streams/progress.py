@@ -1,4 +1,5 @@
-"""How a query gets on: rows per second, lag, watermark, state; for the terminal and as metrics."""
+"""The progress of queries: rows per second, lag, watermark, state; for the terminal and as
+metrics."""
 
 import json
 import sys
@@ -9,7 +10,7 @@ from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.observe.metric import Kind, Row, Sample
+from penstock.observe.metric import Metric, MetricKind, Sample
 from penstock.observe.text import page
 
 EPOCH = "1970-01-01T00:00:00"
@@ -25,8 +26,8 @@ METRICS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One query at one moment; None where Spark has not said it."""
+class QueryProgress:
+    """One query at one moment; None if Spark has not reported the value."""
 
     query: str
     active: bool
@@ -39,14 +40,14 @@ class Progress:
     batch_ms: int | None = None
 
 
-def progress_of(name: str, query: StreamingQuery) -> Progress:
+def progress_of(name: str, query: StreamingQuery) -> QueryProgress:
     last = query.lastProgress
     if last is None:
-        return Progress(name, query.isActive)
+        return QueryProgress(name, query.isActive)
     told: dict[str, Any] = json.loads(last.json)
     operators = told.get("stateOperators", [])
     watermark = told.get("eventTime", {}).get("watermark")
-    return Progress(
+    return QueryProgress(
         query=name,
         active=query.isActive,
         batch=told.get("batchId"),
@@ -60,14 +61,14 @@ def progress_of(name: str, query: StreamingQuery) -> Progress:
 
 
 def _lag(sources: Sequence[dict[str, Any]]) -> int | None:
-    """What the sources have seen and not given yet; None if none of them says."""
+    """Return the records that the sources have seen and not given yet; None without a report."""
     lags = [_behind(each.get("latestOffset"), each.get("endOffset")) for each in sources]
     said = [each for each in lags if each is not None]
     return sum(said) if said else None
 
 
 def _behind(latest: Any, end: Any) -> int | None:
-    """Of offsets by topic and partition, as the source writes them."""
+    """Return the lag from offsets by topic and partition, as the source writes them."""
     newest, done = _offsets(latest), _offsets(end)
     if newest is None or done is None:
         return None
@@ -91,8 +92,8 @@ def _offsets(position: Any) -> dict[tuple[str, str], int] | None:
     }
 
 
-def lines(progress: Sequence[Progress]) -> list[str]:
-    """A table: a line per query."""
+def lines(progress: Sequence[QueryProgress]) -> list[str]:
+    """Return a table with a line per query."""
     rows = [("QUERY", "BATCH", "ROWS/S", "LAG", "WATERMARK", "STATE")]
     for each in progress:
         state = f"{each.state_rows:,} rows, {_size(each.state_bytes)}" if each.state_rows else "-"
@@ -123,14 +124,14 @@ def _size(count: int) -> str:
 
 
 class Terminal:
-    """Draws the table over itself; on something that is no terminal, a table per change."""
+    """Draws the table over itself; without a terminal, a table per change."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
         self._drawn = 0
         self._last: list[str] = []
 
-    def __call__(self, progress: Sequence[Progress]) -> None:
+    def __call__(self, progress: Sequence[QueryProgress]) -> None:
         text = lines(progress)
         if text == self._last:
             return
@@ -141,12 +142,12 @@ class Terminal:
         self._drawn, self._last = len(text), text
 
 
-def metrics_text(application_id: str, progress: Sequence[Progress]) -> str:
-    """Prometheus' text form."""
+def metrics_text(application_id: str, progress: Sequence[QueryProgress]) -> str:
+    """Return the metrics in the text format of Prometheus."""
     rows = [
-        Row(
+        Metric(
             f"penstock_streams_{name}",
-            Kind.GAUGE,
+            MetricKind.GAUGE,
             explained,
             partial(_samples, application_id, name),
             ("application", "query"),
@@ -156,14 +157,14 @@ def metrics_text(application_id: str, progress: Sequence[Progress]) -> str:
     return page(rows, progress)
 
 
-def _samples(application_id: str, name: str, progress: Sequence[Progress]) -> Iterator[Sample]:
+def _samples(application_id: str, name: str, progress: Sequence[QueryProgress]) -> Iterator[Sample]:
     for each in progress:
         value = _metric(name, each)
         if value is not None:
             yield (application_id, each.query), value
 
 
-def _metric(name: str, of: Progress) -> float | int | None:
+def _metric(name: str, of: QueryProgress) -> float | int | None:
     match name:
         case "watermark_seconds":
             return None if of.watermark is None else _seconds(of.watermark)

@@ -1,27 +1,27 @@
-"""Which queries a topology becomes.
+"""The queries of a topology.
 
-Sinks that need no state and stand on the same sources are one query, whose rows say their topic.
-Every other sink, and every named store without one, is a query of its own. Bad records that no
-stateless query meets have a query that looks for nothing else.
+Sinks without state that stand on the same sources are one query, whose rows have their topic. Every
+other sink, and every named store without one, is a query of its own. If no stateless query meets
+the bad records of a source, a query of their own reports them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.streams.compiling.outputs import Path
+from penstock.streams.compilation.outputs import Path
 from penstock.streams.topology import (
     BY_EXPRESSION,
     Aggregated,
-    Given,
+    DataFrameNode,
     Internal,
-    Node,
     Processed,
     PythonMap,
     Reduced,
     Role,
-    Sink,
-    Source,
+    SinkNode,
+    SourceNode,
     TimeMode,
+    TopologyNode,
     emits_updates,
     grace_of,
     has_state,
@@ -34,18 +34,18 @@ DEAD_LETTERS = "dead-letters"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One streaming query: where it ends, and how."""
+    """One streaming query, with its nodes and its end."""
 
     name: str
     paths: tuple[Path, ...]
-    nodes: tuple[Node, ...]  # all that it computes, parents first
+    nodes: tuple[TopologyNode, ...]  # all nodes of the query, parents first
     updates: bool
-    grace_ms: int | None  # None: event time does not matter to it
+    grace_ms: int | None  # None: event time does not matter
     stores: tuple[str, ...] = ()
-    writes: bool = True  # False: it is there for its store alone
-    dead_letters_of: tuple[Node, ...] = ()
+    writes: bool = True  # False: the query exists for its store alone
+    dead_letters_of: tuple[TopologyNode, ...] = ()
     dead_letters_elsewhere: frozenset[str] = frozenset()
-    plan: "Plan | None" = field(default=None, repr=False)
+    plan: "TopologyPlan | None" = field(default=None, repr=False)
 
     @property
     def calls_python(self) -> bool:
@@ -53,7 +53,7 @@ class Query:
 
     @property
     def uses_time_of_totals(self) -> bool:
-        """Whether anything that follows may look at it."""
+        """Return whether a later step may read the time of a total."""
         return any(path.steps or isinstance(path.sink, Internal) for path in self.paths)
 
     @property
@@ -62,18 +62,18 @@ class Query:
 
     @property
     def by_the_wall(self) -> bool:
-        """Whether a processor of it follows the clock on the wall."""
+        """Return whether a processor of the query follows the wall clock."""
         return any(
             isinstance(each, Processed) and each.time_mode is TimeMode.WALL for each in self.nodes
         )
 
     @property
-    def inputs(self) -> list[Source | Internal]:
-        return [each for each in self.nodes if isinstance(each, Source | Internal)]
+    def inputs(self) -> list[SourceNode | Internal]:
+        return [each for each in self.nodes if isinstance(each, SourceNode | Internal)]
 
     @property
     def topics(self) -> list[str]:
-        """What it writes to."""
+        """The topics that the query writes."""
         return list(dict.fromkeys(path.sink.topic for path in self.paths))
 
     def writer_of(self, node: Internal) -> "Query":
@@ -81,16 +81,20 @@ class Query:
         return self.plan.writer_of(node)
 
 
-class Plan:
-    """All queries of an application, those that write an internal topic before its readers."""
+class TopologyPlan:
+    """All queries of an application; the writer of an internal topic comes before its readers."""
 
     def __init__(
-        self, sinks: Sequence[Sink], ends: Sequence[Node], dead_letters: bool, grace_ms: int
+        self,
+        sinks: Sequence[SinkNode],
+        ends: Sequence[TopologyNode],
+        dead_letters: bool,
+        grace_ms: int,
     ) -> None:
         self._grace_ms, self._dead_letters = grace_ms, dead_letters
         self.queries: list[Query] = []
-        terminal: list[Sink | Internal] = [*_internals([*sinks, *ends]), *sinks]
-        stateless: dict[tuple[str, ...], list[Sink | Internal]] = {}
+        terminal: list[SinkNode | Internal] = [*_internals([*sinks, *ends]), *sinks]
+        stateless: dict[tuple[str, ...], list[SinkNode | Internal]] = {}
         for sink in terminal:
             (end,) = sink.parents
             if not has_state(end):
@@ -115,7 +119,7 @@ class Plan:
             query for query in self.queries if any(path.sink is node for path in query.paths)
         )
 
-    def _add(self, sinks: Sequence[Sink | Internal]) -> None:
+    def _add(self, sinks: Sequence[SinkNode | Internal]) -> None:
         nodes = _all_nodes([sink.parents[0] for sink in sinks])
         first = sinks[0].topic
         name = first if len(sinks) == 1 else f"{first}+{len(sinks) - 1}"
@@ -131,9 +135,9 @@ class Plan:
             )
         )
 
-    def _add_store(self, end: Node) -> None:
+    def _add_store(self, end: TopologyNode) -> None:
         nodes = _all_nodes([end])
-        sink = Sink(f"{end.name}-nothing", (end,), end.shape, "", None, None)
+        sink = SinkNode(f"{end.name}-nothing", (end,), end.shape, "", None, None)
         self.queries.append(
             Query(
                 name=self._unique(next(iter(_stores(nodes)), end.name)),
@@ -148,18 +152,18 @@ class Plan:
         )
 
     def _add_dead_letters(self) -> None:
-        """For what stateful queries read; what a stateless query reads it also reports."""
+        """Add a query for bad records of sources that no stateless query reads."""
         reported: set[str] = set()
-        ends: dict[int, Node] = {}
+        ends: dict[int, TopologyNode] = {}
         for query in self.queries:
             if not query.stateful:
                 reported |= {each.name for each in query.nodes if can_be_bad(each)}
         for query in self.queries:
             if query.stateful:
                 ends |= {id(each): each for each in _before_state(query)}
-        kept: list[Node] = []
+        kept: list[TopologyNode] = []
         covered = set(reported)
-        # From the end: a step in Python brings the bad records of its sources along.
+        # From the end: a step in Python carries the bad records of its sources along.
         for node in reversed(_all_nodes(list(ends.values()))):
             if can_be_bad(node) and node.name not in covered:
                 kept.insert(0, node)
@@ -179,8 +183,8 @@ class Plan:
             )
         )
 
-    def _grace(self, nodes: Sequence[Node]) -> int | None:
-        """The application's: a query has one watermark, and so has all that follows from it."""
+    def _grace(self, nodes: Sequence[TopologyNode]) -> int | None:
+        """Return the application's grace: a query has one watermark, and so have its successors."""
         matters = any(grace_of(each) is not None for each in nodes)
         return self._grace_ms if matters else None
 
@@ -192,8 +196,8 @@ class Plan:
         return found
 
 
-def _before_state(query: Query) -> list[Node]:
-    """The last nodes without state, on every way to one that has it."""
+def _before_state(query: Query) -> list[TopologyNode]:
+    """Return the last nodes without state on every path to one with state."""
     found = {
         id(parent): parent
         for path in query.paths
@@ -205,20 +209,20 @@ def _before_state(query: Query) -> list[Node]:
     return list(found.values())
 
 
-def can_be_bad(node: Node) -> bool:
-    """Whether it may find a record that cannot be read."""
-    if isinstance(node, Source):
+def can_be_bad(node: TopologyNode) -> bool:
+    """Return whether the node may find bad records."""
+    if isinstance(node, SourceNode):
         if node.role is Role.GLOBAL_TABLE:
             return False
         return node.key.can_fail or node.value.can_fail or node.timestamp is not None
     return isinstance(node, PythonMap)
 
 
-def _internals(ends: Sequence[Node]) -> list[Internal]:
-    """Internal topics that these need, first those that others need."""
+def _internals(ends: Sequence[TopologyNode]) -> list[Internal]:
+    """Return the internal topics of these nodes, dependencies first."""
     found: dict[int, Internal] = {}
 
-    def visit(node: Node) -> None:
+    def visit(node: TopologyNode) -> None:
         for parent in node.parents:
             visit(parent)
         if isinstance(node, Internal):
@@ -229,25 +233,25 @@ def _internals(ends: Sequence[Node]) -> list[Internal]:
     return list(found.values())
 
 
-def _all_nodes(ends: Sequence[Node]) -> list[Node]:
-    found: dict[int, Node] = {}
+def _all_nodes(ends: Sequence[TopologyNode]) -> list[TopologyNode]:
+    found: dict[int, TopologyNode] = {}
     for end in ends:
         found |= {id(each): each for each in upstream(end)}
     return list(found.values())
 
 
-def _sources(node: Node) -> tuple[str, ...]:
-    kinds = (Source, Given, Internal)
+def _sources(node: TopologyNode) -> tuple[str, ...]:
+    kinds = (SourceNode, DataFrameNode, Internal)
     return tuple(sorted(each.name for each in upstream(node) if isinstance(each, kinds)))
 
 
-def _stores(nodes: Sequence[Node]) -> tuple[str, ...]:
+def _stores(nodes: Sequence[TopologyNode]) -> tuple[str, ...]:
     named = (Aggregated, Reduced, Processed)
     return tuple(each.store for each in nodes if isinstance(each, named) and each.store)
 
 
-def _path(sink: Sink | Internal) -> Path:
-    steps: list[Node] = []
+def _path(sink: SinkNode | Internal) -> Path:
+    steps: list[TopologyNode] = []
     (node,) = sink.parents
     while isinstance(node, BY_EXPRESSION):
         steps.insert(0, node)

@@ -1,7 +1,7 @@
-"""What an application leaves in its state directory, for `penstock streams list` and `reset`.
+"""The state directory of an application, for `penstock streams list` and `reset`.
 
 <state.dir>/<application.id>/
-    application.json    what it is made of
+    application.json    its queries, topics and groups
     lock                held while it runs
     queries/<query>/    Spark's checkpoints, with the state
     allowed.json        queries whose sinks may begin with a new checkpoint, after a reset
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import IO
 
 from penstock.streams.errors import StreamsError
-from penstock.streams.queries import Plan
-from penstock.streams.settings import OF, Settings
+from penstock.streams.queries import TopologyPlan
+from penstock.streams.settings import OF, StreamsSettings
 from penstock.streams.topology import Internal, Role
 
 APPLICATION, LOCK, QUERIES, ALLOWED = "application.json", "lock", "queries", "allowed.json"
-ANY = "*"  # in place of a query: all of them, where nothing is known but the application's name
+ANY = "*"  # in place of a query: all of them, if only the application's name is known
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An application as its directory tells of it."""
+class KnownApplication:
+    """An application as its directory describes it."""
 
     application_id: str
     bootstrap: str
@@ -39,11 +39,11 @@ class Known:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def known_of(settings: Settings, plan: Plan) -> Known:
+def known_of(settings: StreamsSettings, plan: TopologyPlan) -> KnownApplication:
     groups = groups_of(settings, plan)
     reads = {node.topic: None for query in plan.queries for node in query.inputs}
     written = {topic: None for query in plan.queries if query.writes for topic in query.topics}
-    return Known(
+    return KnownApplication(
         application_id=settings.application_id,
         bootstrap=settings.bootstrap,
         queries=[query.name for query in plan.queries],
@@ -55,17 +55,19 @@ def known_of(settings: Settings, plan: Plan) -> Known:
     )
 
 
-def known_by_groups(application_id: str, bootstrap: str, groups: Iterable[str]) -> Known | None:
-    """What a cluster tells of an application whose directory is gone; None if it tells nothing."""
+def known_by_groups(
+    application_id: str, bootstrap: str, groups: Iterable[str]
+) -> KnownApplication | None:
+    """Return an application whose directory is gone, by its groups; None without any."""
     prefix = f"{application_id}{OF}"
     mine = sorted(each for each in groups if each == application_id or each.startswith(prefix))
     if not mine:
         return None
     letters = f"{application_id}-dead-letters"
-    return Known(application_id, bootstrap, [], [], [], mine, [], letters)
+    return KnownApplication(application_id, bootstrap, [], [], [], mine, [], letters)
 
 
-def internal_topics(plan: Plan) -> list[str]:
+def internal_topics(plan: TopologyPlan) -> list[str]:
     found = {
         path.sink.topic: None
         for query in plan.queries
@@ -75,11 +77,11 @@ def internal_topics(plan: Plan) -> list[str]:
     return list(found)
 
 
-def groups_of(settings: Settings, plan: Plan) -> dict[str, dict[str, str]]:
-    """For each query, the group that its progress on a topic is committed to.
+def groups_of(settings: StreamsSettings, plan: TopologyPlan) -> dict[str, dict[str, str]]:
+    """Return, for each query, the group of its progress on a topic.
 
-    It is application.id; a second query that reads the same topic has a group of its own, or the
-    two would overwrite each other.
+    The group is application.id. A second query that reads the same topic has a group of its own,
+    since the two would overwrite each other.
     """
     taken: set[str] = set()
     found: dict[str, dict[str, str]] = {}
@@ -95,23 +97,23 @@ def groups_of(settings: Settings, plan: Plan) -> dict[str, dict[str, str]]:
     return found
 
 
-def remember(settings: Settings, plan: Plan) -> None:
-    """Secrets in the client's properties are not written down."""
+def remember(settings: StreamsSettings, plan: TopologyPlan) -> None:
+    """Write the description, without secrets of the client's properties."""
     path = settings.directory / APPLICATION
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(path, json.dumps(asdict(known_of(settings, plan)), indent=2))
 
 
-def read_known(directory: Path) -> Known | None:
+def read_known(directory: Path) -> KnownApplication | None:
     try:
-        return Known(**json.loads((directory / APPLICATION).read_text()))
+        return KnownApplication(**json.loads((directory / APPLICATION).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as problem:
         raise StreamsError(f"{directory / APPLICATION} cannot be read: {problem}") from problem
 
 
-def list_known(state_dir: Path) -> list[Known]:
+def list_known(state_dir: Path) -> list[KnownApplication]:
     if not state_dir.is_dir():
         return []
     found = [read_known(each) for each in sorted(state_dir.iterdir()) if each.is_dir()]
@@ -119,7 +121,7 @@ def list_known(state_dir: Path) -> list[Known]:
 
 
 class Lock:
-    """Held by the process that runs an application; it goes with the process."""
+    """The lock of the process that runs an application; the lock ends with the process."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -149,18 +151,18 @@ def is_running(directory: Path) -> bool:
 
 
 def last_batch(directory: Path, query: str) -> int | None:
-    """The last batch that was committed."""
+    """Return the last committed batch."""
     commits = directory / QUERIES / query / "commits"
     numbers = [int(each.name) for each in commits.glob("[0-9]*") if each.name.isdecimal()]
     return max(numbers, default=None)
 
 
 class Permissions:
-    """Which queries may write under their old names with a checkpoint that is new.
+    """The queries that may write under their old names with a new checkpoint.
 
-    A reset gives a permission; the first start that makes use of it binds it to the query that
-    Spark has made, and from then on it is that query's alone. So it survives a start that failed,
-    and a checkpoint that is deleted later finds none.
+    A reset gives a permission. The first start that uses it binds it to the query that Spark has
+    made. So the permission survives a failed start, and a checkpoint that is deleted later finds
+    none.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -177,7 +179,7 @@ class Permissions:
         return not has_begun and bound == query_id(self._directory, query)
 
     def used(self, query: str, spark_id: str) -> None:
-        """Called when a query has started."""
+        """Bind the permission of a query that has started."""
         if self.allows(query):
             self._given[query] = spark_id
         else:
@@ -185,7 +187,7 @@ class Permissions:
         _write_permissions(self._directory, self._given)
 
     def all_started(self) -> None:
-        """A permission for whatever there is ends when all that there is has started."""
+        """End a permission for all queries once all have started."""
         if ANY in self._given:
             del self._given[ANY]
             _write_permissions(self._directory, self._given)
@@ -197,7 +199,7 @@ def allow(directory: Path, queries: Iterable[str]) -> None:
 
 
 def query_id(directory: Path, query: str) -> str | None:
-    """The id that Spark has written into the checkpoint of a query, if there is one."""
+    """Return the id in the checkpoint of a query, if there is one."""
     try:
         found = json.loads((directory / QUERIES / query / "metadata").read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -219,7 +221,7 @@ def _write_permissions(directory: Path, given: Mapping[str, str | None]) -> None
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole, or not at all."""
+    """Write the file whole, or not at all."""
     temporary = path.with_suffix(".new")
     temporary.write_text(text)
     os.replace(temporary, path)

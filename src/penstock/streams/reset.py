@@ -1,7 +1,7 @@
-"""`reset`: sends an application back to its beginning, after showing what that means.
+"""`reset`: sends an application back to its start, after it has shown the steps.
 
-It forgets state and checkpoints, the offsets of its groups, and its internal topics. What it has
-written to other topics stays, and so do the dead letters: a second run writes its results again.
+Deleted are state and checkpoints, the offsets of the groups, and the internal topics. Results in
+other topics stay, and so do the dead letters: a second run writes its results again.
 """
 
 import re
@@ -15,8 +15,8 @@ from penstock.streams import registry
 from penstock.streams.errors import StreamsError
 from penstock.streams.settings import OF
 
-# How internal topics go on after the application's name: with the step that comes before them. The
-# name alone would take the topics of an application whose name begins with this one's.
+# An internal topic has the step's name after the application's name. The application's name alone
+# would match another application that starts with it.
 _INTERNAL = re.compile(
     r"-(filter|map-values|select-key|branch|merge|repartition|map|flat-map|flat-map-values|peek"
     r"|process|join|deduplicate|transform|reduce|aggregate)-[0-9]+-(changelog|repartition)"
@@ -25,7 +25,7 @@ _INTERNAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a reset takes away."""
+    """One object that a reset deletes."""
 
     kind: str  # checkpoint, group, topic, sink
     name: str
@@ -34,9 +34,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What would be done; `apply` does it."""
+    """The steps of a reset; `apply` runs them."""
 
-    known: registry.Known
+    known: registry.KnownApplication
     directory: Path
     items: tuple[Item, ...]
 
@@ -44,8 +44,8 @@ class ResetPlan:
         return [each.name for each in self.items if each.kind == kind]
 
 
-def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPlan:
-    """Looks only."""
+def plan_reset(known: registry.KnownApplication, directory: Path, admin: Admin) -> ResetPlan:
+    """Return the plan; nothing is changed."""
     if registry.is_running(directory):
         raise StreamsError(f"{known.application_id} is running: stop it first")
     items: list[Item] = []
@@ -58,8 +58,8 @@ def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPla
         offsets = admin.groups.offsets(group)
         items.append(Item("group", group, f"offsets of {len(offsets)} partitions"))
     items += [Item("topic", name, "internal") for name in _internal_topics(known, admin)]
-    # The sink stops at a checkpoint that is new under a known name, unless it was meant. Where no
-    # checkpoint is left, this permission may be all that there is to do.
+    # The sink stops at a new checkpoint under a known name, unless it was permitted. If no
+    # checkpoint is left, this permission may be the whole plan.
     there = {each.name for each in items if each.kind == "checkpoint"}
     items += [
         Item("sink", name, f"may begin with a new checkpoint in {directory}")
@@ -70,7 +70,8 @@ def plan_reset(known: registry.Known, directory: Path, admin: Admin) -> ResetPla
 
 
 def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaError]]:
-    """What was done and what was refused. Checkpoints go last: what failed can be tried again."""
+    """Run the plan. Return its done and its failed steps. Checkpoints go last, so that it can be
+    repeated."""
     lock = registry.Lock(plan.directory)
     try:
         done: list[str] = []
@@ -102,8 +103,8 @@ def apply(plan: ResetPlan, admin: Admin) -> tuple[list[str], dict[str, KafkaErro
         lock.release()
 
 
-def _groups(known: registry.Known, admin: Admin) -> list[str]:
-    """Those it commits to that are there."""
+def _groups(known: registry.KnownApplication, admin: Admin) -> list[str]:
+    """Return the existing groups of the application."""
     there = [each.group_id for each in admin.groups.list_all()]
     mine = f"{known.application_id}{OF}"
     return [
@@ -113,8 +114,8 @@ def _groups(known: registry.Known, admin: Admin) -> list[str]:
     ]
 
 
-def _internal_topics(known: registry.Known, admin: Admin) -> list[str]:
-    """Those that it has now, and what an earlier form of it has left."""
+def _internal_topics(known: registry.KnownApplication, admin: Admin) -> list[str]:
+    """Return its internal topics, those of earlier versions included."""
     there = [each.name for each in admin.list_topics()]
     return [
         name

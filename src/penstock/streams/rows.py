@@ -1,4 +1,4 @@
-"""Structures as Python values whose fields are attributes, in lambdas as in functions."""
+"""Structures as Python values whose fields are attributes, in lambdas and in functions."""
 
 import builtins
 import functools
@@ -15,9 +15,10 @@ from penstock.streams.schemas import declared_fields, fields_given, takes_positi
 
 
 def row_reader(of: DataType) -> Callable[[Any], Any]:
-    """A function from Arrow's dicts to named tuples: value.amount instead of value["amount"]."""
+    """Return a function from Arrow's dicts to named tuples: value.amount instead of
+    value["amount"]."""
     if isinstance(of, StructType) and of.fields:
-        # `rename`: fields that are no names for Python are reached by their index.
+        # `rename`: fields with names that Python rejects are reached by index.
         row = namedtuple("Row", of.fieldNames(), rename=True)  # type: ignore[misc]
         readers = [(each.name, row_reader(each.dataType)) for each in of.fields]
 
@@ -41,7 +42,7 @@ def _same(value: Any) -> Any:
 
 
 def row_maker(of: DataType) -> Callable[[Any], Any]:
-    """A function from what a user gives (dict, dataclass, row, tuple) to Spark's rows."""
+    """Return a function from a user's value (dict, dataclass, row, tuple) to Spark's rows."""
     if isinstance(of, StructType):
         names = of.fieldNames()
         makers = [row_maker(each.dataType) for each in of.fields]
@@ -67,7 +68,7 @@ def row_maker(of: DataType) -> Callable[[Any], Any]:
 
 
 def _fields(value: Any, names: list[str]) -> Mapping[str, Any]:
-    """The fields of one level; each must be there."""
+    """Return the fields of one level; each must be there."""
     given = fields_given(value)
     if given is None:
         raise StreamsError(f"{value!r} has no fields; it needs {', '.join(names)}")
@@ -79,15 +80,14 @@ def _fields(value: Any, names: list[str]) -> Mapping[str, Any]:
 
 @functools.cache
 def maker_of(of: Any) -> Callable[[Any], Any] | None:
-    """For a type as a user declares it; None where that is Spark's own, which has no objects."""
+    """Return the maker of a declared type; None for Spark's own types, which have no objects."""
     return None if isinstance(of, str | DataType) else instance_maker(of)
 
 
 def instance_maker(of: Any) -> Callable[[Any], Any]:
-    """A function from rows to what they were made of: objects of the class, and inside it.
+    """Return a function from rows to objects of the declared class, nested ones included.
 
-    Annotations are looked up here, once: where records are processed there may be no module to
-    look them up in.
+    Annotations are resolved here, once: the workers may lack the module.
     """
     declared = declared_fields(of)
     if declared is not None:
@@ -112,7 +112,7 @@ def instance_maker(of: Any) -> Callable[[Any], Any]:
 
 
 def _object_maker(of: Any, declared: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Fields that need nothing done to them pass in one go; most of them do."""
+    """Return a maker that passes fields without conversion in one go; most fields are such."""
     names = tuple(declared)
     makers = {name: instance_maker(hint) for name, hint in declared.items()}
     inner = {name: maker for name, maker in makers.items() if maker is not _same}

@@ -1,6 +1,6 @@
 """Runs the queries of an application: start, watch, stop.
 
-A query that fails stops the others, and its error is raised. A restart goes on from the
+If a query fails, the others are stopped and its error is raised. A restart continues from the
 checkpoints: every input is counted once, and results are written once.
 """
 
@@ -21,36 +21,39 @@ from penstock.spark.query_start import begin
 from penstock.spark.session import session
 from penstock.streams import registry
 from penstock.streams.cluster_inputs import FORMAT, ClusterInputs
-from penstock.streams.compiling.compiler import Compiler
+from penstock.streams.compilation.compiler import Compiler
 from penstock.streams.durations import duration_ms
-from penstock.streams.errors import QueryFailed
-from penstock.streams.failures import reason_of
+from penstock.streams.errors import QueryFailed, reason_of
+from penstock.streams.finite_queries import ending
 from penstock.streams.java_output import carried_output
-from penstock.streams.once import ending
-from penstock.streams.progress import Progress, Terminal, metrics_text, progress_of
-from penstock.streams.queries import Plan, Query
-from penstock.streams.settings import Settings, state_directory
+from penstock.streams.progress import QueryProgress, Terminal, metrics_text, progress_of
+from penstock.streams.queries import Query, TopologyPlan
+from penstock.streams.settings import StreamsSettings, state_directory
 from penstock.streams.topics import prepare_topics
 from penstock.streams.topology import Internal
 
 WATCH_SECONDS = 1.0
 WAIT_SECONDS_MIN = 0.01
-# What the sink says when a checkpoint is not the one that belongs to what was written.
+# The sink's errors about a checkpoint that does not belong to its last batch.
 NEEDS_RESET = ("knows nothing of it", "the checkpoint went back in time", "new.checkpoint=allow")
 
-Show = Callable[[list[Progress]], None]
+Show = Callable[[list[QueryProgress]], None]
 Begin = Callable[[Query], StreamingQuery]
 
 
-class Running:
+class RunningStreams:
     """A running application; leaving its `with` stops it."""
 
     def __init__(
-        self, settings: Settings, levels: list[list[Query]], begin: Begin, spark: SparkSession
+        self,
+        settings: StreamsSettings,
+        levels: list[list[Query]],
+        begin: Begin,
+        spark: SparkSession,
     ) -> None:
         self._settings, self._begin, self._spark = settings, begin, spark
         self._lock = registry.Lock(settings.directory)
-        self._waiting = levels  # of `once`: what reads an internal topic comes after its writer
+        self._waiting = levels  # of `once`: the reader of an internal topic comes after its writer
         self._queries: dict[str, StreamingQuery] = {}
         try:
             self._next_level()
@@ -60,17 +63,17 @@ class Running:
 
     @property
     def queries(self) -> dict[str, StreamingQuery]:
-        """Spark's own objects, by the names that describe() gives them."""
+        """Spark's own objects, by the names of describe()."""
         return dict(self._queries)
 
-    def progress(self) -> list[Progress]:
+    def progress(self) -> list[QueryProgress]:
         return [progress_of(name, query) for name, query in self._queries.items()]
 
     def metrics(self) -> str:
         return metrics_text(self._settings.application_id, self.progress())
 
     def wait(self, show: Show | None = None, seconds: float | None = None) -> bool:
-        """Until all queries have ended (True), or so many seconds have passed (False)."""
+        """Wait until all queries have ended (True), or the time has passed (False)."""
         chosen = show or (Terminal() if sys.stderr.isatty() else None)
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -92,7 +95,7 @@ class Running:
             self._await(active[0], min(max(left, WAIT_SECONDS_MIN), WATCH_SECONDS))
 
     def process_all_available(self) -> None:
-        """Until all that was there at the call is processed; for tests and examples."""
+        """Wait until all records of this moment are processed; for tests and examples."""
         for query in self._queries.values():
             query.processAllAvailable()
 
@@ -103,7 +106,7 @@ class Running:
         self._lock.release()
 
     def _await_committed(self) -> None:
-        """Groups show the last batch too."""
+        """Wait until the groups have the last batch too."""
         await_committed(self._spark, [str(each.runId) for each in self._queries.values()])
 
     def __enter__(self) -> Self:
@@ -131,7 +134,7 @@ class Running:
     def _await(self, query: StreamingQuery, seconds: float) -> None:
         try:
             query.awaitTermination(seconds)  # type: ignore[arg-type]  # Spark takes parts of seconds
-        except Exception:  # Spark raises what stopped the query: it is told with its name below
+        except Exception:  # Spark raises the cause, which is raised with the query's name below
             self._raise_failure()
             raise
 
@@ -143,8 +146,8 @@ class Running:
                 raise QueryFailed(f"the query {name} stopped: {reason}") from problem
 
 
-def in_words_of(settings: Settings, reason: str) -> str:
-    """The sink's own advice is for those who wrote its options; here the application did."""
+def in_words_of(settings: StreamsSettings, reason: str) -> str:
+    """Return the sink's error with advice for an application: the user wrote no sink options."""
     if not any(each in reason for each in NEEDS_RESET):
         return reason
     place = ""
@@ -159,14 +162,14 @@ def in_words_of(settings: Settings, reason: str) -> str:
 
 
 def start(
-    settings: Settings,
-    plan: Plan,
+    settings: StreamsSettings,
+    plan: TopologyPlan,
     *,
     once: bool = False,
     trigger: str | None = None,
     spark: SparkSession | None = None,
-) -> Running:
-    """Make the topics that are missing, then start every query from its checkpoint."""
+) -> RunningStreams:
+    """Create missing topics, then start every query from its checkpoint."""
     if spark is None:
         with carried_output():
             spark = session(settings.application_id)
@@ -200,13 +203,13 @@ def start(
 
     begun: set[str] = set()
     levels = _levels(plan.queries) if once else [list(plan.queries)]
-    return Running(settings, levels, begin_query, chosen)
+    return RunningStreams(settings, levels, begin_query, chosen)
 
 
 def _sink(
-    writer: DataStreamWriter, query: Query, settings: Settings, is_fresh: bool
+    writer: DataStreamWriter, query: Query, settings: StreamsSettings, is_fresh: bool
 ) -> DataStreamWriter:
-    """Appends go to the sink itself; updates, which it refuses, batch by batch."""
+    """Append to the sink itself; write updates, which the sink rejects, batch by batch."""
     if not query.writes:
         return writer.format("noop")
     options = settings.client_options()
@@ -223,7 +226,7 @@ def _sink(
 
 
 def _levels(queries: Sequence[Query]) -> list[list[Query]]:
-    """Queries that wait for no other, then those that wait for them, and so on."""
+    """Return queries in levels: first those that wait for no other, then their readers."""
     done: list[list[Query]] = []
     left, written = list(queries), set[str]()
     while left:

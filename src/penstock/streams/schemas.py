@@ -10,7 +10,7 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark.sql.types import (
     ArrayType,
@@ -31,9 +31,6 @@ from pyspark.sql.types import (
 from penstock.streams.ddl import parse_type
 from penstock.streams.errors import TopologyError
 
-# A dataclass, a Python type, Spark's DataType, or text such as "bigint" and "name string, age int".
-TypeLike: TypeAlias = "type[Any] | DataType | str | types.GenericAlias | types.UnionType"
-
 DECIMAL = DecimalType(38, 18)
 PLAIN: dict[Any, DataType] = {
     str: StringType(),
@@ -45,13 +42,13 @@ PLAIN: dict[Any, DataType] = {
     datetime.date: DateType(),
     decimal.Decimal: DECIMAL,
 }
-CLASSES_MAX = 1_024  # whose fields are remembered
-# What every record is full of: not worth asking what fields it has.
+CLASSES_MAX = 1_024  # classes with remembered fields
+# Types of most values: their fields are not looked up.
 UNCHANGED = frozenset((str, int, float, bool, bytes, type(None)))
 
 
 def spark_type(of: Any) -> DataType:
-    """Spark's type of what a user wrote down."""
+    """Return Spark's type of a declared type."""
     if isinstance(of, DataType):
         return of
     if isinstance(of, str):
@@ -60,7 +57,7 @@ def spark_type(of: Any) -> DataType:
 
 
 def _from_python(of: Any) -> tuple[DataType, bool]:
-    """The type, and whether it may be null."""
+    """Return the type, and whether it may be null."""
     if of in PLAIN:
         return PLAIN[of], False
     declared = declared_fields(of)
@@ -99,7 +96,7 @@ def _from_fields(declared: Mapping[str, Any]) -> StructType:
 
 
 def declared_fields(of: Any) -> dict[str, Any] | None:
-    """The fields that a class declares, with their types; None for what is no such class."""
+    """Return the declared fields of a class with their types; None for other types."""
     if not isinstance(of, type):
         return None
     if dataclasses.is_dataclass(of):
@@ -113,18 +110,18 @@ def declared_fields(of: Any) -> dict[str, Any] | None:
 
 
 def takes_positions(of: type) -> bool:
-    """Whether its objects are made of values in the order of its fields."""
+    """Return whether objects of the class are made of values in the order of its fields."""
     return dataclasses.is_dataclass(of) and not any(each.kw_only for each in dataclasses.fields(of))
 
 
 def _names_of_models(of: Any) -> list[str]:
-    """Of pydantic's models and msgspec's structures, which need not be installed."""
+    """Return the field names of pydantic's and msgspec's classes, which need not be installed."""
     names = getattr(of, "__pydantic_fields__", None) or getattr(of, "__struct_fields__", None)
     return [] if names is None else [*names]
 
 
 def fields_given(value: Any) -> Mapping[str, Any] | None:
-    """One level of what a user hands over, by the names of its fields; None if it has none."""
+    """Return one level of a user's value by field names; None without fields."""
     if isinstance(value, dict):
         return value
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -133,14 +130,14 @@ def fields_given(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, tuple) and hasattr(value, "asDict"):  # Spark's rows
         row: Mapping[str, Any] = value.asDict()
         return row
-    kind: Any = type(value)  # a class is hashable, whatever its metaclass looks like
+    kind: Any = type(value)  # a class is hashable, unless its metaclass says otherwise
     names = _names_in(kind)
     return {name: getattr(value, name) for name in names} if names else None
 
 
 @functools.lru_cache(CLASSES_MAX)
 def _names_in(of: type) -> tuple[str, ...]:
-    """Of all that an object has, computed fields too; asked for every record."""
+    """Return all names of an object, computed fields too; called for every record."""
     if dataclasses.is_dataclass(of):
         return tuple(each.name for each in dataclasses.fields(of))
     return tuple(_names_of_models(of))
@@ -151,7 +148,7 @@ def field_names(of: DataType) -> tuple[str, ...] | None:
 
 
 def all_nullable(of: DataType) -> DataType:
-    """What Spark makes of it on the way: nothing promises that a column has no nulls."""
+    """Return the type with nullable fields: Spark promises no column without nulls."""
     match of:
         case StructType():
             fields = [StructField(each.name, all_nullable(each.dataType)) for each in of.fields]
@@ -165,7 +162,7 @@ def all_nullable(of: DataType) -> DataType:
 
 
 def plain(value: Any) -> Any:
-    """A record as dicts and lists, whatever it was made of."""
+    """Return a record as dicts and lists."""
     if type(value) in UNCHANGED:
         return value
     given = fields_given(value)

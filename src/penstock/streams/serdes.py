@@ -1,8 +1,8 @@
-"""Bytes of a record to a typed column and back, by Spark's own expressions where it has them.
+"""Bytes of a record to a typed column and back, by Spark's own expressions if it has them.
 
-A serde also says what is wrong with bytes that it cannot read (`cause`), so that one bad record
-goes to the dead letters and the query goes on. The same serdes read and write single values in
-Python (`to_bytes`, `from_bytes`), for tests and for looking at stores.
+A serde also gives the error of invalid bytes (`cause`), so that one bad record goes to the dead
+letters and the query continues. The same serdes read and write single values in Python (`to_bytes`,
+`from_bytes`), for tests and for inspecting stores.
 """
 
 import json
@@ -24,20 +24,19 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from penstock.streams.arrow import arrow_function
+from penstock.streams.column_functions import arrow_function, case, quoted
+from penstock.streams.column_serde import ColumnSerde, DecodedColumn
 from penstock.streams.errors import TopologyError
 from penstock.streams.json_text import JsonSerde
 from penstock.streams.rows import maker_of
 from penstock.streams.schemas import spark_type
-from penstock.streams.serde import Decoded, Serde
-from penstock.streams.sql_text import case, quoted
 
 BINARY, STRING = BinaryType(), StringType()
 
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """As they are."""
+    """Bytes, unchanged."""
 
     type: DataType = BINARY
     can_fail: bool = False
@@ -48,8 +47,8 @@ class BytesSerde:
     def parse(self, raw: Column) -> Column:
         return raw
 
-    def decode(self, raw: str, parsed: str) -> Decoded:  # noqa: ARG002
-        return Decoded(parsed)
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:  # noqa: ARG002
+        return DecodedColumn(parsed)
 
     def encode(self, value: Column) -> Column:
         return value
@@ -63,7 +62,7 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """UTF-8; as with Kafka's, bytes that are not become U+FFFD."""
+    """UTF-8; as with Kafka's serde, invalid bytes become U+FFFD."""
 
     type: DataType = STRING
     can_fail: bool = False
@@ -74,8 +73,8 @@ class StringSerde:
     def parse(self, raw: Column) -> Column:
         return sql.make_valid_utf8(raw.cast("string"))
 
-    def decode(self, raw: str, parsed: str) -> Decoded:  # noqa: ARG002
-        return Decoded(parsed)
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:  # noqa: ARG002
+        return DecodedColumn(parsed)
 
     def encode(self, value: Column) -> Column:
         return value.cast("string").cast("binary")
@@ -109,8 +108,8 @@ class WholeSerde:
             signed = sql.when(unsigned >= half, unsigned - 2 * half).otherwise(unsigned)
         return sql.when(fits, signed.cast(self.type))
 
-    def decode(self, raw: str, parsed: str) -> Decoded:
-        return Decoded(parsed, _wrong_size(raw, self))
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:
+        return DecodedColumn(parsed, _wrong_size(raw, self))
 
     def encode(self, value: Column) -> Column:
         mask = (1 << (self.size * 8)) - 1
@@ -150,8 +149,8 @@ class FloatingSerde:
 
         return arrow_function(read, self.type)(raw)
 
-    def decode(self, raw: str, parsed: str) -> Decoded:
-        return Decoded(parsed, _wrong_size(raw, self))
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:
+        return DecodedColumn(parsed, _wrong_size(raw, self))
 
     def encode(self, value: Column) -> Column:
         layout = self.layout
@@ -205,23 +204,25 @@ def double() -> FloatingSerde:
 
 
 def json_schema(of: Any) -> JsonSerde:
-    """JSON of a dataclass, of Spark's type, or of its text: "name string, age int"."""
+    """Return a serde of JSON: of a dataclass, of Spark's type, or of its text: "name string, age
+    int"."""
     return JsonSerde(spark_type(of), make=maker_of(of))
 
 
-def avro_schema(schema: Any) -> Serde:
-    """Avro by its schema: a dict, its JSON text, or a plain type's name. No registry header."""
-    from penstock.streams.avro import AvroSerde
+def avro_schema(schema: Any) -> ColumnSerde:
+    """Return a serde of Avro by its schema: a dict, its JSON text, or a plain type's name. No
+    registry header."""
+    from penstock.streams.avro import AvroColumnSerde
 
     is_text = isinstance(schema, str) and schema.lstrip()[:1] in ("{", "[", '"')
-    return AvroSerde.of(schema if is_text else json.dumps(schema))
+    return AvroColumnSerde.of(schema if is_text else json.dumps(schema))
 
 
 _SERDE_NAMES = {str: "string()", bytes: "bytes_()", int: "long()", float: "double()"}
 
 
-def checked(argument: str, serde: Serde | None) -> Serde | None:
-    """Return the serde; TopologyError names the one that may be meant where a type was given."""
+def checked(argument: str, serde: ColumnSerde | None) -> ColumnSerde | None:
+    """Return the serde. For a type, raise TopologyError with the serde that may be meant."""
     if serde is None or (not isinstance(serde, type) and hasattr(serde, "to_bytes")):
         return serde
     given: Any = serde
@@ -233,8 +234,8 @@ def checked(argument: str, serde: Serde | None) -> Serde | None:
     raise TopologyError(f"{argument} is {given!r}, which is no serde; say {argument}={meant}")
 
 
-def serde_for(of: DataType) -> Serde:
-    """What a topic is written in when nothing is said: bytes and text as they are, else JSON."""
+def serde_for(of: DataType) -> ColumnSerde:
+    """Return the default serde of a type: bytes and text unchanged, else JSON."""
     if isinstance(of, BinaryType):
         return BytesSerde()
     if isinstance(of, StringType):

@@ -1,4 +1,5 @@
-"""What an application is told besides its topology; the names are Kafka Streams', underscored."""
+"""The settings of an application besides its topology; the names are Kafka Streams',
+underscored."""
 
 import os
 import re
@@ -6,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.streams.compiling.sources import BadRecords
+from penstock.streams.compilation.sources import BadRecords
 from penstock.streams.errors import TopologyError
 
 BOOTSTRAP = "localhost:9092"
@@ -15,13 +16,13 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """application.id, state.dir, replication.factor, client.id, and what becomes of bad records."""
+class StreamsSettings:
+    """application.id, state.dir, replication.factor, client.id, and the handling of bad records."""
 
     application_id: str
     bootstrap: str
     state_dir: Path
-    replication_factor: int  # of topics that the application makes; -1 leaves it to the broker
+    replication_factor: int  # of topics that the application creates; -1 leaves it to the broker
     client_id: str
     bad_records: BadRecords
     dead_letters: str
@@ -36,11 +37,12 @@ class Settings:
         return self.directory / "queries" / query
 
     def name_of(self, query: str) -> str:
-        """Of its sink and of its group: no application id has a colon, so no two are the same."""
+        """Return the name of a query's sink and group: no application id has a colon, so all are
+        unique."""
         return f"{self.application_id}{OF}{query}"
 
     def client_options(self) -> dict[str, str]:
-        """The options that reading and writing share."""
+        """Return the options that reading and writing share."""
         return {
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.client.id": self.client_id,
@@ -49,7 +51,8 @@ class Settings:
 
 
 def state_directory(given: str | os.PathLike[str] | None) -> Path:
-    """`state.dir`: what was said, PENSTOCK_STREAMS_STATE, or a directory of the user's."""
+    """Return `state.dir`: the configured one, PENSTOCK_STREAMS_STATE, or a directory of the
+    user."""
     chosen = given or os.environ.get("PENSTOCK_STREAMS_STATE")
     if chosen:
         return Path(chosen)
@@ -58,7 +61,7 @@ def state_directory(given: str | os.PathLike[str] | None) -> Path:
 
 
 def check_application_id(name: str) -> str:
-    """It becomes part of topics, groups and directories."""
+    """Check an id that becomes part of topics, groups and directories."""
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise TopologyError(
             f"{name!r} cannot be an application.id: letters, digits, dots, dashes and underscores"

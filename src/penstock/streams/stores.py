@@ -1,6 +1,6 @@
-"""Stored state of the last committed batch, through Spark's state reader: for looking, not serving.
+"""Stored state of the last committed batch, through Spark's state reader, for inspection alone.
 
-Every look reads the state from its files; a running query is not disturbed by it.
+Every call reads the state from its files; a running query is not disturbed.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,10 +14,17 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from penstock.streams.errors import StreamsError, TopologyError
-from penstock.streams.queries import Plan, Query
-from penstock.streams.topology import Aggregated, Computed, Node, Processed, Reduced, is_stateful
+from penstock.streams.queries import Query, TopologyPlan
+from penstock.streams.topology import (
+    Aggregated,
+    Computed,
+    Processed,
+    Reduced,
+    TopologyNode,
+    is_stateful,
+)
 
-# How many columns the state of a function has, in the order of the aggregation.
+# The number of state columns of a function, in the order of the aggregation.
 BUFFERS = {"count": 1, "sum": 1, "min": 1, "max": 1, "avg": 2}
 
 
@@ -31,15 +38,18 @@ class StoredValue:
     window_end: datetime | None = None
 
 
-class Store:
+class StateStore:
     """`app.store("counts").get(key)`."""
 
-    def __init__(self, name: str, node: Node, checkpoint: Path, operator: int, spark: SparkSession):
+    def __init__(
+        self, name: str, node: TopologyNode, checkpoint: Path, operator: int, spark: SparkSession
+    ):
         self._name, self._node, self._spark = name, node, spark
         self._checkpoint, self._operator = checkpoint, operator
 
     def get(self, key: Any, state: str | None = None) -> Any:
-        """The value of a key, None if it has none. A processor with several states names one."""
+        """Return the value of a key; None without one. A processor with several states names
+        one."""
         if _is_windowed(self._node):
             raise StreamsError(f"{self._name} has windows: fetch(key) gives the values of each")
         found = [each.value for each in self._values(state, key)]
@@ -51,12 +61,12 @@ class Store:
         return found[0] if found else None
 
     def fetch(self, key: Any) -> list[StoredValue]:
-        """The values of a key in all windows that are not over, the oldest first."""
+        """Return the values of a key in all open windows, the oldest first."""
         found = list(self._values(None, key))
         return sorted(found, key=lambda each: each.window_start or datetime.min)
 
     def all(self, state: str | None = None) -> Iterator[StoredValue]:
-        """Everything that is stored."""
+        """Return all stored values."""
         return self._values(state, None)
 
     def __len__(self) -> int:
@@ -98,8 +108,8 @@ class Store:
 
 
 def open_store(
-    name: str, plan: Plan, checkpoint_of: Callable[[str], Path], spark: SparkSession
-) -> Store:
+    name: str, plan: TopologyPlan, checkpoint_of: Callable[[str], Path], spark: SparkSession
+) -> StateStore:
     query, node = _find(name, plan)
     checkpoint = checkpoint_of(query.name)
     if not (checkpoint / "commits").exists():
@@ -109,10 +119,10 @@ def open_store(
     metadata = spark.read.format("state-metadata").load(str(checkpoint))
     numbers = sorted({row["operatorId"] for row in metadata.select("operatorId").collect()})
     order = [each for each in query.nodes if is_stateful(each)]
-    return Store(name, node, checkpoint, numbers[order.index(node)], spark)
+    return StateStore(name, node, checkpoint, numbers[order.index(node)], spark)
 
 
-def _find(name: str, plan: Plan) -> tuple[Query, Node]:
+def _find(name: str, plan: TopologyPlan) -> tuple[Query, TopologyNode]:
     for query in plan.queries:
         for node in query.nodes:
             if isinstance(node, Aggregated | Reduced | Processed) and node.store == name:
@@ -132,11 +142,11 @@ def _refuse_unreadable(node: Aggregated) -> None:
             )
 
 
-def _is_windowed(node: Node) -> bool:
+def _is_windowed(node: TopologyNode) -> bool:
     return isinstance(node, Aggregated | Reduced) and node.window is not None
 
 
-def _slot(node: Node, state: str | None) -> Any:
+def _slot(node: TopologyNode, state: str | None) -> Any:
     if not isinstance(node, Processed):
         return None
     slots = {each.name: each for each in node.processor.slots()}
@@ -152,7 +162,7 @@ def _names(computed: tuple[Computed, ...]) -> list[str]:
 
 
 def _results(computed: tuple[Computed, ...], buffers: Row) -> list[Any]:
-    """What the functions would give for their buffers."""
+    """Return the results of the functions from their buffers."""
     found: list[Any] = []
     values = [each for each in buffers if not isinstance(each, Row)]
     at = 0
@@ -175,7 +185,7 @@ def _processed_value(row: Row) -> Any:
 
 
 def _lone(value: Row) -> Any:
-    """State that is no structure is kept as one with a single column."""
+    """Return a state that is no structure from its single column."""
     return value[0] if len(value) == 1 and value.__fields__ == ["value"] else _plain(value)
 
 

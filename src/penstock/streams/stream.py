@@ -1,10 +1,13 @@
-"""Stream: every record counts for itself. What takes a lambda records it; Python per record is
-only in map, flat_map, flat_map_values, peek, process and reduce."""
+"""Stream: every record counts for itself.
+
+Methods with a lambda record it once. Python runs per record only in map, flat_map, flat_map_values,
+peek, process and reduce.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.streams.building import (
+from penstock.streams.builder import (
     Builder,
     On,
     expression_of,
@@ -16,7 +19,7 @@ from penstock.streams.durations import duration_ms
 from penstock.streams.errors import NotOffered, TopologyError
 from penstock.streams.expressions import f, lit, trace, trace_condition
 from penstock.streams.grouped import GroupedStream
-from penstock.streams.processing import Processor
+from penstock.streams.processors import Processor
 from penstock.streams.rows import maker_of
 from penstock.streams.schemas import field_names, spark_type
 from penstock.streams.topology import (
@@ -26,15 +29,15 @@ from penstock.streams.topology import (
     JoinKind,
     MapValues,
     Merge,
-    Node,
     Partners,
     Processed,
     PythonMap,
+    RecordShape,
     Repartition,
     SelectKey,
-    Shape,
-    Sink,
+    SinkNode,
     TimeMode,
+    TopologyNode,
     Transformed,
     emits_updates,
 )
@@ -43,28 +46,28 @@ from penstock.streams.windows import Hopping
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.streams.serde import Serde
+    from penstock.streams.column_serde import ColumnSerde
     from penstock.streams.tables import GlobalTable, Table
 
-KEPT: Any = None  # a type that stays as it was
+KEPT: Any = None  # an unchanged type
 TIMERS = {None: TimeMode.NONE, "event": TimeMode.EVENT, "wall": TimeMode.WALL}
 
 
 class Stream:
-    """Records of a topic, or what has become of them."""
+    """Records of a topic, or of a step."""
 
-    def __init__(self, builder: Builder, node: Node) -> None:
+    def __init__(self, builder: Builder, node: TopologyNode) -> None:
         self._builder, self._node = builder, node
 
     @property
-    def node(self) -> Node:
+    def node(self) -> TopologyNode:
         return self._node
 
     @property
     def builder(self) -> Builder:
         return self._builder
 
-    def _next(self, node: Node) -> "Stream":
+    def _next(self, node: TopologyNode) -> "Stream":
         return Stream(self._builder, node)
 
     def _name(self, kind: str) -> str:
@@ -73,43 +76,44 @@ class Stream:
     # -- by expressions, in the JVM
 
     def filter(self, condition: Callable[..., Any]) -> "Stream":
-        """Keep records for which it is true: filter(lambda o: o.amount > 0)."""
+        """Keep records that pass: filter(lambda o: o.amount > 0)."""
         shape = self._node.shape
         traced = trace_condition(condition, shape.key, shape.value)
         return self._next(Filter(self._name("filter"), (self._node,), shape, traced, False))
 
     def filter_not(self, condition: Callable[..., Any]) -> "Stream":
-        """Keep records for which it is not true: those for which it is null are among them."""
+        """Drop records that pass; those with a null condition stay."""
         shape = self._node.shape
         traced = ~_coalesced(trace_condition(condition, shape.key, shape.value))
         return self._next(Filter(self._name("filter"), (self._node,), shape, traced, False))
 
     def map_values(self, function: Callable[..., Any]) -> "Stream":
-        """A new value of expressions: a dict of fields, or one expression.
+        """Compute a new value of expressions: a dict of fields, or one expression.
 
         A record without a value is a deletion and stays one: a dict gives no fields to it.
         """
         shape = self._node.shape
         traced = trace(function, shape.key, shape.value)
-        after = Shape(shape.key, shape_after(traced, shape), shape.make_key)
+        after = RecordShape(shape.key, shape_after(traced, shape), shape.make_key)
         return self._next(MapValues(self._name("map-values"), (self._node,), after, traced, False))
 
     def select_key(self, on: On) -> "Stream":
-        """A new key: a field of the value by its name, or a lambda."""
+        """Set a new key: a field of the value by its name, or a lambda."""
         shape = self._node.shape
         traced = expression_of(on, shape, "select_key")
-        after = Shape(shape_after(traced, shape), shape.value, None, shape.make_value)
+        after = RecordShape(shape_after(traced, shape), shape.value, None, shape.make_value)
         return self._next(SelectKey(self._name("select-key"), (self._node,), after, traced))
 
     def branch(self, *conditions: Callable[..., Any]) -> list["Stream"]:
-        """A stream per condition, and one for the rest; a record goes to the first it meets."""
+        """Return a stream per condition, and one for the rest; a record takes the first that it
+        meets."""
         if not conditions:
             raise TopologyError("branch takes at least one condition")
         shape = self._node.shape
         streams: list[Stream] = []
         rest = None
         for each in conditions:
-            # A condition that is null is not met; the rest must have such records.
+            # A null condition is not met; such records belong to the rest.
             met = _coalesced(trace_condition(each, shape.key, shape.value))
             mine = met if rest is None else rest & met
             rest = ~met if rest is None else rest & ~met
@@ -120,7 +124,7 @@ class Stream:
         return streams
 
     def merge(self, *others: "Stream") -> "Stream":
-        """All records of both; their types must be the same."""
+        """Return all records of both; their types must be equal."""
         for other in others:
             self._builder.require_same(other.builder)
         nodes = (self._node, *(each.node for each in others))
@@ -142,7 +146,7 @@ class Stream:
         return self._next(Merge(self._name("merge"), nodes, shape))
 
     def repartition(self, partitions: int) -> "Stream":
-        """Deal the records out anew by their key, for the tasks of the steps that follow."""
+        """Distribute the records again by their key, for the tasks of the next steps."""
         if partitions < 1:
             raise TopologyError("a stream has at least one partition")
         shape = self._node.shape
@@ -154,23 +158,24 @@ class Stream:
     def map(
         self, function: Callable[[Any, Any], Any], *, key: Any = KEPT, value: Any = KEPT
     ) -> "Stream":
-        """function(key, value) -> (key, value) in Python; `key` and `value` are the new types."""
+        """Call function(key, value) -> (key, value) in Python; `key` and `value` are the new
+        types."""
         return self._python("map", function, key, value)
 
     def flat_map(
         self, function: Callable[[Any, Any], Iterable[Any]], *, key: Any = KEPT, value: Any = KEPT
     ) -> "Stream":
-        """function(key, value) -> pairs of key and value, none or many."""
+        """Call function(key, value) -> pairs of key and value, none or many."""
         return self._python("flat_map", function, key, value)
 
     def flat_map_values(
         self, function: Callable[[Any], Iterable[Any]], *, value: Any = KEPT
     ) -> "Stream":
-        """function(value) -> values; the key stays."""
+        """Call function(value) -> values; the key stays."""
         return self._python("flat_map_values", function, KEPT, value)
 
     def peek(self, function: Callable[[Any, Any], Any]) -> "Stream":
-        """Call function(key, value) where the record is processed; the record stays as it is."""
+        """Call function(key, value) on the workers; the record stays unchanged."""
         return self._python("peek", function, KEPT, KEPT)
 
     def _python(self, verb: str, function: Callable[..., Any], key: Any, value: Any) -> "Stream":
@@ -179,7 +184,7 @@ class Stream:
         shape = self._node.shape
         key_type = None if key is None else spark_type(key)
         value_type = None if value is None else spark_type(value)
-        after = Shape(
+        after = RecordShape(
             shape.key if key_type is None else field_names(key_type),
             shape.value if value_type is None else field_names(value_type),
             shape.make_key if key is None else maker_of(key),
@@ -197,10 +202,10 @@ class Stream:
         timers: str | None = None,
         store: str | None = None,
     ) -> "Stream":
-        """State and timers in Python; `value` is the type of what it yields.
+        """Run a processor with state and timers in Python; `value` is the type of its results.
 
-        `timers` is "event" for the clock of the records, "wall" for the one on the wall; a state
-        with a time to live goes by the wall.
+        `timers` is "event" for event time, "wall" for the wall clock; a time to live follows the
+        wall clock.
         """
         if timers not in TIMERS:
             raise TopologyError(f'timers is {timers!r}; it takes "event" or "wall"')
@@ -216,7 +221,7 @@ class Stream:
         node = Processed(
             self._name("process"),
             (self._builder.before_state(self._node),),
-            Shape(
+            RecordShape(
                 self._node.shape.key,
                 field_names(value_type),
                 self._node.shape.make_key,
@@ -244,10 +249,10 @@ class Stream:
         grace: str | int = 0,
         joiner: Callable[[Any, Any], Any] | None = None,
     ) -> "Stream":
-        """With a table: by the table's key. With a stream: by key, or `on`, and within a time.
+        """Join with a table by its key, or with a stream by key or `on`, within a time.
 
         `on` is a field of this stream (and of the other stream); without it the keys are compared.
-        `within` is how far apart two records may be; `before` and `after` say it per direction.
+        `within` is the largest distance of two records; `before` and `after` set it per direction.
         """
         return self._join(JoinKind.INNER, other, on, (within, before, after), grace, joiner)
 
@@ -262,7 +267,7 @@ class Stream:
         grace: str | int = 0,
         joiner: Callable[[Any, Any], Any] | None = None,
     ) -> "Stream":
-        """As join, with every record of this side; nulls where there is no partner."""
+        """As join, with every record of this side; nulls without a partner."""
         return self._join(JoinKind.LEFT, other, on, (within, before, after), grace, joiner)
 
     def outer_join(
@@ -322,7 +327,7 @@ class Stream:
                 else self._builder.before_state(self._node),
                 right,
             ),
-            Shape(shape.key, shape_after(value, shape), shape.make_key),
+            RecordShape(shape.key, shape_after(value, shape), shape.make_key),
             partners,
             kind,
             left_on,
@@ -336,7 +341,7 @@ class Stream:
     # -- state
 
     def group_by(self, *on: On) -> GroupedStream:
-        """By fields of the value, or lambdas; they become the key of the result."""
+        """Group by fields of the value, or lambdas; they become the key of the result."""
         self._refuse_updates("a second aggregation")
         if not on:
             raise TopologyError("group_by takes a field or a lambda; group_by_key takes the key")
@@ -356,7 +361,7 @@ class Stream:
         return GroupedStream(self._builder, self._node)
 
     def deduplicate(self, on: On | None = None, *, window: Hopping) -> "Stream":
-        """One record per key, or per `on`, and tumbling window: the first that comes."""
+        """Keep one record per key, or per `on`, and tumbling window: the first that comes."""
         self._refuse_updates("deduplication")
         if not isinstance(window, Hopping) or window.size_ms != window.advance_ms:
             raise NotOffered('deduplication is per tumbling window: window=tumbling("1 hour")')
@@ -373,23 +378,27 @@ class Stream:
 
     # -- out
 
-    def to(self, topic: str, *, key: "Serde | None" = None, value: "Serde | None" = None) -> None:
-        """Write it to a topic: bytes and text as they are, everything else as JSON, or as said."""
+    def to(
+        self, topic: str, *, key: "ColumnSerde | None" = None, value: "ColumnSerde | None" = None
+    ) -> None:
+        """Write to a topic: bytes and text unchanged, other values as JSON, or by the given
+        serdes."""
         if not topic:
             raise TopologyError("a topic has a name")
         from penstock.streams.serdes import checked
 
         key, value = checked("key", key), checked("value", value)
-        sink = Sink(self._name("to"), (self._node,), self._node.shape, topic, key, value)
+        sink = SinkNode(self._name("to"), (self._node,), self._node.shape, topic, key, value)
         self._builder.sinks.append(sink)
 
     def transform(self, function: Callable[["DataFrame"], "DataFrame"]) -> "Stream":
-        """Any step of Spark's own: a DataFrame with key, value and timestamp in, and one out."""
-        shape = Shape(None, None)
+        """Apply any step of Spark: a DataFrame with key, value and timestamp in, and one out."""
+        shape = RecordShape(None, None)
         return self._next(Transformed(self._name("transform"), (self._node,), shape, function))
 
     def dataframe(self, spark: "SparkSession | None" = None) -> "DataFrame":
-        """Itself as a streaming DataFrame: key, value and timestamp, without bad records."""
+        """Return the stream as a streaming DataFrame: key, value and timestamp, without bad
+        records."""
         return self._builder.dataframe(self._node, spark)
 
     # -- inside

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.streams.building import Builder, joined_value, key_expression, shape_after
+from penstock.streams.builder import Builder, joined_value, key_expression, shape_after
 from penstock.streams.errors import NotOffered
 from penstock.streams.expressions import trace, trace_condition
 from penstock.streams.topology import (
@@ -11,16 +11,16 @@ from penstock.streams.topology import (
     Joined,
     JoinKind,
     MapValues,
-    Node,
     Partners,
+    RecordShape,
     Role,
-    Shape,
+    TopologyNode,
     emits_updates,
     has_state,
 )
 
 if TYPE_CHECKING:
-    from penstock.streams.serde import Serde
+    from penstock.streams.column_serde import ColumnSerde
     from penstock.streams.stream import Stream
 
 FOREIGN_KEY = (
@@ -30,13 +30,13 @@ FOREIGN_KEY = (
 
 
 class Table:
-    """A changelog: a record replaces the one before it of that key, and null deletes it."""
+    """A changelog: a record replaces the previous one of its key, and null deletes it."""
 
-    def __init__(self, builder: Builder, node: Node) -> None:
+    def __init__(self, builder: Builder, node: TopologyNode) -> None:
         self._builder, self._node = builder, node
 
     @property
-    def node(self) -> Node:
+    def node(self) -> TopologyNode:
         return self._node
 
     @property
@@ -44,7 +44,7 @@ class Table:
         return self._builder
 
     def filter(self, condition: Callable[..., Any]) -> "Table":
-        """Keys whose value does not pass are deleted from the result."""
+        """Keep keys whose value passes; the others are deleted from the result."""
         shape = self._node.shape
         traced = trace_condition(condition, shape.key, shape.value)
         name = self._builder.name("filter")
@@ -53,26 +53,26 @@ class Table:
     def map_values(self, function: Callable[..., Any]) -> "Table":
         shape = self._node.shape
         traced = trace(function, shape.key, shape.value)
-        after = Shape(shape.key, shape_after(traced, shape), shape.make_key)
+        after = RecordShape(shape.key, shape_after(traced, shape), shape.make_key)
         name = self._builder.name("map-values")
         return Table(self._builder, MapValues(name, (self._node,), after, traced, True))
 
     def join(
         self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
     ) -> "Table":
-        """Keys that both have."""
+        """Join keys that both tables have."""
         return self._join(JoinKind.INNER, other, joiner, on)
 
     def left_join(
         self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
     ) -> "Table":
-        """All keys of this one; nulls where the other has none."""
+        """Join all keys of this table; nulls without a partner."""
         return self._join(JoinKind.LEFT, other, joiner, on)
 
     def outer_join(
         self, other: "Table", *, joiner: Callable[[Any, Any], Any] | None = None, on: Any = None
     ) -> "Table":
-        """Keys that either has."""
+        """Join keys that either table has."""
         return self._join(JoinKind.OUTER, other, joiner, on)
 
     def _join(
@@ -89,7 +89,7 @@ class Table:
         _, left = self.join_side()
         _, right = other.join_side()
         value = joined_value(left.shape.value, right.shape.value, None, joiner)
-        shape = Shape(left.shape.key, shape_after(value, left.shape), left.shape.make_key)
+        shape = RecordShape(left.shape.key, shape_after(value, left.shape), left.shape.make_key)
         node = Joined(
             self._builder.name("join"),
             (left, right),
@@ -105,8 +105,9 @@ class Table:
         )
         return Table(self._builder, node)
 
-    def join_side(self) -> tuple[Partners, Node]:
-        """What was computed is handed over by an internal topic: Spark joins no updates."""
+    def join_side(self) -> tuple[Partners, TopologyNode]:
+        """Return this side of a join; computed values go through an internal topic: Spark joins no
+        updates."""
         if has_state(self._node):
             return Partners.STREAM_TABLE, self._builder.internal(self._node, Role.TABLE)
         return Partners.STREAM_TABLE, self._node
@@ -118,12 +119,14 @@ class Table:
         )
 
     def to_stream(self) -> "Stream":
-        """Its changes as records; a deletion has no value."""
+        """Return the changes as records; a deletion has no value."""
         from penstock.streams.stream import Stream
 
         return Stream(self._builder, self._node)
 
-    def to(self, topic: str, *, key: "Serde | None" = None, value: "Serde | None" = None) -> None:
+    def to(
+        self, topic: str, *, key: "ColumnSerde | None" = None, value: "ColumnSerde | None" = None
+    ) -> None:
         self.to_stream().to(topic, key=key, value=value)
 
     @property
@@ -134,16 +137,16 @@ class Table:
 class GlobalTable:
     """All of a topic's last values, read again for every micro-batch and sent to every task."""
 
-    def __init__(self, builder: Builder, node: Node) -> None:
+    def __init__(self, builder: Builder, node: TopologyNode) -> None:
         self._builder, self._node = builder, node
 
     @property
-    def node(self) -> Node:
+    def node(self) -> TopologyNode:
         return self._node
 
     @property
     def builder(self) -> Builder:
         return self._builder
 
-    def join_side(self) -> tuple[Partners, Node]:
+    def join_side(self) -> tuple[Partners, TopologyNode]:
         return Partners.STREAM_GLOBAL, self._node

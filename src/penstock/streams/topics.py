@@ -1,4 +1,4 @@
-"""The topics of an application: those it reads must be there, those it writes are made."""
+"""The topics of an application: inputs must exist, outputs are created."""
 
 import logging
 
@@ -7,15 +7,15 @@ from penstock.client.transport.security import Security
 from penstock.client.values import NewTopic
 from penstock.errors import KafkaError, TopicAlreadyExists
 from penstock.streams.errors import StreamsError
-from penstock.streams.queries import Plan
+from penstock.streams.queries import TopologyPlan
 from penstock.streams.registry import internal_topics
-from penstock.streams.settings import Settings
+from penstock.streams.settings import StreamsSettings
 from penstock.streams.topology import Internal, Role
 
 logger = logging.getLogger("penstock.streams")
 
 
-def open_admin(settings: Settings) -> Admin:
+def open_admin(settings: StreamsSettings) -> Admin:
     properties = {"bootstrap.servers": settings.bootstrap, **settings.properties}
     return Admin(
         settings.bootstrap,
@@ -24,8 +24,8 @@ def open_admin(settings: Settings) -> Admin:
     )
 
 
-def prepare_topics(settings: Settings, plan: Plan) -> None:
-    """Internal topics have as many partitions as the widest topic that is read."""
+def prepare_topics(settings: StreamsSettings, plan: TopologyPlan) -> None:
+    """Create missing topics. Internal topics have as many partitions as the widest input."""
     with open_admin(settings) as admin:
         there = {each.name: each for each in admin.list_topics()}
         internal = internal_topics(plan)
@@ -54,7 +54,9 @@ def prepare_topics(settings: Settings, plan: Plan) -> None:
             logger.info("made the topic %s", name)
 
 
-def _internal(topic: str, plan: Plan, settings: Settings, partitions: int) -> NewTopic:
+def _internal(
+    topic: str, plan: TopologyPlan, settings: StreamsSettings, partitions: int
+) -> NewTopic:
     nodes = (path.sink for query in plan.queries for path in query.paths)
     node = next(each for each in nodes if isinstance(each, Internal) and each.topic == topic)
     is_table = node.role is Role.TABLE

@@ -1,6 +1,7 @@
-"""A topology is a plain description: frozen nodes that name the nodes they stand on.
+"""A topology as a plain description: frozen nodes that name their parents.
 
-Nothing here knows Spark's frames: `compiling/` turns nodes into them. Two nodes are never equal.
+This module knows nothing of Spark's frames: `compilation/` turns nodes into them. Two nodes are
+never equal.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from penstock.streams.processing import Processor
-    from penstock.streams.serde import Serde
+    from penstock.streams.column_serde import ColumnSerde
+    from penstock.streams.processors import Processor
 
 
 Make = Callable[[Any], Any]
 
 
-class Shape(NamedTuple):
-    """The fields that lambdas may name; None where there are none, or none are known yet.
+class RecordShape(NamedTuple):
+    """The fields that lambdas may name; None if there are none, or none are known yet.
 
-    The makers give Python's functions what was declared: objects of a dataclass for its rows.
-    Without one they get named tuples.
+    The makers give Python's functions objects of the declared dataclass. Without one they get named
+    tuples.
     """
 
     key: Fields
@@ -48,7 +49,7 @@ class JoinKind(StrEnum):
 
 
 class Partners(StrEnum):
-    """What a join joins."""
+    """The two sides of a join."""
 
     STREAMS = "stream-stream"
     STREAM_TABLE = "stream-table"
@@ -57,7 +58,7 @@ class Partners(StrEnum):
 
 
 class TimeMode(StrEnum):
-    """Whose clock the timers of a processor follow; the words are Spark's."""
+    """The clock of a processor's timers; the words are Spark's."""
 
     NONE = "None"
     EVENT = "EventTime"
@@ -65,26 +66,26 @@ class TimeMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class TopologyNode:
     """One step; `name` is unique in its application."""
 
     name: str
-    parents: tuple["Node", ...]
-    shape: Shape
+    parents: tuple["TopologyNode", ...]
+    shape: RecordShape
 
     def text(self) -> str:
-        """What it does, in a few words."""
+        """Return the step in a few words."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source(Node):
+class SourceNode(TopologyNode):
     """A topic that is read."""
 
     topic: str
     role: Role
-    key: "Serde"
-    value: "Serde"
+    key: "ColumnSerde"
+    value: "ColumnSerde"
     timestamp: str | None  # the field of the value that has the event time
     headers: bool
     start: str  # earliest or latest, where there is no checkpoint yet
@@ -94,8 +95,8 @@ class Source(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given(Node):
-    """A DataFrame that came from outside, with columns key, value and timestamp."""
+class DataFrameNode(TopologyNode):
+    """A given DataFrame, with columns key, value and timestamp."""
 
     frame: "DataFrame"
 
@@ -104,7 +105,7 @@ class Given(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Internal(Node):
+class Internal(TopologyNode):
     """A topic between two queries of the application: the first writes it, the second reads it."""
 
     topic: str
@@ -115,16 +116,16 @@ class Internal(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MapValues(Node):
+class MapValues(TopologyNode):
     expression: Expression
-    is_table: bool  # then a deleted key stays deleted, whatever the expression says
+    is_table: bool  # then a deleted key stays deleted, for any expression
 
     def text(self) -> str:
         return f"map_values {text_of(self.expression)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SelectKey(Node):
+class SelectKey(TopologyNode):
     expression: Expression
 
     def text(self) -> str:
@@ -132,17 +133,17 @@ class SelectKey(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filter(Node):
+class Filter(TopologyNode):
     condition: Expression
-    is_table: bool  # then what does not pass is deleted
+    is_table: bool  # then a value that does not pass is deleted
 
     def text(self) -> str:
         return f"filter {text_of(self.condition)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PythonMap(Node):
-    """Python for every record: map, flat_map, peek. None leaves a type as it was."""
+class PythonMap(TopologyNode):
+    """Python for every record: map, flat_map, peek. None keeps a type."""
 
     verb: str
     function: Callable[..., Any]
@@ -154,7 +155,7 @@ class PythonMap(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transformed(Node):
+class Transformed(TopologyNode):
     """A function from DataFrame to DataFrame: columns key, value and timestamp in and out."""
 
     function: Callable[["DataFrame"], "DataFrame"]
@@ -164,13 +165,13 @@ class Transformed(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Merge(Node):
+class Merge(TopologyNode):
     def text(self) -> str:
         return "merge"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Repartition(Node):
+class Repartition(TopologyNode):
     partitions: int
 
     def text(self) -> str:
@@ -190,13 +191,13 @@ class Computed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregated(Node):
-    """Per key, and per window if there is one."""
+class Aggregated(TopologyNode):
+    """An aggregation per key, and per window if there is one."""
 
     window: Window | None
     computed: tuple[Computed, ...]
     alone: bool  # the value is the one column itself
-    updates: bool  # every change comes out, not only the end of a window
+    updates: bool  # every change is emitted, not only the end of a window
     store: str | None
 
     def text(self) -> str:
@@ -207,7 +208,7 @@ class Aggregated(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reduced(Node):
+class Reduced(TopologyNode):
     """The values of a key (and window) folded into one by a Python function."""
 
     window: Hopping | None
@@ -222,7 +223,7 @@ class Reduced(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined(Node):
+class Joined(TopologyNode):
     """`left_on` and `right_on` are over each side's own key and value."""
 
     partners: Partners
@@ -240,7 +241,7 @@ class Joined(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Deduplicated(Node):
+class Deduplicated(TopologyNode):
     on: Expression
     window: Hopping
 
@@ -249,7 +250,7 @@ class Deduplicated(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Processed(Node):
+class Processed(TopologyNode):
     processor: "Processor[Any, Any, Any]"
     key_type: "DataType | None"
     value_type: "DataType"
@@ -263,19 +264,19 @@ class Processed(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sink(Node):
+class SinkNode(TopologyNode):
     """A topic that is written; None leaves the serde to the type."""
 
     topic: str
-    key: "Serde | None"
-    value: "Serde | None"
+    key: "ColumnSerde | None"
+    value: "ColumnSerde | None"
 
     def text(self) -> str:
         return f"to {self.topic}"
 
 
 STATEFUL = (Aggregated, Reduced, Deduplicated, Processed)
-# What a row becomes by expressions alone, so that branches need no second read.
+# A row after expressions alone, so that branches need no second read.
 BY_EXPRESSION = (MapValues, SelectKey, Filter)
 
 
@@ -283,20 +284,20 @@ def _store_text(store: str | None) -> str:
     return "" if store is None else f", store {store}"
 
 
-def is_stateful(node: Node) -> bool:
+def is_stateful(node: TopologyNode) -> bool:
     if isinstance(node, Joined):
         return node.partners is not Partners.STREAM_GLOBAL
     return isinstance(node, STATEFUL)
 
 
-def upstream(node: Node) -> Iterator[Node]:
-    """A node and all that it stands on within one query, parents first, each once."""
-    seen: dict[int, Node] = {}
+def upstream(node: TopologyNode) -> Iterator[TopologyNode]:
+    """Return a node and its ancestors within one query, parents first, each once."""
+    seen: dict[int, TopologyNode] = {}
 
-    def visit(each: Node) -> None:
+    def visit(each: TopologyNode) -> None:
         if id(each) in seen:
             return
-        if not isinstance(each, Internal):  # behind it another query begins
+        if not isinstance(each, Internal):  # another query begins behind it
             for parent in each.parents:
                 visit(parent)
         seen[id(each)] = each
@@ -305,17 +306,17 @@ def upstream(node: Node) -> Iterator[Node]:
     return iter(seen.values())
 
 
-def emits_updates(node: Node) -> bool:
-    """Whether the query that ends here runs in update mode."""
+def emits_updates(node: TopologyNode) -> bool:
+    """Return whether the query that ends here runs in update mode."""
     return any(isinstance(each, Aggregated | Reduced) and each.updates for each in upstream(node))
 
 
-def has_state(node: Node) -> bool:
+def has_state(node: TopologyNode) -> bool:
     return any(is_stateful(each) for each in upstream(node))
 
 
-def grace_of(node: Node) -> int | None:
-    """How late records may come to this one; None where event time does not matter."""
+def grace_of(node: TopologyNode) -> int | None:
+    """Return how late records may come; None if event time does not matter."""
     match node:
         case Aggregated() | Reduced() if node.window is not None:
             return node.window.grace_ms

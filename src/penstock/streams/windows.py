@@ -1,4 +1,4 @@
-"""Windows of event time. Kafka's sliding windows are not offered, and say so."""
+"""Windows of event time. Kafka's sliding windows are not offered, and raise."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -36,13 +36,13 @@ Window = Hopping | Session
 
 
 def tumbling(size: str | int, *, grace: str | int = 0) -> Hopping:
-    """One window after the other. `grace` is how late a record may come."""
+    """Return consecutive windows. `grace` is how late a record may come."""
     size_ms = duration_ms(size, "the size of a window")
     return Hopping(size_ms, size_ms, duration_ms(grace, "grace", 0))
 
 
 def hopping(size: str | int, *, advance: str | int, grace: str | int = 0) -> Hopping:
-    """Windows that overlap: each of `size`, one beginning at every `advance`."""
+    """Return overlapping windows: each of `size`, one beginning at every `advance`."""
     size_ms = duration_ms(size, "the size of a window")
     advance_ms = duration_ms(advance, "the advance of a window")
     if advance_ms > size_ms:
@@ -53,12 +53,13 @@ def hopping(size: str | int, *, advance: str | int, grace: str | int = 0) -> Hop
 
 
 def session(gap: str | int, *, grace: str | int = 0) -> Session:
-    """A window per burst of activity: it ends after `gap` without a record of that key."""
+    """Return a window per burst of activity, which ends after `gap` without a record of that
+    key."""
     return Session(duration_ms(gap, "the gap of a session"), duration_ms(grace, "grace", 0))
 
 
 def sliding(*size: str | int, **grace: str | int) -> NoReturn:  # noqa: ARG001
-    """Kafka has a window for every pair of records; Spark has none of the kind."""
+    """Raise NotOffered: Kafka has a window for every pair of records; Spark has no such window."""
     raise NotOffered(
         "sliding windows are not offered: Spark has no window per record. hopping(size, "
         "advance=...) with a small advance comes close; process() with a timer can do it exactly"

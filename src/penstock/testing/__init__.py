@@ -5,9 +5,9 @@ from penstock.testing import Cluster
 with Cluster() as cluster:
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap})
 
-`Cluster` is one or more nodes, in this process or as processes of their own; `intercept` with its
-actions makes a broker fail, wait or be silent; the assertions work against any Kafka. Names are
-loaded when they are first asked for: every run of pytest imports this package, few use all of it.
+`Cluster` is one or more nodes, in this process or as separate processes. `intercept` with its
+actions makes a broker fail, wait or be silent. The assertions work against any Kafka. Names are
+loaded on first use: every run of pytest imports this package, and few use all of it.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from penstock.late import loaded_late
 if TYPE_CHECKING:
     from penstock.testing.assertions import assert_records, read_committed, wait_until_caught_up
     from penstock.testing.cluster import Cluster
+    from penstock.testing.external_cluster import ClusterLike, OutsideCluster
     from penstock.testing.failures import NodeFailed, NotPossible
     from penstock.testing.intercepting.actions import (
         Action,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         Silence,
     )
     from penstock.testing.intercepting.taps import Interception
-    from penstock.testing.outside import ClusterLike, OutsideCluster
     from penstock.testing.unit_tests import ClusterTestCase
 
 __all__ = [
@@ -65,7 +65,7 @@ _MODULES = {
         "Silence",
     ),
     "intercepting.taps": ("Interception",),
-    "outside": ("ClusterLike", "OutsideCluster"),
+    "external_cluster": ("ClusterLike", "OutsideCluster"),
     "unit_tests": ("ClusterTestCase",),
 }
 __getattr__ = loaded_late(

@@ -1,8 +1,8 @@
-"""What tests of Kafka programs assert: a group has caught up, these records are committed.
+"""Assertions for tests of Kafka programs: a group has caught up, these records are committed.
 
-They need an address and nothing else, so they work against any Kafka; a cluster of this package may
-stand for its address. Each looks again until its time is up, bears with a cluster that cannot be
-reached meanwhile, and ends with an AssertionError that says what is missing.
+The assertions need only an address, so they work against any Kafka; a cluster of this package may
+stand for its address. Each repeats its check until its time is up, tolerates an unreachable cluster
+meanwhile, and ends with an AssertionError about the difference.
 """
 
 import time
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from penstock.bulk.scan import Wanted, scan
+from penstock.bulk.scan import ReadRange, scan
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import GroupDescription
 from penstock.client.raw.outcomes import PartitionFailure
-from penstock.client.raw.reading import Chunk, OffsetRange, Patience, RangeReader
+from penstock.client.raw.range_reader import FetchedBatches, OffsetRange, Patience, RangeReader
 from penstock.client.records import Record, TimestampType
 from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.client.values import At, FoundOffset
@@ -31,7 +31,7 @@ LOOK_AGAIN_SECONDS_MAX = 0.2
 PROBE_BYTES = 64 * 1024
 LEFT_SHOWN_MAX = 20
 PATIENCE = Patience(timeout_ms=round(REQUEST_SECONDS_MAX * 1000))
-# pytest shows the line of the test, and of these functions nothing; errors keep their frames.
+# pytest shows the line of the test and hides these functions; errors keep their frames.
 __tracebackhide__ = methodcaller("errisinstance", AssertionError)
 
 
@@ -45,14 +45,14 @@ Reader: TypeAlias = Callable[[bytes], Any]
 
 
 class Unsettled(Exception):
-    """Not yet as it should be; the text says what is missing."""
+    """The check does not hold yet; the text tells the difference."""
 
 
 # -- a group has caught up
 
 
 class Lag(NamedTuple):
-    """Records of a partition that a group has not committed; None: it has committed nothing."""
+    """The uncommitted records of a partition for a group; None: the group has no commit."""
 
     partition: TopicPartition
     committed: int | None
@@ -72,10 +72,10 @@ def wait_until_caught_up(
     *,
     timeout_s: float = WAIT_SECONDS_DEFAULT,
 ) -> None:
-    """Until a group has committed everything that was in these topics when this was called.
+    """Wait until a group has committed everything that these topics held at the call.
 
-    Without a topic: those that the group reads. Markers of transactions and aborted records are
-    nothing to be read: a commit just before them counts.
+    Without a topic: those that the group reads. Transaction markers and aborted records are not
+    readable: a commit just before them counts.
     """
     named = [topic] if isinstance(topic, str) else topic
     ends: dict[TopicPartition, int] = {}
@@ -89,7 +89,7 @@ def wait_until_caught_up(
         ends.update(_offsets(admin, fresh, At.END))
         left = _left(admin, group, partitions, ends)
         if left:
-            raise Unsettled(_told(left))
+            raise Unsettled(_lag_text(left))
 
     def told(admin: Admin) -> str:
         return f"group {group} ({_state(admin, group)}) has not caught up"
@@ -137,7 +137,7 @@ def _holds_records(admin: Admin, asked: OffsetRange) -> bool:
     return any(True for chunk in reader.chunks() for _ in _records(chunk))
 
 
-def _told(left: Sequence[Lag]) -> str:
+def _lag_text(left: Sequence[Lag]) -> str:
     shown = [str(each) for each in left[:LEFT_SHOWN_MAX]]
     if len(left) > LEFT_SHOWN_MAX:
         shown.append(f"... and {len(left) - LEFT_SHOWN_MAX} more partitions")
@@ -155,10 +155,10 @@ def read_committed(
     value: Reader | None = None,
     timeout_s: float = WAIT_SECONDS_DEFAULT,
 ) -> list[Record[Any, Any]]:
-    """All records of a topic that are committed now, in order within each partition.
+    """Return all committed records of a topic, in order within each partition.
 
-    Records of open and aborted transactions are left out. `key` and `value` turn bytes into what
-    the test compares, e.g. value=json.loads.
+    Records of open and aborted transactions are left out. `key` and `value` convert bytes for the
+    comparison, e.g. value=json.loads.
     """
     found: list[Record[Any, Any]] = []
 
@@ -181,11 +181,11 @@ def assert_records(
     value: Reader | None = None,
     timeout_s: float = RECORDS_SECONDS_DEFAULT,
 ) -> list[Record[Any, Any]]:
-    """A topic holds these records and no others, once everything that is due has come.
+    """Check that a topic holds these records and no others, and return them.
 
-    Expected are values, or pairs of key and value; text stands for its UTF-8 where bytes are read.
-    Records of one partition must come in the order of `expected`, unless `in_order` is False; Kafka
-    promises none between partitions. Returns what was read.
+    Missing records may arrive until the timeout. Expected are values, or pairs of key and value;
+    text stands for its UTF-8 where bytes are read. Records of one partition must come in the order
+    of `expected`, unless `in_order` is False; Kafka promises no order between partitions.
     """
     if isinstance(expected, str | bytes):
         raise TypeError(
@@ -211,7 +211,7 @@ def assert_records(
 
 
 class _Reading:
-    """A topic as far as it has been read; later looks bring what has come since."""
+    """The records of a topic read so far; later steps read the new ones."""
 
     def __init__(self, topic: str, key: Reader | None, value: Reader | None) -> None:
         self._topic = topic
@@ -234,7 +234,7 @@ class _Reading:
         reader = RangeReader(admin.nodes, ranges, committed_only=True, patience=PATIENCE)
         for chunk in reader.chunks():
             came.setdefault(chunk.partition, []).extend(_records(chunk, self._key, self._value))
-        for each in ranges:  # all or nothing, so that a look that fails can be repeated
+        for each in ranges:  # all or nothing, so that a failed step can be repeated
             self._positions[each.partition] = each.end
             self._found.setdefault(each.partition, []).extend(came.get(each.partition, ()))
 
@@ -243,10 +243,10 @@ class _Reading:
 
 
 def _records(
-    chunk: Chunk, key: Reader | None = None, value: Reader | None = None
+    chunk: FetchedBatches, key: Reader | None = None, value: Reader | None = None
 ) -> Iterator[Record[Any, Any]]:
-    """The committed records of a chunk."""
-    wanted = Wanted(str(chunk.partition), chunk.start, chunk.end, check_crc=True)
+    """Yield the committed records of a chunk."""
+    wanted = ReadRange(str(chunk.partition), chunk.start, chunk.end, check_crc=True)
     for position, header in scan(chunk.records, wanted, chunk.aborted).batches:
         stamped = header[ATTRIBUTES] & APPEND_TIME
         kind = TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME
@@ -265,7 +265,7 @@ def _records(
                 )
 
 
-# -- asking
+# -- requests
 
 
 def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
@@ -280,7 +280,7 @@ def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
 def _offsets(
     admin: Admin, partitions: Sequence[TopicPartition], place: At
 ) -> dict[TopicPartition, int]:
-    """Where partitions begin, or end for those who read what is committed."""
+    """Return the first offsets of partitions, or the last stable ones."""
     if not partitions:
         return {}
     found = admin.offsets(dict.fromkeys(partitions, int(place)), committed_only=True)
@@ -298,7 +298,7 @@ def _settle(
     timeout_s: float,
     told: Callable[[Admin], str],
 ) -> None:
-    """Look until there is nothing left to wait for; AssertionError with the last reason."""
+    """Repeat `look` until it passes; raise AssertionError with the last reason."""
     bootstrap = where if isinstance(where, str) else where.bootstrap
     until = time.monotonic() + timeout_s
     pause_s = LOOK_AGAIN_SECONDS_MIN

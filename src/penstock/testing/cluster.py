@@ -1,7 +1,7 @@
-"""A cluster for tests: real nodes in this process, or each in a process of its own.
+"""A cluster for tests: real nodes in this process, or each in a separate process.
 
-Nothing of it is left when it is closed, nor when the test's process ends in any other way; the
-files of one that was killed go with the next cluster that has files.
+A closed cluster leaves nothing behind, nor does one whose test process ends otherwise. The next
+cluster with files removes those of a killed one.
 """
 
 import atexit
@@ -16,7 +16,7 @@ from penstock.testing.failures import NodeFailed, NotPossible
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.config.broker import BrokerConfig
-    from penstock.config.listeners import Listener
+    from penstock.config.listeners import ListenerAddress
     from penstock.testing.embedded import EmbeddedNode
     from penstock.testing.intercepting.actions import Action, InterceptedRequest
     from penstock.testing.intercepting.taps import Interception, Taps
@@ -28,8 +28,8 @@ __all__ = ["Cluster", "NodeFailed", "NotPossible", "SettingValue"]
 M = TypeVar("M")
 T = TypeVar("T")
 
-# Where a node for tests differs from `penstock start`: a free port, and no other unless it is asked
-# for (`metrics.listener`); files soon deleted.
+# Differences from `penstock start`: a free port, no other port unless requested
+# (`metrics.listener`), and files deleted soon.
 OVERRIDES = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "metrics.listener": "",
@@ -42,7 +42,7 @@ SettingValue: TypeAlias = str | int | float | bool
 
 
 class ClusterNode(Protocol):
-    """One node, whichever way it runs."""
+    """One node, in this process or in another one."""
 
     @property
     def running(self) -> bool: ...
@@ -61,7 +61,7 @@ class ClusterNode(Protocol):
 
 
 def texts_of(settings: Mapping[str, SettingValue]) -> dict[str, str]:
-    """As Kafka's files have them: True is `true`."""
+    """Return the settings as texts of Kafka's files: True is `true`."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in settings.items()
@@ -69,19 +69,19 @@ def texts_of(settings: Mapping[str, SettingValue]) -> dict[str, str]:
 
 
 def node_settings(settings: Mapping[str, SettingValue], data: str) -> dict[str, str]:
-    """What a node for tests is started with."""
+    """Return the settings of a node for tests."""
     from penstock.config.single_node import SINGLE_NODE_SETTINGS
 
     return {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": data, **texts_of(settings)}
 
 
 def _check_keys(settings: Mapping[str, str]) -> None:
-    """Raise ValueError about a key that no broker has."""
+    """Raise ValueError for an unknown broker key."""
     from penstock.config.check import unknown_broker_key
-    from penstock.config.table import belongs_to_plugin, find_broker_key, retired
+    from penstock.config.table import belongs_to_plugin, find_broker_key, removed_key
 
     for name in settings:
-        known = find_broker_key(name) is not None or retired(name) is not None
+        known = find_broker_key(name) is not None or removed_key(name) is not None
         if not known and not belongs_to_plugin(name):
             raise ValueError(unknown_broker_key(name).message)
 
@@ -96,15 +96,15 @@ class Cluster:
     """A cluster of one node on a free port of 127.0.0.1, which it keeps through restarts.
 
     Use it as a context manager, plain or async, or call `start` and `close`. Settings are Kafka's
-    broker keys: Cluster({"num.partitions": 3}). With `processes` each node is a process. The data
-    lives in memory unless a directory is given (`data=`) or a temporary one is asked for
-    (`memory=False`); that of processes lies in a temporary directory, unless `memory=True` says
-    that it is to be one in memory.
+    broker keys: Cluster({"num.partitions": 3}). With `processes` each node is a process.
 
-    Nodes have numbers, from 1 on, or what `node.id` says; without one the only node is meant.
+    The data lives in memory, unless `data=` names a directory or `memory=False` asks for a
+    temporary one. Processes use a temporary directory on disk; with `memory=True` that directory is
+    in memory.
 
-    A node that crashes breaks its connections, and the cause is raised by whatever is asked of the
-    cluster next, at the latest when it is stopped or its `with` ends.
+    Nodes have numbers from 1 on, or the one of `node.id`; the number of an only node may be
+    omitted. A node that crashes breaks its connections. The next call of the cluster raises the
+    cause, at the latest the stop or the end of the `with`.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Cluster:
         self._taps = None if processes else _taps()
         self._nodes: dict[int, ClusterNode] = {}
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> Self:
-        """Start the nodes that do not run, again on their data; returns when they serve."""
+        """Start the nodes that do not run, on their data; return when they serve."""
         fresh = not self._nodes
         try:
             if fresh:
@@ -153,31 +153,31 @@ class Cluster:
         return self
 
     def stop(self, node: int | None = None) -> None:
-        """A clean stop, as by SIGTERM. What is stopped can be started again."""
+        """Stop cleanly, as by SIGTERM. A stopped node can be started again."""
         if self._nodes:
             self._node(node).stop()
 
     def kill(self, node: int | None = None) -> None:
-        """Stop at once, as by SIGKILL: nothing is flushed, nobody is told."""
+        """Stop at once, as by SIGKILL: without a flush, without notifying clients."""
         if self._nodes:
             self._node(node).kill()
 
     def restart(self, node: int | None = None) -> None:
-        """Start again on the same data and port, after a clean stop if it still runs."""
+        """Start again on the same data and port, after a clean stop if the node still runs."""
         found = self._node(node)
         found.stop()
         found.start()
 
     def pause(self, node: int | None = None) -> None:
-        """As by SIGSTOP: connections stay open, new ones are taken, and nobody is answered."""
+        """Pause as by SIGSTOP: connections stay open, new ones are accepted, and requests wait."""
         self._running(node).pause()
 
     def resume(self, node: int | None = None) -> None:
-        """Let a paused node go on."""
+        """Continue a paused node."""
         self._running(node).resume()
 
     def close(self) -> None:
-        """Stop, and remove what is temporary."""
+        """Stop, and remove temporary files."""
         try:
             for node in self._nodes.values():
                 node.stop()
@@ -212,7 +212,7 @@ class Cluster:
 
         await asyncio.to_thread(self.close)
 
-    # -- what a test needs
+    # -- addresses, topics, time
 
     @property
     def bootstrap(self) -> str:
@@ -226,7 +226,7 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Where each listener can be reached, by its name."""
+        """The address of each listener, by its name."""
         return self._running(None).addresses
 
     @property
@@ -236,14 +236,14 @@ class Cluster:
 
     @property
     def metrics_url(self) -> str:
-        """Where metrics are served, if `metrics.listener` was set; port 0 picks a free one."""
+        """The URL of the metrics, if `metrics.listener` is set; port 0 picks a free one."""
         address = self._running(None).metrics_address
         assert address is not None, "metrics.listener was not set"
         return f"http://{address}/metrics"
 
     @property
     def data(self) -> str:
-        """The directory with the data; a name only while it is in memory."""
+        """The directory with the data; only a name if the data is in memory."""
         return self._root()
 
     def create_topic(
@@ -253,7 +253,7 @@ class Cluster:
         config: Mapping[str, SettingValue] | None = None,
     ) -> str:
         """Create a topic and return its name."""
-        from penstock.testing.outside import make_topic
+        from penstock.testing.external_cluster import make_topic
 
         make_topic(self.bootstrap, name, partitions, config)
         return name
@@ -267,8 +267,8 @@ class Cluster:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> None:
-        """Let the node believe that so much time has passed: what is due by then happens now. Its
-        clients, and records stamped by them, stay where they are."""
+        """Put the node's clock forward: everything due by then happens now. Its clients, and the
+        timestamps of their records, stay."""
         if durations:
             raise TypeError(f"name the unit: advance(seconds={durations[0]!r}), or minutes=, days=")
         passed_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + milliseconds / 1000
@@ -299,11 +299,14 @@ class Cluster:
         *,
         times: int | None = None,
     ) -> "Interception":
-        """From now on `answer` decides about each request of an API, named by its name, its number
-        or its request class: one action for all, or a function that gets the request and gives one
-        (None is Pass). It runs on the node's loop: it must not wait, nor ask this cluster for
-        anything. It ends with its `with`, by `end()`, or after `times` requests that did not pass;
-        a restart of the node does not end it."""
+        """Let `answer` decide about each request of an API, from now on.
+
+        The API is given by its name, its number or its request class. `answer` is one action for
+        all requests, or a function from the request to an action (None is Pass). The function runs
+        on the node's loop: it must not wait, nor call this cluster. The interception ends with its
+        `with`, by `end()`, or after `times` requests that did not pass; it survives a restart of
+        the node.
+        """
         from penstock.broker.handlers import HANDLERS
         from penstock.testing.intercepting.taps import check_action, find_api
 
@@ -325,11 +328,11 @@ class Cluster:
 
     @property
     def broker(self) -> "Broker":
-        """The node's inside; its loop runs on another thread."""
+        """The broker of the node; its loop runs on another thread."""
         return self._embedded("broker").broker
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call it on the node's loop, and give back what it returns or raises."""
+        """Call a function on the node's loop; return its result or raise its exception."""
         return self._embedded("call").call(function)
 
     # -- inside
@@ -351,8 +354,8 @@ class Cluster:
 
         return EmbeddedNode(settings, self._taps, memory=self._memory)
 
-    def _with_port(self, config: "BrokerConfig", listener: "Listener") -> "Listener":
-        """A port that stays its own, where any free one was asked for."""
+    def _with_port(self, config: "BrokerConfig", listener: "ListenerAddress") -> "ListenerAddress":
+        """Return the listener with a fixed port, if any free one was requested."""
         from penstock.testing.ports import HeldPort
 
         if listener.port or listener.name in config.controller_listener_names:
@@ -362,7 +365,7 @@ class Cluster:
         return listener._replace(port=held.port)
 
     def _release(self) -> None:
-        """Nothing of this cluster is left."""
+        """Release the ports and files of this cluster."""
         self._nodes.clear()
         self._remove_temporary()
         for port in self._ports:
@@ -377,7 +380,7 @@ class Cluster:
         return os.path.join(self._scratch(), "data")
 
     def _scratch(self) -> str:
-        """A directory of this cluster's own, until it is closed."""
+        """Return a directory of this cluster, which `close` removes."""
         if self._temporary is None:
             place = MEMORY_DIRECTORY if self._memory and self._processes else None
             if place is not None and not os.access(place, os.W_OK):

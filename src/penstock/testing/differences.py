@@ -1,4 +1,4 @@
-"""How records differ from what a test expects, in words: missing, unexpected, out of order."""
+"""Describes how records differ from the expected ones: missing, unexpected, out of order."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
@@ -14,7 +14,7 @@ VALUE_CHARACTERS_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is wrong, one line each. `expected` and `found` count records."""
+    """The differences, one line each. `expected` and `found` count records."""
 
     expected: int
     found: int
@@ -24,7 +24,7 @@ class Difference:
 
     @property
     def may_still_come(self) -> bool:
-        """Whether more records could mend it."""
+        """Whether more records could resolve it."""
         return bool(self.missing)
 
     def __str__(self) -> str:
@@ -34,12 +34,12 @@ class Difference:
             "out of order": self.out_of_order,
         }
         counts = ", ".join(f"{len(lines)} {kind}" for kind, lines in kinds.items() if lines)
-        told = [f"{counts} ({self.expected} expected, {self.found} found)"]
+        lines_shown = [f"{counts} ({self.expected} expected, {self.found} found)"]
         for kind, lines in kinds.items():
-            told += [f"  {kind:12} {line}" for line in lines[:SHOWN_MAX]]
+            lines_shown += [f"  {kind:12} {line}" for line in lines[:SHOWN_MAX]]
             if len(lines) > SHOWN_MAX:
-                told.append(f"  {kind:12} ... and {len(lines) - SHOWN_MAX} more")
-        return "\n".join(told)
+                lines_shown.append(f"  {kind:12} ... and {len(lines) - SHOWN_MAX} more")
+        return "\n".join(lines_shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Expected:
     keyed: bool = False
 
     @classmethod
-    def of(cls, said: object) -> "Expected":
-        if isinstance(said, tuple) and len(said) == 2:
-            return cls(_as_read(said[1]), _as_read(said[0]), keyed=True)
-        return cls(_as_read(said))
+    def of(cls, value: object) -> "Expected":
+        if isinstance(value, tuple) and len(value) == 2:
+            return cls(_as_read(value[1]), _as_read(value[0]), keyed=True)
+        return cls(_as_read(value))
 
     def matches(self, record: Record[Any, Any]) -> bool:
         if not _same(self.value, record.value):
@@ -68,65 +68,65 @@ class Expected:
 def difference(
     found: Sequence[Record[Any, Any]], expected: Sequence[object], *, in_order: bool = True
 ) -> Difference | None:
-    """None if all is as expected. `found` is in order within each partition."""
+    """Return None if all is as expected. `found` is in order within each partition."""
     wanted = [Expected.of(each) for each in expected]
-    places = _matched(found, wanted)
-    taken = set(places.values())
+    indexes = _matched(found, wanted)
+    taken = set(indexes.values())
     missing = tuple(f"#{n} {each}" for n, each in enumerate(wanted) if n not in taken)
-    unexpected = tuple(_shown(each) for n, each in enumerate(found) if n not in places)
-    disordered = _disordered(found, wanted, places) if in_order else ()
+    unexpected = tuple(_shown(each) for n, each in enumerate(found) if n not in indexes)
+    disordered = _disordered(found, wanted, indexes) if in_order else ()
     if not missing and not unexpected and not disordered:
         return None
     return Difference(len(wanted), len(found), missing, unexpected, disordered)
 
 
 def _matched(found: Sequence[Record[Any, Any]], wanted: Sequence[Expected]) -> dict[int, int]:
-    """For each record that is expected, by its place, the place of what it was expected as: equal
-    ones in their order."""
+    """Map the index of each expected record found to its index in `wanted`: equal ones in their
+    order."""
     kinds: dict[str, deque[int]] = defaultdict(deque)
     for number, each in enumerate(wanted):
         kinds[repr(each.value)].append(number)
     matched: dict[int, int] = {}
     for number, record in enumerate(found):
         waiting = kinds.get(repr(_as_read(record.value)), deque())
-        place = next((each for each in waiting if wanted[each].matches(record)), None)
-        if place is None:  # equal values need not look the same: 1 and 1.0
+        index = next((each for each in waiting if wanted[each].matches(record)), None)
+        if index is None:  # equal values may have different texts: 1 and 1.0
             rest = (each for queue in kinds.values() for each in queue)
-            place = next((each for each in rest if wanted[each].matches(record)), None)
-        if place is not None:
-            matched[number] = place
-            kinds[repr(wanted[place].value)].remove(place)
+            index = next((each for each in rest if wanted[each].matches(record)), None)
+        if index is not None:
+            matched[number] = index
+            kinds[repr(wanted[index].value)].remove(index)
     return matched
 
 
 def _disordered(
-    found: Sequence[Record[Any, Any]], wanted: Sequence[Expected], places: dict[int, int]
+    found: Sequence[Record[Any, Any]], wanted: Sequence[Expected], indexes: dict[int, int]
 ) -> tuple[str, ...]:
-    """Records that stand in the way of the longest part that is in order, by partition. Between
-    partitions nobody can tell which of two equal records was meant: these count in one only."""
+    """Return the records outside the longest ordered part of their partition. Equal records of two
+    partitions are indistinguishable: they count in one partition only."""
     by_partition: dict[tuple[str, int], list[int]] = defaultdict(list)
     for number, record in enumerate(found):
-        if number in places:
+        if number in indexes:
             by_partition[(record.topic, record.partition)].append(number)
     if len(by_partition) > 1:
         often = Counter(map(str, wanted))
         for partition, numbers in by_partition.items():
             by_partition[partition] = [
-                each for each in numbers if often[str(wanted[places[each]])] == 1
+                each for each in numbers if often[str(wanted[indexes[each]])] == 1
             ]
-    told = []
+    lines_shown = []
     for numbers in by_partition.values():
-        kept = _longest_rise([places[each] for each in numbers])
+        kept = _longest_rise([indexes[each] for each in numbers])
         for index, number in enumerate(numbers):
             if index not in kept:
-                told.append(f"{_shown(found[number])} was expected as #{places[number]}")
-    return tuple(told)
+                lines_shown.append(f"{_shown(found[number])} was expected as #{indexes[number]}")
+    return tuple(lines_shown)
 
 
 def _longest_rise(values: Sequence[int]) -> set[int]:
-    """The indexes of a longest part of the values that rises."""
-    ends: list[int] = []  # the smallest last value of a rise, by its length
-    at: list[int] = []  # where that value is
+    """Return the indexes of a longest increasing subsequence."""
+    ends: list[int] = []  # the smallest last value of a subsequence, by its length
+    at: list[int] = []  # the index of that value
     before: list[int | None] = []
     for index, value in enumerate(values):
         length = bisect_left(ends, value)
@@ -144,9 +144,9 @@ def _longest_rise(values: Sequence[int]) -> set[int]:
     return kept
 
 
-def _as_read(said: Any) -> Any:
-    """Text stands for its bytes."""
-    return said.encode() if isinstance(said, str) else said
+def _as_read(value: Any) -> Any:
+    """Return text as its bytes."""
+    return value.encode() if isinstance(value, str) else value
 
 
 def _same(expected: Any, found: Any) -> bool:

@@ -1,10 +1,11 @@
-"""A node on a thread of this process: the same code as `penstock start`, on a disk or in memory.
+"""A node on a thread of this process: the code of `penstock start`, on a disk or in memory.
 
-Whatever ends the node by itself is kept and raised by what is asked of it next. Its clock may be
-put forward, its loop be held, and a kill leaves what SIGKILL would leave.
+If the node ends by itself, the next call raises the cause. A test may put its clock forward and
+hold its loop; a kill leaves the files that SIGKILL would leave.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from penstock.testing.failures import NodeFailed, NotPossible
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.node import Node
+    from penstock.node import PenstockNode
     from penstock.real.world import RealWorld
     from penstock.testing.intercepting.taps import Taps
 
@@ -21,10 +22,11 @@ T = TypeVar("T")
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
+LOOK_SECONDS = 0.05
 
 
-class Pause:
-    """Holds the thread of a loop until it is let go; then it does one thing before all others."""
+class LoopPause:
+    """Holds the thread of a loop until `end`, and then runs one call before all others."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -32,7 +34,7 @@ class Pause:
         self._first: Callable[[], None] = lambda: None
 
     def hold(self) -> None:
-        """On the loop."""
+        """Block the loop; runs on the loop."""
         self.begun.set()
         self._over.wait()
         self._first()
@@ -43,7 +45,7 @@ class Pause:
 
 
 class EmbeddedNode:
-    """One node, which may be started again on the same data after it has ended."""
+    """One node, which can be started again on the same data."""
 
     def __init__(self, settings: Mapping[str, str], taps: "Taps", *, memory: bool) -> None:
         self._settings = settings
@@ -51,18 +53,18 @@ class EmbeddedNode:
         self._memory = memory
         self._memory_disks: dict[str, Any] = {}
         self._world: RealWorld | None = None
-        self._node: Node | None = None
+        self._node: PenstockNode | None = None
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
-        self._pause: Pause | None = None
-        self._cause: BaseException | None = None  # why the node ended by itself
-        self._ahead_ms = 0.0  # its clock, which a restart does not put back
+        self._pause: LoopPause | None = None
+        self._cause: BaseException | None = None  # the cause if the node ended by itself
+        self._ahead_ms = 0.0  # the lead of its clock, which a restart keeps
 
-    # -- life
+    # -- start and stop
 
     @property
     def running(self) -> bool:
-        """It was started, and nobody has ended it; it may have ended by itself."""
+        """Whether the node was started and not stopped; it may have failed meanwhile."""
         return self._thread is not None
 
     @property
@@ -80,14 +82,14 @@ class EmbeddedNode:
             self._forget()
 
     def stop(self) -> None:
-        """A clean stop, as by SIGTERM."""
+        """Stop cleanly, as by SIGTERM."""
         self._end(lambda node: node.stop())
 
     def kill(self) -> None:
-        """As by SIGKILL."""
+        """Stop as by SIGKILL."""
         self._end(lambda node: node.kill())
 
-    def _end(self, how: Callable[["Node"], None]) -> None:
+    def _end(self, how: Callable[["PenstockNode"], None]) -> None:
         world, node, pause = self._world, self._node, self._pause
         if self._thread is None:
             return
@@ -99,7 +101,7 @@ class EmbeddedNode:
         self._forget()
 
     def _forget(self) -> None:
-        """Wait for the end of the node; raises what ended it, if that was not asked for."""
+        """Wait for the end of the node; raise the cause if the node failed."""
         assert self._thread is not None, "there is a node to wait for"
         self._thread.join(STOP_SECONDS_MAX)
         if self._thread.is_alive():
@@ -108,15 +110,12 @@ class EmbeddedNode:
         if self._cause is not None:
             raise self._cause
 
-    def forget_data(self) -> None:
-        self._memory_disks.clear()
-
     def pause(self) -> None:
-        """As by SIGSTOP: connections stay open, and nobody is answered."""
+        """Pause as by SIGSTOP: connections stay open, and requests wait."""
         if self._pause is not None:
             return
         world = self._running_world()
-        pause = Pause()
+        pause = LoopPause()
         world.loop.call_from_thread(pause.hold)
         if not pause.begun.wait(START_SECONDS_MAX):
             self.check()
@@ -128,10 +127,10 @@ class EmbeddedNode:
             self._pause.end()
             self._pause = None
 
-    # -- what it tells
+    # -- state
 
     def check(self) -> None:
-        """Raises what has ended the node by itself."""
+        """Raise the failure that ended the node, if any."""
         if self._cause is not None:
             raise self._cause
 
@@ -154,7 +153,7 @@ class EmbeddedNode:
     # -- its loop
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call it on the loop, and give back what it returns or raises."""
+        """Call a function on the loop; return its result or raise its exception."""
         self._check_turning()
         outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
@@ -171,12 +170,12 @@ class EmbeddedNode:
         return result  # type: ignore[return-value]  # without an error there is one
 
     def advance_ms(self, duration_ms: float) -> None:
-        """Put both clocks forward, and wait until what is due by then has happened."""
-        from penstock.testing.hasty_loop import HastyLoop
+        """Put both clocks forward, and wait until everything due by then has happened."""
+        from penstock.testing.fast_clock import FastClockLoop
 
         self._check_turning()
         loop = self._running_world().loop
-        assert isinstance(loop, HastyLoop), "an embedded node runs on such a loop"
+        assert isinstance(loop, FastClockLoop), "an embedded node runs on such a loop"
         passed: SimpleQueue[None] = SimpleQueue()
 
         def turns_ended() -> None:
@@ -192,17 +191,22 @@ class EmbeddedNode:
         self._wait_for(passed)
 
     def _wait_for(self, outcome: "SimpleQueue[T]") -> T:
-        try:
-            return outcome.get(timeout=START_SECONDS_MAX)
-        except Empty:
-            self.check()
-            raise TimeoutError("the node does not turn") from None
+        """Return the answer of the loop. Raise the cause as soon as the node ends without one."""
+        thread, end_s = self._thread, time.monotonic() + START_SECONDS_MAX
+        while True:
+            ended = thread is None or not thread.is_alive()  # an answer came before that, or never
+            try:
+                return outcome.get(timeout=0.0 if ended else LOOK_SECONDS)
+            except Empty:
+                if ended or time.monotonic() > end_s:
+                    self.check()
+                    raise TimeoutError("the node does not turn") from None
 
     def _check_turning(self) -> None:
         if self._pause is not None:
             raise NotPossible("the node is paused: resume it first")
 
-    def _running_node(self) -> "Node":
+    def _running_node(self) -> "PenstockNode":
         self.check()
         assert self._node is not None, "this node is not running"
         return self._node
@@ -228,10 +232,10 @@ class EmbeddedNode:
 
     def _run_in(self, world: "RealWorld") -> None:
         from penstock.config.broker import BrokerConfig
-        from penstock.node import Node
+        from penstock.node import PenstockNode
         from penstock.testing.intercepting.connection import tapped
 
-        node = Node(world, BrokerConfig.of(self._settings))
+        node = PenstockNode(world, BrokerConfig.of(self._settings))
         node.start(self._ready.set, world.loop.stop)
         assert node.broker is not None, "a node that has started has a broker"
         for listener in node.broker.listeners:
@@ -248,16 +252,16 @@ class EmbeddedNode:
     def _make_world(self) -> "RealWorld":
         from penstock.config.broker import BrokerConfig
         from penstock.real.world import RealWorld
-        from penstock.testing.hasty_loop import HastyLoop
-        from penstock.testing.sim.apart import MemoryApart
+        from penstock.testing.fast_clock import FastClockLoop
+        from penstock.testing.sim.child_process import MemoryChildProcesses
 
         if not self._memory:
             group_access = BrokerConfig.of(self._settings).group_access
-            return RealWorld(HastyLoop(self._ahead_ms), group_access=group_access)
+            return RealWorld(FastClockLoop(self._ahead_ms), group_access=group_access)
         disks = self._memory_disks
 
         class MemoryWorld(RealWorld):
-            """Real sockets and threads over disks in memory, which outlive a restart."""
+            """Real sockets and threads over disks in memory, which survive a restart."""
 
             def disk(self, root: str) -> Any:
                 from penstock.testing.sim.disk import MemoryDisk
@@ -267,8 +271,8 @@ class EmbeddedNode:
                     disks[root].now_ms = self.loop.wall_ms
                 return disks[root]
 
-        world = MemoryWorld(HastyLoop(self._ahead_ms))
-        world.apart = MemoryApart(world.disk, world.workers.run)
+        world = MemoryWorld(FastClockLoop(self._ahead_ms))
+        world.child_processes = MemoryChildProcesses(world.disk, world.workers.run)
         for disk in disks.values():
             disk.use_loop(world.loop.soon)
             disk.now_ms = world.loop.wall_ms

@@ -1,9 +1,9 @@
-"""How a cluster for tests can fail, and what it says when it cannot do what it is asked for."""
+"""The errors of a cluster for tests."""
 
 
 class NodeFailed(Exception):
-    """The node could not start, or gave up by itself; the text says why."""
+    """The node could not start, or failed later; the text tells the cause."""
 
 
 class NotPossible(Exception):
-    """This kind of cluster cannot do that; the text says which one can."""
+    """This kind of cluster cannot do that; the text names one that can."""

@@ -1,9 +1,10 @@
-"""pytest: fixtures for a cluster and for topics of a test's own, and where the cluster is.
+"""The pytest plugin: fixtures for a cluster and for a test's own topics, and options for the
+cluster.
 
 `penstock_cluster` is one for the whole run, or one per worker under pytest-xdist: a node in memory
-in this process; with --penstock-reuse a node that runs and workers share, in a process of its own;
-with --penstock-bootstrap one that somebody else runs. Topics have names that no other test, worker
-or run has; outside of this process they are deleted after their test.
+in this process. With --penstock-reuse it is a node in a separate process, shared by runs and
+workers; with --penstock-bootstrap it is a running cluster. Topic names are unique among tests,
+workers and runs; topics outside of this process are deleted after their test.
 """
 
 import os
@@ -17,7 +18,7 @@ from penstock.testing.topic_names import BOOTSTRAP_VARIABLE, TopicNames
 
 if TYPE_CHECKING:
     from penstock.testing.cluster import SettingValue
-    from penstock.testing.outside import ClusterLike
+    from penstock.testing.external_cluster import ClusterLike
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,7 +51,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.fixture(scope="session")
 def penstock_settings() -> "Mapping[str, SettingValue]":
-    """Broker settings of `penstock_cluster`, to be overridden in a conftest.py."""
+    """Return the broker settings of `penstock_cluster`, to be overridden in a conftest.py."""
     return {}
 
 
@@ -58,17 +59,17 @@ def penstock_settings() -> "Mapping[str, SettingValue]":
 def penstock_cluster(
     pytestconfig: pytest.Config, penstock_settings: "Mapping[str, SettingValue]"
 ) -> Iterator["ClusterLike"]:
-    """One cluster, shared by the tests of a run; topics keep them apart."""
+    """Yield one cluster, shared by the tests of a run; topics separate them."""
     bootstrap = pytestconfig.getoption("--penstock-bootstrap")
     if bootstrap:
-        from penstock.testing.outside import OutsideCluster
+        from penstock.testing.external_cluster import OutsideCluster
 
         if penstock_settings:
             warnings.warn("penstock_settings have no effect on an outside cluster", stacklevel=1)
         yield OutsideCluster(bootstrap)
     elif pytestconfig.getoption("--penstock-reuse"):
-        from penstock.testing.outside import OutsideCluster
-        from penstock.testing.sharing import SharedNode
+        from penstock.testing.external_cluster import OutsideCluster
+        from penstock.testing.shared_node import SharedNode
 
         node = SharedNode(penstock_settings)
         try:
@@ -84,7 +85,7 @@ def penstock_cluster(
 
 @pytest.fixture(scope="session")
 def penstock_topic_names() -> TopicNames:
-    """What keeps apart the topics of tests with one name, of workers and of runs."""
+    """Return the topic names of this run, unique among tests, workers and runs."""
     return TopicNames()
 
 
@@ -94,8 +95,8 @@ def penstock_topic(
     penstock_topic_names: TopicNames,
     request: pytest.FixtureRequest,
 ) -> Iterator[str]:
-    """A topic of one partition, made for this test alone."""
-    from penstock.testing.outside import OutsideCluster
+    """Yield a topic of one partition, made for this test alone."""
+    from penstock.testing.external_cluster import OutsideCluster
 
     name = penstock_topic_names.of(request.node.name)
     yield penstock_cluster.create_topic(name)

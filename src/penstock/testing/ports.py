@@ -1,15 +1,15 @@
-"""A free port that stays a node's own while the node is down, so that its clients find it again."""
+"""A free port that a node keeps while it is down, so that its clients find it again."""
 
 import socket
 import sys
 
-# Linux lets a listener bind beside a socket that is bound and does not listen, and gives the port
-# to nobody else meanwhile; who connects is refused. Elsewhere the port is only remembered.
+# Linux lets a listener bind beside a bound socket that does not listen, and reserves the port
+# meanwhile; connections are rejected. Elsewhere the port is only remembered.
 HOLDS = sys.platform == "linux"
 
 
 class HeldPort:
-    """One port of an address, from the moment it is chosen until `close`."""
+    """One port of an address, from its choice until `close`."""
 
     def __init__(self, host: str) -> None:
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)

@@ -1,8 +1,8 @@
-"""A node in a process of its own, which never outlives this one.
+"""A node in a separate process, which never outlives this one.
 
-A thread starts the process and waits for its end: the kernel kills the child when the thread that
-started it is gone (served.py asks for that), also one that is stopped. On other systems the child's
-input closes with this process, as it does for whatever a node starts itself.
+A thread starts the process and waits for its end: the kernel kills the child, even a stopped one,
+when its starting thread is gone (node_process.py requests that). On other systems the child's input
+closes with this process, as for all processes of a node.
 """
 
 import atexit
@@ -22,11 +22,11 @@ from penstock.testing.failures import NodeFailed
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
 TOLD_LINES_MAX = 20
-MODULE = "penstock.testing.served"
+MODULE = "penstock.testing.node_process"
 
 
 def start_child(order: Mapping[str, Any], log: Path) -> "subprocess.Popen[bytes]":
-    """Start a node and hand it its order; it announces itself by one line when it is ready."""
+    """Start a node and send its order; the node announces itself by one line when ready."""
     paths = [str(Path(penstock.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     with log.open("ab") as errors:
         process = subprocess.Popen(
@@ -35,24 +35,24 @@ def start_child(order: Mapping[str, Any], log: Path) -> "subprocess.Popen[bytes]
             stdout=subprocess.PIPE,
             stderr=errors,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            start_new_session=True,  # Ctrl-C is for this process, which ends it
+            start_new_session=True,  # Ctrl-C is for this process, which ends the child
         )
     assert process.stdin is not None, "it is talked to"
     try:
         process.stdin.write(json.dumps(dict(order)).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has ended, and its log says why
+        pass  # ended; its log tells the cause
     return process
 
 
 def tail(log: Path) -> str:
-    """The last lines that a node has said."""
+    """Return the last log lines of a node."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join(lines[-TOLD_LINES_MAX:]) or "it said nothing"
 
 
-class Life:
+class ProcessRun:
     """One run of the process, from its start to its end."""
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
@@ -114,17 +114,17 @@ class Life:
 
 
 class ProcessNode:
-    """One node, which may be started again on the same data after it has ended."""
+    """One node, which can be started again on the same data."""
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
         self._settings = settings
         self._log = log
-        self._life: Life | None = None
+        self._life: ProcessRun | None = None
         self.paused = False
 
     @property
     def running(self) -> bool:
-        """It was started, and nobody has ended it; it may have ended by itself."""
+        """Whether the node was started and not stopped; it may have failed meanwhile."""
         return self._life is not None
 
     @property
@@ -134,16 +134,16 @@ class ProcessNode:
         return process.pid
 
     def start(self) -> None:
-        life = Life(self._settings, self._log)
+        life = ProcessRun(self._settings, self._log)
         life.begin()
         self._life = life
 
     def stop(self) -> None:
-        """SIGTERM; a paused node is let go for that."""
+        """Stop by SIGTERM; a paused node is continued first."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Stop by SIGKILL."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> None:
@@ -164,7 +164,7 @@ class ProcessNode:
             raise life.end_of_itself()
 
     def pause(self) -> None:
-        """SIGSTOP, and wait until it has stopped."""
+        """Send SIGSTOP, and wait until the process has stopped."""
         if self.paused:
             return
         life = self._running()
@@ -181,10 +181,10 @@ class ProcessNode:
             self._running().send(signal.SIGCONT)
             self.paused = False
 
-    # -- what it tells
+    # -- state
 
     def check(self) -> None:
-        """Raises what has ended the node by itself."""
+        """Raise the failure that ended the node, if any."""
         if self._life is not None and self._life.ended.is_set():
             raise self._life.end_of_itself()
 
@@ -201,7 +201,7 @@ class ProcessNode:
         found: str | None = announced["metrics"]
         return found
 
-    def _running(self) -> Life:
+    def _running(self) -> ProcessRun:
         self.check()
         assert self._life is not None, "this node is not running"
         return self._life

@@ -1,20 +1,20 @@
-"""Names for topics that no other test, worker or run uses: they may share one cluster."""
+"""Topic names that no other test, worker or run uses, so that all can share one cluster."""
 
 import itertools
 import os
 
-BOOTSTRAP_VARIABLE = "PENSTOCK_TEST_BOOTSTRAP"  # the address of a cluster that tests should use
-NAME_CHARACTERS_MAX = 200  # of a topic's 249, so that there is room for what makes it its own
+BOOTSTRAP_VARIABLE = "PENSTOCK_TEST_BOOTSTRAP"  # the address of a cluster for tests
+NAME_CHARACTERS_MAX = 200  # of a topic's 249, which leaves room for a unique suffix
 
 
 class TopicNames:
-    """Made once per process or class of tests: its names differ from all others by their ends."""
+    """Made once per process or test class: the names differ from all others by their suffix."""
 
     def __init__(self) -> None:
         self._run = os.urandom(4).hex()
         self._numbers = itertools.count(1)
 
     def of(self, test: str) -> str:
-        """The test's name, as Kafka allows it in a topic's, and what makes it its own."""
+        """Return the test's name, as Kafka allows it for a topic, and a unique suffix."""
         legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in test)
         return f"{legal[:NAME_CHARACTERS_MAX]}-{self._run}-{next(self._numbers)}"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.testing.cluster import Cluster
-from penstock.testing.outside import ClusterLike, OutsideCluster
+from penstock.testing.external_cluster import ClusterLike, OutsideCluster
 from penstock.testing.topic_names import BOOTSTRAP_VARIABLE, TopicNames
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ClusterTestCase(unittest.TestCase):
     def new_topic(
         self, partitions: int = 1, config: "Mapping[str, SettingValue] | None" = None
     ) -> str:
-        """A topic for this test alone."""
+        """Return a topic for this test alone."""
         name = self._topic_names.of(self.id())
         self.cluster.create_topic(name, partitions, config)
         if isinstance(self.cluster, OutsideCluster):

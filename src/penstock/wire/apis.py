@@ -1,7 +1,7 @@
-"""Which APIs there are: versions, first flexible version, listeners, and where the schema is.
+"""The APIs: versions, first flexible version, listeners, and the module of the schema.
 
-The ranges are those of Apache Kafka 4.3.  A message module is imported when its API is first
-used, so that a node starts without loading them all.
+The ranges are those of Apache Kafka 4.3.  A message module is imported when its API is first used,
+so that a node starts without loading them all.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Api(NamedTuple):
-    """One API key; `flexible` is its first flexible version, None if it has none."""
+    """One API key; `flexible` is its first flexible version, or None."""
 
     key: int
     name: str

@@ -1,8 +1,8 @@
-"""Record batches of format 2: the only thing that is stored, produced and fetched.
+"""Record batches of format 2, the only format that is stored, produced and fetched.
 
-The broker looks at the header and the checksum, never at the records; the functions that unpack
-records are for clients, compaction, timestamps inside a batch and control records.
-On the hot path a header is the plain tuple that HEADER unpacks; the names below are its places.
+The broker reads the header and the checksum, never the records. Functions that unpack records are
+for clients, compaction, timestamps inside a batch and control records. On the hot path a header is
+the plain tuple of HEADER; the names below are its indexes.
 """
 
 import struct
@@ -47,13 +47,13 @@ Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 ) = range(13)
 
 HEADER_BYTES = HEADER.size
-# The length field counts what follows it.
+# The length field counts the bytes after it.
 LENGTH_OVERHEAD = 12
 LENGTH_MIN = HEADER_BYTES - LENGTH_OVERHEAD
-# The leader writes these anew: base offset, length, leader epoch. The checksum does not cover them.
+# The leader overwrites these: base offset, length, leader epoch. The checksum does not cover them.
 PREFIX = struct.Struct(">qii")
 CRC_POSITION = 17
-CODEC_POSITION = 22  # the byte of the attributes that holds it
+CODEC_POSITION = 22  # the byte of the attributes with the codec
 CRC_START = 21
 MAGIC_2 = 2
 SEQUENCE_MAX = 2**31 - 1
@@ -66,7 +66,7 @@ _REFUSED = CONTROL | APPEND_TIME
 
 _MAX_TIMESTAMP_POSITION = 35
 _CHECKED = struct.Struct(">bI")  # magic and checksum
-_SEALED = struct.Struct(">hiqqqhii")  # what the checksum covers of the header
+_SEALED = struct.Struct(">hiqqqhii")  # the part of the header that the checksum covers
 _CONTROL_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 ABORT_MARKER, COMMIT_MARKER = 0, 1
@@ -76,11 +76,11 @@ _TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
 
 
 class CorruptBatch(Malformed):
-    """A batch whose records are not what its header says."""
+    """A batch whose records contradict its header."""
 
 
 class Record:
-    """One record, its offset and timestamp made absolute."""
+    """One record with absolute offset and timestamp."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -112,10 +112,10 @@ class Record:
 
 
 def check_produced(view: memoryview) -> Header:
-    """The header of what a producer sent, if it is exactly one batch that may be stored."""
+    """Return the header of produced bytes if they are exactly one valid batch."""
     size = len(view)
     if size < HEADER_BYTES:
-        raise _refusal_of_short(view)
+        raise _rejection_of_short(view)
     header: Header = HEADER.unpack_from(view)
     (_, length, _, magic, crc, attributes, delta, _, _, producer_id, _, sequence, count) = header
     if (
@@ -127,13 +127,13 @@ def check_produced(view: memoryview) -> Header:
         or (producer_id >= 0 and sequence < 0)
         or attributes & CODEC_MASK > ZSTD
     ):
-        raise _refusal(view, header)
+        raise _rejection(view, header)
     if crc32c(view[CRC_START:]) != crc:
         raise CorruptMessage("the record batch does not match its checksum")
     return header
 
 
-def _refusal_of_short(view: memoryview) -> Exception:
+def _rejection_of_short(view: memoryview) -> Exception:
     if len(view) == 0:
         return InvalidRecord("no record batch was sent")
     if len(view) > 16 and view[16] < MAGIC_2:
@@ -141,8 +141,8 @@ def _refusal_of_short(view: memoryview) -> Exception:
     return InvalidRecord(f"{len(view)} bytes are too few for a record batch")
 
 
-def _refusal(view: memoryview, header: Header) -> Exception:
-    """What exactly is wrong with a batch that the hot path did not like."""
+def _rejection(view: memoryview, header: Header) -> Exception:
+    """Return the exact error of a batch that the hot path rejected."""
     size = len(view)
     length, magic, attributes = header[LENGTH], header[MAGIC], header[ATTRIBUTES]
     if magic != MAGIC_2:
@@ -166,7 +166,7 @@ def _refusal(view: memoryview, header: Header) -> Exception:
 
 
 def stamp_append_time(view: Buffer, now_ms: int) -> bytes:
-    """The batch as LogAppendTime stores it: the broker's time for all of its records."""
+    """Return the batch as LogAppendTime stores it: all records have the broker's time."""
     batch = bytearray(view)
     attributes = int.from_bytes(batch[CRC_START : CRC_START + 2], signed=True) | APPEND_TIME
     struct.pack_into(">h", batch, CRC_START, attributes)
@@ -181,8 +181,8 @@ def needs_time_check(header: Header, now_ms: int, *, before_ms_max: int, after_m
     """Return whether a record may have a timestamp that message.timestamp.before/after.max.ms
     forbid (CreateTime topics only).
 
-    The header's max timestamp bounds the records from above. Nothing bounds the records from
-    below, so a bounded past needs a look at every batch of several records.
+    The header's max timestamp bounds the records from above. No field bounds them from below, so a
+    limit on the past needs a look at every batch of several records.
     """
     latest = header[MAX_TIMESTAMP]
     if latest == NO_TIMESTAMP:
@@ -194,7 +194,7 @@ def needs_time_check(header: Header, now_ms: int, *, before_ms_max: int, after_m
 
 
 def batch_headers(data: Buffer, position: int = 0) -> Iterator[tuple[int, Header]]:
-    """Position and header of each whole batch; a batch cut short at the end is left out."""
+    """Yield position and header of each whole batch; skip an incomplete last batch."""
     end = len(data)
     while position + HEADER_BYTES <= end:
         header: Header = HEADER.unpack_from(data, position)
@@ -212,7 +212,7 @@ def checksum_holds(batch: memoryview, header: Header) -> bool:
 
 
 def read_records(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Iterator[Record]:
-    """The records of one batch, every claim in it checked; Malformed when one does not hold."""
+    """Yield the checked records of one batch; raise Malformed for an invalid one."""
     header, data = unpack_batch(batch, output_bytes_max)
     append_time = header[MAX_TIMESTAMP] if header[ATTRIBUTES] & APPEND_TIME else None
     base_offset, base_timestamp = header[BASE_OFFSET], header[BASE_TIMESTAMP]
@@ -230,8 +230,8 @@ def read_records(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Ite
 
 
 def unpack_batch(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> tuple[Header, bytes]:
-    """The header of one batch and its records, decompressed; what the header says of their
-    number and size is checked."""
+    """Return the header of one batch and its decompressed records, with their number and size
+    checked."""
     header, body = _split(batch)
     data = bytes(decompress(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max))
     _check_count(header, len(data))
@@ -239,7 +239,7 @@ def unpack_batch(batch: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> tup
 
 
 def unpack_start(batch: Buffer, output_bytes_max: int) -> tuple[Header, bytes | bytearray, bool]:
-    """As unpack_batch, but of more than `output_bytes_max` bytes only the first so many; and
+    """Return header and records as unpack_batch does, but at most `output_bytes_max` bytes; and
     whether that is all."""
     header, body = _split(batch)
     data, whole = decompress_start(header[ATTRIBUTES] & CODEC_MASK, body, output_bytes_max)
@@ -251,7 +251,7 @@ def unpack_start(batch: Buffer, output_bytes_max: int) -> tuple[Header, bytes | 
 def recompress_batch(
     batch: Buffer, codec: int, level: int | None, output_bytes_max: int = OUTPUT_BYTES_MAX
 ) -> bytes:
-    """The same batch with its records in another codec. The records are not looked at."""
+    """Return the batch with its records in another codec, without parsing them."""
     header, data = unpack_batch(batch, output_bytes_max)
     return seal_batch(
         compress(codec, data, level),
@@ -266,7 +266,7 @@ def recompress_batch(
 
 
 def _split(batch: Buffer) -> tuple[Header, memoryview]:
-    """The header of one batch, and what follows it."""
+    """Return the header of one batch, and the bytes after it."""
     view = memoryview(batch)
     if len(view) < HEADER_BYTES:
         raise CorruptBatch(f"{len(view)} bytes are too few for a record batch")
@@ -284,19 +284,18 @@ def _check_count(header: Header, data_bytes: int) -> None:
         raise CorruptBatch(f"{header[RECORD_COUNT]} records do not fit in {data_bytes} bytes")
 
 
-# offset, timestamp, whether it has a key
+# offset, timestamp, and whether the record has a key
 Skimmed = tuple[int, int, bool]
 
 
 def skim_start(header: Header, data: bytes | bytearray) -> Iterator[Skimmed]:
-    """The records of which `data`, cut anywhere, holds the beginning."""
+    """Yield the records whose beginning is in `data`, which may be cut anywhere."""
     return _skim(header, data, whole=False)
 
 
 def skim_records(header: Header, data: bytes) -> Iterator[Skimmed]:
-    """The beginnings of unpacked records, as far as compaction reads them: what it could not read
-    raises Malformed. Key and value are stepped over, so that a record costs the same whatever it
-    holds."""
+    """Yield the beginnings of unpacked records; raise Malformed for records that compaction could
+    not read. Key and value are skipped, so a record of any size costs the same."""
     return _skim(header, data, whole=True)
 
 
@@ -318,9 +317,12 @@ def _skim(header: Header, data: bytes | bytearray, *, whole: bool) -> Iterator[S
                 raise CorruptBatch("a field reaches beyond its record")
             if whole:
                 value_size, position = _read_varint(data, position + max(key_size, 0))
-                # At least one byte follows: the number of record headers.
+                # The number of record headers follows; each header has at least two bytes.
                 if position >= end or value_size >= end - position:
                     raise CorruptBatch("a field reaches beyond its record")
+                headers, position = _read_varint(data, position + max(value_size, 0))
+                if not 0 <= 2 * headers <= end - position:
+                    raise CorruptBatch(f"a record claims {headers} headers")
             if not previous < offset_delta <= last_delta:
                 raise CorruptBatch(f"a record {offset_delta} offsets after the first of its batch")
             previous = offset_delta
@@ -369,7 +371,7 @@ def _read_record(
 
 
 def _read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits, and the position after it."""
+    """Return a zigzag varint of up to 64 bits, and the position after it."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -432,7 +434,7 @@ def write_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> None:
-    """One record at the end of a batch's body."""
+    """Append one record to a batch's body."""
     one = bytearray(1)
     write_varint(one, timestamp_delta)
     write_varint(one, offset_delta)
@@ -460,8 +462,8 @@ def build_batch(
     control: bool = False,
     append_time_ms: int | None = None,
 ) -> bytes:
-    """One batch with these records. Record offsets count: deltas to `base_offset` are written,
-    and the last record ends the batch. `append_time_ms` makes it a LogAppendTime batch."""
+    """Return one batch with these records. Record offsets count: deltas to `base_offset` are
+    written, and the last record ends the batch. `append_time_ms` makes a LogAppendTime batch."""
     listed = list(records)
     base_timestamp = listed[0].timestamp if listed else NO_TIMESTAMP
     body = bytearray()
@@ -503,11 +505,8 @@ def seal_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The header and checksum before records that are already written, and compressed.
-
-    `times_ms` are those of the first record and of the newest; `producer` is id, epoch and the
-    sequence of the first record.
-    """
+    """Return the header for records that are already written and compressed. `times_ms` are the
+    first and the largest timestamp; `producer` is id, epoch and first sequence."""
     fields = _SEALED.pack(attributes, last_delta, *times_ms, *producer, count)
     checksum = crc32c(data, crc32c(fields))
     return b"".join(
@@ -530,7 +529,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends a transaction: COMMIT_MARKER or ABORT_MARKER."""
+    """Return the control batch that ends a transaction: COMMIT_MARKER or ABORT_MARKER."""
     record = Record(
         base_offset,
         timestamp,
@@ -549,8 +548,8 @@ def build_marker(
 
 
 def read_marker(batch: Buffer) -> tuple[int, int, int] | None:
-    """Marker type, coordinator epoch and timestamp of a control batch; None if it ends no
-    transaction (a control batch of the quorum, or one that compaction emptied)."""
+    """Return marker type, coordinator epoch and timestamp of a control batch. Return None for other
+    control batches: those of the quorum, and those that compaction emptied."""
     for record in read_records(batch):
         if record.key is None or len(record.key) < _CONTROL_KEY.size:
             raise CorruptBatch("a control record without a type")
@@ -565,5 +564,5 @@ def read_marker(batch: Buffer) -> tuple[int, int, int] | None:
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """Sequence numbers run to 2^31-1 and start again at 0."""
+    """Return the next sequence number; after 2^31-1 follows 0."""
     return (sequence + by) & SEQUENCE_MAX

@@ -1,16 +1,16 @@
-"""Turns a message class into straight-line code that reads and writes it, per version.
+"""Compiles a message class into straight-line code that reads and writes it, per version.
 
-The code is made on first use and kept with the class.  Structures are unrolled into one function,
-runs of fixed-size fields become one `struct` call together with the length or the tag count that
-follows them, and what a version lacks costs nothing to write.
+The code is made on first use and kept with the class.  Structures are unrolled into one function.
+Runs of fixed-size fields become one `struct` call, together with the length or tag count after
+them. Fields that a version lacks cost nothing to write.
 
-Readers trust nothing: a count is compared with the bytes left before anything is made, and all
-that can go wrong comes out as `Malformed`.  Bytes after the message are left alone, as in Kafka.
-No string of a request or a response is longer than STRING_BYTES_MAX, in flexible versions either;
-no array of one has more than ARRAY_ELEMENTS_MAX elements.
+Readers trust nothing: a count is compared with the remaining bytes before any allocation, and all
+failures are `Malformed`.  Bytes after the message are ignored, as in Kafka. Strings of requests and
+responses have at most STRING_BYTES_MAX bytes, in flexible versions too; arrays have at most
+ARRAY_ELEMENTS_MAX elements.
 
-For a long message there is code that pauses every SLICE_BYTES, as a generator: a node reads and
-writes in slices (`read_in_slices`, `write_in_slices`), so that no message holds up the loop.
+For long messages there is code that pauses every SLICE_BYTES, as a generator: a node reads and
+writes in slices (`read_in_slices`, `write_in_slices`), so no message blocks the loop.
 """
 
 import struct
@@ -27,19 +27,19 @@ from penstock.wire.primitives import (
     Buffer,
     Fixed,
     Malformed,
-    UnsupportedVersion,
-    Unwritable,
+    UnencodableValue,
+    UnknownMessageVersion,
     read_uvarint,
     skip_tags,
     write_uvarint,
 )
-from penstock.wire.schema import Array, Field, Kind, Nested, Schema, Text, schema_of
+from penstock.wire.schema import Array, FieldSchema, Kind, MessageSchema, Nested, Text, schema_of
 
 T = TypeVar("T")
 
 # Arrays of numbers up to this length are packed and unpacked by a ready-made Struct.
 SHORT_ARRAY_MAX = 16
-# Well under a millisecond of work, whatever the bytes are.
+# Well under a millisecond of work, for any content.
 SLICE_BYTES = 4096
 
 Slices = Generator[Any, None, T]
@@ -48,12 +48,12 @@ _INT16 = struct.Struct(">h")
 
 
 def read(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:
-    """The message at `position`; what follows it is not looked at."""
+    """Return the message at `position`; ignore the bytes after it."""
     return read_from(cls, version, buffer, position)[0]
 
 
 def read_from(cls: type[T], version: int, buffer: Buffer, position: int) -> tuple[T, int]:
-    """The message at `position`, and the position after it."""
+    """Return the message at `position`, and the position after it."""
     schema = schema_of(cls)
     reader = schema.readers.get(version)
     if reader is None:
@@ -103,7 +103,7 @@ def write(message: object, version: int) -> bytes:
 
 
 def write_into(message: object, version: int, out: bytearray) -> None:
-    """Appends the message; after `Unwritable` the end of `out` is undefined."""
+    """Append the message; after `UnencodableValue` the end of `out` is undefined."""
     cls = type(message)
     schema = schema_of(cls)
     writer = schema.writers.get(version)
@@ -112,7 +112,7 @@ def write_into(message: object, version: int, out: bytearray) -> None:
     try:
         writer(message, out)
     except _UNWRITABLE as error:
-        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+        raise UnencodableValue(f"{cls.__name__} v{version}: {error}") from error
 
 
 def write_in_slices(message: object, version: int, out: bytearray) -> Slices[None]:
@@ -126,34 +126,34 @@ def write_in_slices(message: object, version: int, out: bytearray) -> Slices[Non
     try:
         yield from writer(message, out)
     except _UNWRITABLE as error:
-        raise Unwritable(f"{cls.__name__} v{version}: {error}") from error
+        raise UnencodableValue(f"{cls.__name__} v{version}: {error}") from error
 
 
 _UNWRITABLE = (struct.error, TypeError, AttributeError, UnicodeEncodeError)
 
 
 def write_versioned(message: object, version: int) -> bytes:
-    """The message behind its version, as values in internal topics are kept."""
+    """Return the message behind its version, the format of values in internal topics."""
     out = bytearray(_INT16.pack(version))
     write_into(message, version, out)
     return bytes(out)
 
 
 def read_versioned(cls: type[T], data: Buffer) -> tuple[T, int]:
-    """The message behind its version, and that version."""
+    """Return the message behind its version, and that version."""
     version = read_int16(data)
     return read(cls, version, data, _INT16.size), version
 
 
 def read_int16(data: Buffer) -> int:
-    """The version or the type that a record begins with."""
+    """Return the version or the type at the start of a record."""
     if len(data) < _INT16.size:
         raise Malformed("a record ends before its version")
     return cast("int", _INT16.unpack_from(data)[0])
 
 
 def min_size(kind: Kind, nullable: bool, version: int, flexible: bool) -> int:
-    """The fewest bytes that a value of this kind takes."""
+    """Return the smallest size of a value of this kind."""
     match kind:
         case Fixed():
             return kind.size
@@ -172,7 +172,7 @@ def min_size(kind: Kind, nullable: bool, version: int, flexible: bool) -> int:
 
 
 class _Few(NamedTuple):
-    """Ready-made code for 0, 1, 2 ... values of one format."""
+    """Code for 0, 1, 2 ... values of one format."""
 
     packers: tuple[Callable[..., bytes], ...]
     unpackers: tuple[Callable[..., tuple[Any, ...]], ...]
@@ -185,11 +185,11 @@ def _few(format_: str, count_format: str) -> _Few:
 
 
 class _Emitter:
-    """Lines of a function, the names they use, and the run of fixed-size fields under way."""
+    """The lines of a function, the names they use, and the current run of fixed-size fields."""
 
-    def __init__(self, cls: type, schema: Schema, version: int, *, sliced: bool) -> None:
+    def __init__(self, cls: type, schema: MessageSchema, version: int, *, sliced: bool) -> None:
         if version not in schema.versions:
-            raise UnsupportedVersion(f"{cls.__name__} has no version {version}")
+            raise UnknownMessageVersion(f"{cls.__name__} has no version {version}")
         self.label = f"{cls.__name__} v{version}"
         self.version = version
         self.flexible = schema.flexible(version)
@@ -198,7 +198,7 @@ class _Emitter:
         self.lines: list[str] = []
         self.names: dict[str, object] = {
             "Malformed": Malformed,
-            "Unwritable": Unwritable,
+            "UnencodableValue": UnencodableValue,
             "new": object.__new__,
             "skip_tags": skip_tags,
             "uvarint": read_uvarint,
@@ -237,7 +237,7 @@ class _Emitter:
         return packed, expressions
 
     def pause_beyond(self, place: str) -> None:
-        """Pause where `place` has moved on by a slice since the last time."""
+        """Pause if `place` has advanced by a slice since the last pause."""
         if self.sliced:
             with self.block(f"if {place} > pause:"):
                 self.line(f"pause = {place} + {SLICE_BYTES}")
@@ -250,7 +250,9 @@ class _Emitter:
         return cast("Callable[..., Any]", self.names["function"])
 
 
-def _compile_reader(cls: type, schema: Schema, version: int, *, sliced: bool) -> Callable[..., Any]:
+def _compile_reader(
+    cls: type, schema: MessageSchema, version: int, *, sliced: bool
+) -> Callable[..., Any]:
     emitter = _ReaderEmitter(cls, schema, version, sliced=sliced)
     emitter.structure("message", cls)
     emitter.flush()
@@ -258,7 +260,9 @@ def _compile_reader(cls: type, schema: Schema, version: int, *, sliced: bool) ->
     return emitter.function("def function(buffer, position, size):", "position")
 
 
-def _compile_writer(cls: type, schema: Schema, version: int, *, sliced: bool) -> Callable[..., Any]:
+def _compile_writer(
+    cls: type, schema: MessageSchema, version: int, *, sliced: bool
+) -> Callable[..., Any]:
     emitter = _WriterEmitter(cls, schema, version, sliced=sliced)
     emitter.structure("message", cls)
     emitter.flush()
@@ -298,14 +302,14 @@ class _ReaderEmitter(_Emitter):
         if self.flexible:
             self.tags(target, tagged)
 
-    def default(self, item: Field) -> str:
+    def default(self, item: FieldSchema) -> str:
         if item.default_factory is list:
             return "[]"
         if item.default_factory is not None:
             return f"{self.constant('d', item.default_factory)}()"
         return self.constant("d", item.default)
 
-    def tags(self, target: str, tagged: list[Field]) -> None:
+    def tags(self, target: str, tagged: list[FieldSchema]) -> None:
         count = self.name("n")
         self.add_to_run("B", count)
         self.flush()
@@ -346,7 +350,7 @@ class _ReaderEmitter(_Emitter):
                 self.add_to_run("b", present)
                 self.flush()
                 self.line(f"{target} = None")
-                # Among the tagged fields 0 stands for null, elsewhere -1 does.
+                # In tagged fields 0 stands for null, elsewhere -1.
                 with self.block(f"if {present} > 0:" if tagged else f"if {present} >= 0:"):
                     self.nested(target, cls)
                     self.flush()
@@ -361,7 +365,7 @@ class _ReaderEmitter(_Emitter):
         self.line(f"{target} = {inner}")
 
     def sized(self, target: str, kind: Kind, nullable: bool, label: str) -> None:
-        """A string, bytes or an array: a length, then its content."""
+        """Emit a string, bytes or an array: a length, then the content."""
         length = self.name("n")
         if self.flexible:
             self.add_to_run("B", length)
@@ -403,7 +407,7 @@ class _ReaderEmitter(_Emitter):
             case Blob():
                 self.line(f"{target} = buffer[position:end]")
                 if self.sliced:
-                    self.line(f"pause += {length}")  # a view costs the same whatever its length
+                    self.line(f"pause += {length}")  # a view of any length costs the same
             case Array(Fixed(format="16s")):
                 self.line(f"{target} = [bytes(buffer[p:p + 16]) for p in range(position, end, 16)]")
             case Array(Fixed(format=format_)):
@@ -457,8 +461,8 @@ class _WriterEmitter(_Emitter):
         else:
             self.add_to_run("x", "")
 
-    def tags(self, source: str, tagged: list[Field]) -> None:
-        """The tagged fields whose value is not the default."""
+    def tags(self, source: str, tagged: list[FieldSchema]) -> None:
+        """Emit the tagged fields whose value is not the default."""
         count, part, outer = self.name("n"), self.name("out"), self.out
         given = [self.name("t") for _ in tagged]
         for flag, item in zip(given, tagged, strict=True):
@@ -478,12 +482,13 @@ class _WriterEmitter(_Emitter):
                     self.line(f"write_uvarint({outer}, len({part}))")
                     self.line(f"{outer} += {part}")
 
-    def not_default(self, source: str, item: Field) -> str:
+    def not_default(self, source: str, item: FieldSchema) -> str:
         default = item.fresh_default()
         if default is None:
             return f"{source} is not None"
         if isinstance(item.kind, Nested) and self.version not in item.nullable:
-            # Field by field: these structures are seldom there, in every partition of a Fetch.
+            # Field by field: such structures are rare, but the check runs for every partition of a
+            # Fetch.
             return " or ".join(
                 f"{source}.{inner.name} != {self.constant('d', getattr(default, inner.name))}"
                 for inner in schema_of(item.kind.cls).fields
@@ -564,13 +569,13 @@ class _WriterEmitter(_Emitter):
             if self.limited and isinstance(kind, Text):
                 with self.block(f"if {length} > {STRING_BYTES_MAX + 1}:"):
                     reason = f"{self.label}: a string of"
-                    self.line(f"raise Unwritable(f'{reason} {{{length} - 1}} bytes')")
+                    self.line(f"raise UnencodableValue(f'{reason} {{{length} - 1}} bytes')")
             self.run = before
             self.flush()
             self.line(f"write_uvarint({self.out}, {length})")
 
     def numbers(self, held: str, element: Fixed) -> None:
-        """An array of fixed-size values: short ones in one call, with their count."""
+        """Emit an array of fixed-size values: short ones in one call, with their count."""
         self.flush()
         length, format_ = self.name("n"), element.format
         few = self.constant("p", _few(format_, "B" if self.flexible else "i").packers)

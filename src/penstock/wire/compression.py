@@ -1,8 +1,8 @@
-"""The five codecs of a record batch, read with a ceiling on what comes out.
+"""The five codecs of a record batch, with a limit on the decompressed size.
 
-A peer's bytes are never trusted to say how large they grow: output goes into a buffer of ours,
-which doubles up to the ceiling and no further. Snappy has two shapes on the wire: the framing
-of Java's xerial library (which we write) and one raw block (which librdkafka also writes).
+A peer's size claims are never trusted: output goes into our own buffer, which doubles up to the
+limit. Snappy has two formats on the wire: the framing of Java's xerial library (which we write) and
+one raw block (which librdkafka also writes).
 """
 
 import struct
@@ -15,36 +15,36 @@ from penstock.wire.primitives import Buffer, Malformed
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# What decompression may produce when the caller knows no better: a batch of 100 MiB.
+# The default limit of decompression: a batch of 100 MiB.
 OUTPUT_BYTES_MAX = 100 * 1024 * 1024
-# What a batch may unpack to, as a multiple of max.message.bytes, where a node looks inside
+# The unpacked limit of a batch on a node, as a multiple of max.message.bytes
 UNPACKED_RATIO_MAX = 32
 UNPACKED_BYTES_MIN = 1024 * 1024
-# The first guess at the output: this many times the input, within these bounds.
+# The first guess at the output size: this multiple of the input, within these bounds.
 _GUESS_RATIO = 4
 _GUESS_BYTES_MIN = 16 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
-# Every writer fills its blocks but the last, old ones with 1 KB, which takes 50 bytes at least.
-# Each block costs a fixed time: data in crumbs of blocks was made to keep its reader busy.
+# Every writer fills all blocks but the last; old writers used 1 KB, at least 50 bytes compressed. A
+# block has a fixed cost, so many tiny blocks are an attack on the reader's time.
 _XERIAL_BLOCKS_MIN = 16
 _XERIAL_BLOCK_BYTES_MIN = 40
 _GZIP_WINDOW_BITS = 31
 _ZSTD_LEVEL_DEFAULT = 3
-# Levels of lz4 are counted as Kafka does: 9, the default, is the fast compressor, and every other
-# one the thorough compressor, which knows the levels 2 to 12.
+# Levels of lz4 are Kafka's: 9, the default, is the fast compressor, every other level the thorough
+# one with levels 2 to 12.
 LZ4_LEVEL_DEFAULT = 9
 _LZ4_FAST = 1
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_THOROUGH_MIN, _LZ4_THOROUGH_MAX = 2, 12
-# How cramjam says that the buffer we gave it is full.
+# The error text of cramjam for a full output buffer.
 _FULL = "failed to write whole buffer"
 
 
 class TooLarge(Malformed):
-    """The compressed bytes grow beyond the ceiling."""
+    """The output exceeds the limit."""
 
 
 class UnknownCodec(Malformed):
@@ -52,12 +52,12 @@ class UnknownCodec(Malformed):
 
 
 def unpacked_bytes_max(message_bytes_max: int) -> int:
-    """The ceiling for batches of a topic with this max.message.bytes."""
+    """Return the limit for batches of a topic with this max.message.bytes."""
     return min(OUTPUT_BYTES_MAX, max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * message_bytes_max))
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` in a codec; `level` is one of Kafka's compression.*.level, None the default."""
+    """Return compressed `data`; `level` is one of Kafka's compression.*.level, None the default."""
     match codec:
         case 0:
             return bytes(data)
@@ -76,7 +76,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, output_bytes_max: int = OUTPUT_BYTES_MAX) -> Buffer:
-    """What `data` holds; Malformed if it is broken, TooLarge if it grows beyond the ceiling."""
+    """Return decompressed `data`; raise Malformed if broken, TooLarge above the limit."""
     match codec:
         case 0:
             if len(data) > output_bytes_max:
@@ -94,7 +94,8 @@ def decompress(codec: int, data: Buffer, output_bytes_max: int = OUTPUT_BYTES_MA
 def decompress_start(
     codec: int, data: Buffer, output_bytes_max: int
 ) -> tuple[bytes | bytearray, bool]:
-    """What `data` holds, or its first `output_bytes_max` bytes; and whether that is all."""
+    """Return decompressed `data`, or its first `output_bytes_max` bytes; and whether
+    that is all."""
     if codec == GZIP:
         inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
         try:
@@ -108,7 +109,7 @@ def decompress_start(
         try:
             return bytes(decompress(codec, data, output_bytes_max)), True
         except TooLarge as error:
-            # Snappy says beforehand what comes out, which is never far from what went in.
+            # Snappy declares its output size, which is never far from the input size.
             raise Malformed(str(error)) from None
     module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
     output = bytearray(output_bytes_max)
@@ -117,7 +118,7 @@ def decompress_start(
     except cramjam.DecompressionError as error:
         if _FULL not in str(error):
             raise Malformed(f"broken {NAMES[codec]} data: {error}") from None
-        return output, False  # it fills the buffer before it complains
+        return output, False  # the buffer is filled before the error
     return output, True
 
 
@@ -128,7 +129,7 @@ def _too_large(output_bytes_max: int) -> TooLarge:
 def _decompress_gzip(data: Buffer, output_bytes_max: int) -> bytes:
     inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
     try:
-        # One byte more than allowed: that it comes out is the proof that there is too much.
+        # One byte more than allowed proves an oversized output.
         output = inflate.decompress(data, output_bytes_max + 1)
     except zlib.error as error:
         raise Malformed(f"broken gzip data: {error}") from None
@@ -160,10 +161,10 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     own = _LZ4_FAST
     if level != LZ4_LEVEL_DEFAULT:
         own = min(max(level, _LZ4_THOROUGH_MIN), _LZ4_THOROUGH_MAX)
-    # Java reads no frame whose blocks lean on each other.
+    # Java rejects frames with linked blocks.
     compressor = cramjam.lz4.Compressor(level=own, content_checksum=False, block_linked=False)
     view = memoryview(data)
-    # It keeps all other threads waiting while it works: a block at a time is short enough.
+    # The call holds the GIL: one block at a time is short enough.
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         compressor.compress(bytes(view[start : start + _LZ4_BLOCK_BYTES]))
     return bytes(compressor.finish())

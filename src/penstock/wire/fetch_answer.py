@@ -1,7 +1,7 @@
-"""Writes a Fetch answer around file ranges, so that records leave by sendfile.
+"""Writes a Fetch response around file ranges, so that records leave by sendfile.
 
-The general codec joins everything into one buffer; here the records stay where they are. A
-property test proves that both write the same bytes.
+The general codec joins everything into one buffer; here the records stay in their files. A property
+test proves that both write the same bytes.
 """
 
 from collections.abc import Generator, Sequence
@@ -25,7 +25,7 @@ _ABORTED = Struct(">qq")
 
 
 class PartitionAnswer(NamedTuple):
-    """One partition of the answer. A tuple: one is made per partition and fetch."""
+    """One partition of the response. A tuple: one is made per partition and fetch."""
 
     partition_index: int
     error_code: int
@@ -38,7 +38,7 @@ class PartitionAnswer(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """The rare extras of a partition: where the logs diverge, who leads now."""
+    """The rare tagged fields of a partition: the diverging epoch, the current leader."""
 
     diverging_epoch: tuple[int, int] | None = None
     current_leader: tuple[int, int] | None = None
@@ -65,7 +65,7 @@ def fetch_answer(
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
 ) -> list[Part]:
-    """The whole frame, size included. A topic is its name, or from v13 its id."""
+    """Return the whole frame, size included. A topic is its name, or from v13 its id."""
     return run_through(
         fetch_answer_in_slices(version, correlation_id, error_code, session_id, topics)
     )
@@ -166,7 +166,7 @@ def _aborted(out: bytearray, aborted: Sequence[tuple[int, int]] | None, flexible
 
 
 def joined(parts: Sequence[Part]) -> Buffer:
-    """One buffer, reading the ranges: for connections that cannot send files, and for tests."""
+    """Return one buffer with the ranges read: for connections without sendfile, and for tests."""
     return b"".join(
         part.file.read_now(part.position, part.size) if isinstance(part, FileRange) else part
         for part in parts

@@ -1,7 +1,7 @@
-"""What stands around a request and a response: size, header, correlation id.
+"""The frame of a request and a response: size, header, correlation id.
 
-A frame is four bytes of size and that many bytes.  The functions that parse take the frame
-without its size; those that write return it with the size, ready to be sent.
+A frame is four bytes of size and that many bytes.  Parsing functions take the frame without its
+size; writing functions return it with the size, ready to be sent.
 """
 
 import struct
@@ -20,8 +20,8 @@ _LENGTH: Final = struct.Struct(">h")
 
 
 class RequestHeader(NamedTuple):
-    """A parsed header.  Of an API or a version that we do not know, only the first three fields
-    are certain: the rest was not read, and `body_position` is -1."""
+    """A parsed header. For an unknown API or version only the first three fields are valid, and
+    `body_position` is -1."""
 
     api_key: int
     api_version: int
@@ -35,7 +35,7 @@ def request_header_version(key: int, version: int) -> int:
 
 
 def response_header_version(key: int, version: int) -> int:
-    # A client reads the answer to ApiVersions before it knows which version it is in.
+    # A client parses the ApiVersions response before it knows the response's version.
     return 1 if key != API_VERSIONS and APIS[key].is_flexible(version) else 0
 
 
@@ -46,7 +46,7 @@ def parse_request_header(frame: Buffer, position: int = 0) -> RequestHeader:
         if api is None or not api.has(version):
             return RequestHeader(key, version, correlation_id, None, -1)
         position += _REQUEST.size
-        # The client id keeps its two-byte length even where the rest is flexible.
+        # The client id keeps its two-byte length in flexible versions.
         (length,) = _LENGTH.unpack_from(frame, position)
         position += _LENGTH.size
         client_id = None
@@ -68,7 +68,7 @@ def parse_request_header(frame: Buffer, position: int = 0) -> RequestHeader:
 def parse_response_header(
     key: int, version: int, frame: Buffer, position: int = 0
 ) -> tuple[int, int]:
-    """The correlation id, and where the body begins."""
+    """Return the correlation id, and the position of the body."""
     try:
         (correlation_id,) = _RESPONSE.unpack_from(frame, position)
         position += _RESPONSE.size

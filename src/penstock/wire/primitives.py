@@ -1,7 +1,7 @@
-"""Kafka's primitive types, and what can be wrong with bytes.
+"""Kafka's primitive types, and the errors of bytes.
 
-A wire type is an `Annotated` alias, so that a field's annotation says both what Python holds
-and how it is written: `Int32` is an `int` to the type checker and four bytes to the codec.
+A wire type is an `Annotated` alias: the annotation of a field gives both the Python type and the
+encoding. `Int32` is an `int` to the type checker and four bytes to the codec.
 """
 
 import struct
@@ -12,23 +12,23 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Malformed(Exception):
-    """These bytes are not what they claim to be: the peer's fault."""
+    """Invalid bytes: the peer's fault."""
 
 
-class UnsupportedVersion(Malformed):
-    """No such version of this message."""
+class UnknownMessageVersion(Malformed):
+    """The message has no such version."""
 
 
 class UnknownRecord(Malformed):
-    """A record of a type that we do not know; it may be kept and skipped."""
+    """A record of an unknown type, which may be kept and skipped."""
 
     def __init__(self, key: int) -> None:
         super().__init__(f"no record has type {key}")
         self.key = key
 
 
-class Unwritable(Exception):
-    """This message holds a value that the wire cannot carry: our fault."""
+class UnencodableValue(Exception):
+    """The message holds a value that the wire cannot carry: our fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes with a length before them; `copied` is false where a view of the input is enough."""
+    """Bytes behind their length; `copied` is false where a view of the input is enough."""
 
     copied: bool
 
 
 ZERO_UUID = bytes(16)
 
-# Of any string in a request or a response, in versions that could write a longer one too: as in
-# Kafka, whose records, old versions and clients have no room for more.
+# For every string of a request or a response, even where the encoding allows more: as in Kafka,
+# whose records, old versions and clients have the same limit.
 STRING_BYTES_MAX = 0x7FFF
-# Of one array and of one section of tagged fields: more of them are no request, as in Kafka 4.4.
+# For one array, and for one section of tagged fields, as in Kafka 4.4.
 ARRAY_ELEMENTS_MAX = 1_000_000
 TAGS_MAX = 10_000
 
@@ -74,7 +74,7 @@ Records = Annotated[Buffer, Blob(copied=False)]
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes, and the position after it."""
+    """Return an unsigned varint of at most 5 bytes, and the position after it."""
     value = 0
     for shift in range(0, 35, 7):
         byte = buffer[position]
@@ -93,7 +93,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def skip_tags(buffer: Buffer, position: int, size: int) -> int:
-    """The position after a section of tagged fields, none of which we know."""
+    """Return the position after a section of unknown tagged fields."""
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:
         raise Malformed(f"{count} tagged fields")

@@ -5,14 +5,14 @@
         group_id: str = ""
         group_instance_id: str | None = field("3+", default=None)
 
-`@struct` marks the structures nested in a message, `@record` what is kept in an internal topic.  A
-field without `field(...)` exists in every
-version; `| None` makes it nullable in every version that has it, `nullable="7+"` in some; a field
-with a `tag` travels among the tagged fields.  Every field has Kafka's default, so that a caller
-leaves out what a version lacks; what a version lacks is not written, and reads as the default.
+`@struct` marks the structures nested in a message, `@record` the records of an internal topic.  A
+field without `field(...)` exists in every version. `| None` makes it nullable in every version that
+has it, `nullable="7+"` in some. A field with a `tag` is one of the tagged fields.  Every field has
+Kafka's default, so a caller omits the fields that a version lacks. Such fields are not written, and
+read as the default.
 
-Creating a class only notes down its parts: fields are parsed and the constructor is compiled on
-first use, because a node loads many classes and uses few of them before it answers.
+Creating a class only notes its parts: fields are parsed and the constructor is compiled on first
+use, because a node loads many classes and uses few of them at its start.
 """
 
 from collections.abc import Callable
@@ -41,15 +41,15 @@ LAST_VERSION: Final = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class SchemaVersions:
     """An inclusive range of versions."""
 
     first: int
     last: int
 
     @classmethod
-    def parse(cls, text: str) -> "Versions":
-        """Kafka's notation: `3`, `3-5` or `3+`."""
+    def parse(cls, text: str) -> "SchemaVersions":
+        """Parse Kafka's notation: `3`, `3-5` or `3+`."""
         if text.endswith("+"):
             return cls(int(text[:-1]), LAST_VERSION)
         first, _, last = text.partition("-")
@@ -59,13 +59,13 @@ class Versions:
         return self.first <= version <= self.last
 
 
-NO_VERSION: Final = Versions(0, -1)
-EVERY_VERSION: Final = Versions(0, LAST_VERSION)
+NO_VERSION: Final = SchemaVersions(0, -1)
+EVERY_VERSION: Final = SchemaVersions(0, LAST_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string: UTF-8 with a length before it."""
+    """A string: UTF-8 behind its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ Kind = Fixed | Text | Blob | Array | Nested
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldSchema:
     """One field, as the codec needs it."""
 
     name: str
     kind: Kind
-    versions: Versions
-    nullable: Versions
+    versions: SchemaVersions
+    nullable: SchemaVersions
     tag: int | None
     default: object
     default_factory: Callable[[], object] | None
@@ -103,7 +103,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What `field(...)` was given, until somebody asks."""
+    """The unparsed arguments of `field(...)`."""
 
     versions: str | None
     tag: int | None
@@ -132,12 +132,12 @@ def field(
     default: object = None,
     default_factory: Callable[[], object] | None = None,
 ) -> Any:
-    """Says in which versions a field exists, and where it may be null or is tagged."""
+    """Declare the versions of a field, and where it is nullable or tagged."""
     return _Declared(versions, tag, nullable, default, default_factory)
 
 
-class Schema:
-    """What the codec knows about one class, and the code it made of it."""
+class MessageSchema:
+    """The codec's knowledge of one class, and the code made from it."""
 
     def __init__(self, annotations: dict[str, Any], declared: dict[str, object]) -> None:
         self.key: int | None = None
@@ -153,7 +153,7 @@ class Schema:
         self._declared = declared
 
     @cached_property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[FieldSchema, ...]:
         return tuple(
             _parse_field(name, annotation, self._declared[name])
             for name, annotation in self._annotations.items()
@@ -163,17 +163,17 @@ class Schema:
         return self.flexible_from is not None and version >= self.flexible_from
 
 
-def _parse_field(name: str, annotation: object, declared: object) -> Field:
+def _parse_field(name: str, annotation: object, declared: object) -> FieldSchema:
     if not isinstance(declared, _Declared):
         declared = _Declared(None, None, None, declared, None)
     kind, optional = _parse_annotation(annotation)
     nullable = NO_VERSION
     if optional:
-        nullable = Versions.parse(declared.nullable) if declared.nullable else EVERY_VERSION
-    return Field(
+        nullable = SchemaVersions.parse(declared.nullable) if declared.nullable else EVERY_VERSION
+    return FieldSchema(
         name,
         kind,
-        Versions.parse(declared.versions) if declared.versions else EVERY_VERSION,
+        SchemaVersions.parse(declared.versions) if declared.versions else EVERY_VERSION,
         nullable,
         declared.tag,
         declared.default,
@@ -182,7 +182,7 @@ def _parse_field(name: str, annotation: object, declared: object) -> Field:
 
 
 def _parse_annotation(annotation: Any) -> tuple[Kind, bool]:
-    """The wire type of an annotation, and whether it may be None."""
+    """Return the wire type of an annotation, and whether None is allowed."""
     if get_origin(annotation) in (Union, UnionType):
         (inner,) = (part for part in get_args(annotation) if part is not NoneType)
         return _parse_annotation(inner)[0], True
@@ -194,12 +194,12 @@ def _parse_annotation(annotation: Any) -> tuple[Kind, bool]:
     return plain.get(annotation) or Nested(annotation), False
 
 
-def schema_of(cls: type) -> Schema:
-    return cast("Schema", cls.__schema__)  # type: ignore[attr-defined]
+def schema_of(cls: type) -> MessageSchema:
+    return cast("MessageSchema", cls.__schema__)  # type: ignore[attr-defined]
 
 
 class _Structure:
-    """What all message classes share."""
+    """The base of all message classes."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -216,7 +216,8 @@ class _Structure:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Leaves out defaults, and the content of bytes: it may be long, or a secret."""
+        """Show the fields without defaults and without the content of bytes, which may be long or
+        secret."""
         parts = [
             f"{field.name}={_show(getattr(self, field.name), field.kind)}"
             for field in schema_of(type(self)).fields
@@ -233,8 +234,8 @@ def _show(value: object, kind: Kind) -> str:
     return repr(value)
 
 
-def _compile_init(schema: Schema) -> Callable[..., None]:
-    """A constructor that takes keywords and sets slots, as one would write it by hand."""
+def _compile_init(schema: MessageSchema) -> Callable[..., None]:
+    """Compile a constructor that takes keywords and sets slots."""
     names: dict[str, object] = {"_absent": object()}
     parameters, body = [], []
     for item in schema.fields:
@@ -254,7 +255,7 @@ def _compile_init(schema: Schema) -> Callable[..., None]:
 
 
 def _slotted(cls: type[T]) -> type[T]:
-    """The same class with slots, and its defaults moved out of their way."""
+    """Return the class with slots, and its defaults moved out of their way."""
     annotations = get_annotations(cls)
     declared = {name: cls.__dict__[name] for name in annotations}
     namespace = {
@@ -264,13 +265,13 @@ def _slotted(cls: type[T]) -> type[T]:
     }
     namespace["__slots__"] = tuple(declared)
     made = type(cls.__name__, (_Structure,), namespace)
-    made.__schema__ = Schema(annotations, declared)  # type: ignore[attr-defined]
+    made.__schema__ = MessageSchema(annotations, declared)  # type: ignore[attr-defined]
     return cast("type[T]", made)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
-    """A structure nested in a message."""
+    """Mark a structure nested in a message."""
     return _slotted(cls)
 
 
@@ -278,16 +279,14 @@ def struct(cls: type[T]) -> type[T]:
 def message(
     *, versions: str, flexible: int | None = None, key: int | None = None, response: bool = False
 ) -> Callable[[type[T]], type[T]]:
-    """A request or a response.
-
-    `key` is the API key; `flexible` is the first version with compact lengths and tagged fields.
-    """
+    """Mark a request or a response. `key` is the API key; `flexible` is the first version with
+    compact lengths and tagged fields."""
 
     def decorate(cls: type[T]) -> type[T]:
         made = _slotted(cls)
         schema = schema_of(made)
         schema.key = key
-        schema.versions = Versions.parse(versions)
+        schema.versions = SchemaVersions.parse(versions)
         schema.flexible_from = flexible
         schema.response = response
         return made
@@ -299,10 +298,8 @@ def message(
 def record(
     *, versions: str, flexible: int | None = None, key: int | None = None
 ) -> Callable[[type[T]], type[T]]:
-    """What is kept in an internal topic; `key` is its type among its family.
-
-    Its strings are as long as they are: what a directory holds must be read, and kept.
-    """
+    """Mark a record of an internal topic; `key` is its type within its family. Its strings have no
+    limit: stored records must be read and kept."""
 
     def decorate(cls: type[T]) -> type[T]:
         made = message(versions=versions, flexible=flexible, key=key)(cls)
@@ -313,7 +310,7 @@ def record(
 
 
 def by_key(*classes: type) -> dict[int, type]:
-    """Record classes by their type."""
+    """Return record classes by their type."""
     found = {schema_of(cls).key: cls for cls in classes}
     assert None not in found, "each class has a key"
     assert len(found) == len(classes), "no two classes have the same key"

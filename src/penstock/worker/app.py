@@ -1,11 +1,11 @@
-"""A worker: functions by topic, and their life.
+"""A worker: functions by topic, run and stop.
 
     app = Worker(group="billing")
 
     @app.on("orders", value=Order, retries=("5s", "1m"), concurrency=8)
     async def bill(order: Order, record: Record) -> None: ...
 
-`penstock worker shop.billing:app` runs it; `await app.run()` does so inside another program.
+`penstock worker shop.billing:app` runs the worker; `await app.run()` does so in another program.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from penstock.client.settings import SettingValue
 from penstock.client.settings.table import Client
 from penstock.observe.times import Times
 from penstock.retry import DEFAULT_LADDER, Guard, Ladder, Retrying
-from penstock.retry.clock import Clock
+from penstock.retry.clock import RetryClock
 from penstock.retry.retrying import IN_FLIGHT_MAX, STOP_SECONDS
 from penstock.retry.route import Handler, WithHeaders
 from penstock.retry.settings import split
-from penstock.worker.calling import Function, arguments_of, calling
+from penstock.worker.function_call import Function, arguments_of, call_of
 from penstock.worker.metrics import Figures
-from penstock.worker.tracing import ContextInHeaders, context_headers, handling
+from penstock.worker.tracing import ContextInHeaders, attempt_span, context_headers
 
 log = logging.getLogger("penstock.worker")
 
@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Function)
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """What was said about one topic; the names are those of Worker.on."""
+    """The arguments of Worker.on for one topic."""
 
     topic: str
     function: Function
@@ -57,7 +57,10 @@ class Handling:
 
 
 class Worker:
-    """Settings are Kafka's own names, for all clients or with `consumer.`, `producer.` before."""
+    """Functions that handle the records of topics in one group.
+
+    Settings are Kafka's names, for all clients or with the prefix `consumer.` or `producer.`.
+    """
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Worker:
         namespace: str | None = None,
         in_flight_max: int = IN_FLIGHT_MAX,
         stop_timeout_s: float = STOP_SECONDS,
-        clock: Clock | None = None,
+        clock: RetryClock | None = None,
     ) -> None:
         self.group = group
         self.settings: dict[str, SettingValue] = dict(settings or {})
@@ -98,10 +101,10 @@ class Worker:
         output_key: SerializerLike[Any] | None = None,
         output_value: SerializerLike[Any] | None = None,
     ) -> Callable[[F], F]:
-        """Handle the records of a topic with the function below; it stays as it is.
+        """Handle the records of a topic with the decorated function, which is returned unchanged.
 
-        It gets (value), (value, record) or (record: Record). What it raises makes the attempt a
-        failed one; what it returns goes to `output`, in the transaction that commits its record.
+        The function takes (value), (value, record) or (record: Record). An exception fails the
+        attempt. The result goes to `output`, in the transaction that commits the record.
         """
         ladder = retries if isinstance(retries, Ladder) else Ladder.of(retries)
 
@@ -128,21 +131,21 @@ class Worker:
 
     @property
     def producer(self) -> Producer[Any, Any]:
-        """For records that handlers send themselves: at least once. Its context is in them."""
+        """Return a producer for handlers: at least once, with the trace context in headers."""
         if self._producer is None:
             raise RuntimeError("the producer is there while the worker runs")
         return self._producer
 
     @property
     def figures(self) -> Figures | None:
-        """What is counted, while it runs."""
+        """Return the counts while the worker runs; None otherwise."""
         return self._figures
 
-    # -- life
+    # -- run and stop
 
     def run(self) -> Coroutine[Any, Any, None]:
-        """Until stop(), or until something fails that will not pass. To be awaited; a stop() counts
-        from this call on, whenever the run begins."""
+        """Return a coroutine that runs until stop() or a permanent failure. A stop() after this
+        call counts, also before the coroutine is awaited."""
         self._stop_asked = False
         return self._run()
 
@@ -192,7 +195,7 @@ class Worker:
                 self._executor = None
 
     def stop(self) -> None:
-        """What was begun ends within `stop_timeout_s`, is committed, and run() returns."""
+        """End run() after begun records are handled and committed, within `stop_timeout_s`."""
         self._stop_asked = True
         if self._figures is not None:
             self._figures.retrying.stop()
@@ -201,18 +204,18 @@ class Worker:
 
     def _threads(self) -> Executor:
         if self._executor is None:
-            # As many as may be asked for at once: nobody waits for a thread while his time runs.
+            # One thread per concurrent call, so that handler.timeout.ms does not run in a queue.
             count = sum(each.concurrency for each in self.handlings.values())
             self._executor = ThreadPoolExecutor(count, THREAD_NAME)
         return self._executor
 
     def _handler(self, said: Handling, times: Times) -> Handler:
-        call = calling(said.function, self._threads)
+        call = call_of(said.function, self._threads)
         group, has_output = self.group, said.output is not None
 
         async def handle(record: Record[Any, Any]) -> object:
             begun = perf_counter()
-            with handling(record, group):
+            with attempt_span(record, group):
                 try:
                     result = await call(record)
                 finally:
@@ -223,7 +226,7 @@ class Worker:
 
 
 async def run_until(worker: Worker, stop: asyncio.Event) -> None:
-    """As run(), with an event that ends it."""
+    """Run the worker until the event is set."""
     task = asyncio.create_task(worker.run())
     waiting = asyncio.create_task(stop.wait())
     try:

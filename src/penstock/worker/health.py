@@ -1,27 +1,33 @@
 """A small HTTP server beside a worker: /health, /ready and /metrics.
 
-GET and HEAD, one request of a connection after the other; connections, bytes and times are bounded.
+GET and HEAD, one request at a time per connection; connections, bytes and times are bounded.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self, TypeAlias
 
-from penstock.observe.http import METHODS, BadRequest, HeadReader, Request, Response, response_bytes
+from penstock.observe.http import (
+    METHODS,
+    BadRequest,
+    HeadReader,
+    HttpRequest,
+    Response,
+    response_bytes,
+)
 
 CONNECTIONS_MAX = 32
 IDLE_SECONDS_MAX = 120.0
 READ_BYTES = 4_096
 
-Page: TypeAlias = Callable[[Request], Response]
+PageHandler: TypeAlias = Callable[[HttpRequest], Response]
 
 
 class HealthServer:
-    """Use it in an `async with`."""
+    """An HTTP server for the time of an `async with`."""
 
-    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+    def __init__(self, host: str, port: int, pages: Mapping[str, PageHandler]) -> None:
         self._host = host
         self._port = port
         self._pages = pages
@@ -29,16 +35,11 @@ class HealthServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """OSError if it cannot listen there."""
+        """Listen; raise OSError if the address is not free."""
         self._server = await asyncio.start_server(self._serve, self._host, self._port)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server is not None, "it was entered"
         self._server.close()
         for task in list(self._connections):
@@ -47,7 +48,7 @@ class HealthServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Return the address that the server listens on."""
         assert self._server is not None, "it was entered"
         host, port, *_ = self._server.sockets[0].getsockname()
         return host, port
@@ -60,7 +61,7 @@ class HealthServer:
             if len(self._connections) <= CONNECTIONS_MAX:
                 await self._converse(reader, writer)
         except (TimeoutError, ConnectionError):
-            pass  # whoever asked has gone
+            pass  # the client has gone
         finally:
             self._connections.discard(task)
             writer.close()
@@ -84,8 +85,8 @@ class HealthServer:
             async with asyncio.timeout(IDLE_SECONDS_MAX):
                 await writer.drain()
 
-    async def _next(self, reader: asyncio.StreamReader, heads: HeadReader) -> Request | None:
-        """None if the peer has nothing more to ask."""
+    async def _next(self, reader: asyncio.StreamReader, heads: HeadReader) -> HttpRequest | None:
+        """Return the next request; None at the end of the connection."""
         async with asyncio.timeout(IDLE_SECONDS_MAX):
             while (request := heads.next()) is None:
                 data = await reader.read(READ_BYTES)
@@ -94,7 +95,7 @@ class HealthServer:
                 heads.feed(data)
         return request
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> Response:
         page = self._pages.get(request.path)
         if page is None:
             known = ", ".join(self._pages)

@@ -1,27 +1,31 @@
-"""What a worker counts, in Prometheus' words."""
+"""The metrics of a worker, for Prometheus."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.observe.metric import Kind, Row, Sample, check_table, single
+from penstock.observe.metric import Metric, MetricKind, Sample, check_table, single
 from penstock.observe.times import Times
-from penstock.retry import Counts, Retrying
+from penstock.retry import Retrying
+
+_TOPIC = ("topic",)
 
 
 @dataclass(slots=True)
 class Figures:
-    """Of one worker."""
+    """The counts and times of one worker."""
 
     retrying: Retrying
     times: dict[str, Times] = field(default_factory=dict)  # of handlers, by topic
 
 
-def _each(count: Callable[[Counts], int]) -> Callable[[Figures], Iterable[Sample]]:
+def _counter(name: str, help_text: str, field_name: str) -> Metric[Figures]:
+    """Return the row of one of the counts that each topic has."""
+
     def read(figures: Figures) -> Iterable[Sample]:
         for topic, counts in figures.retrying.counts.items():
-            yield (topic,), count(counts)
+            yield (topic,), getattr(counts, field_name)
 
-    return read
+    return Metric(f"penstock_worker_{name}_total", MetricKind.COUNTER, help_text, read, _TOPIC)
 
 
 def _durations(figures: Figures) -> Iterable[Sample]:
@@ -29,86 +33,53 @@ def _durations(figures: Figures) -> Iterable[Sample]:
         yield (topic,), times.histogram_seconds()
 
 
-_TOPIC = ("topic",)
-ROWS: tuple[Row[Figures], ...] = (
-    Row(
-        "penstock_worker_attempts_total",
-        Kind.COUNTER,
-        "Calls of handlers.",
-        _each(lambda counts: counts.tried),
-        _TOPIC,
+ROWS: tuple[Metric[Figures], ...] = (
+    _counter("attempts", "Calls of handlers.", "tried"),
+    _counter("succeeded", "Records that were handled.", "succeeded"),
+    _counter("retried", "Records that failed and went to a retry topic.", "retried"),
+    _counter("dead", "Records that went to the dead-letter topic.", "dead"),
+    _counter(
+        "waited_behind", "Records that went to a retry topic behind another of their key.", "behind"
     ),
-    Row(
-        "penstock_worker_succeeded_total",
-        Kind.COUNTER,
-        "Records that were handled.",
-        _each(lambda counts: counts.succeeded),
-        _TOPIC,
+    _counter(
+        "duplicates", "Records that were skipped because their event was handled before.", "seen"
     ),
-    Row(
-        "penstock_worker_retried_total",
-        Kind.COUNTER,
-        "Records that failed and went to a retry topic.",
-        _each(lambda counts: counts.retried),
-        _TOPIC,
-    ),
-    Row(
-        "penstock_worker_dead_total",
-        Kind.COUNTER,
-        "Records that went to the dead-letter topic.",
-        _each(lambda counts: counts.dead),
-        _TOPIC,
-    ),
-    Row(
-        "penstock_worker_waited_behind_total",
-        Kind.COUNTER,
-        "Records that went to a retry topic behind another of their key.",
-        _each(lambda counts: counts.behind),
-        _TOPIC,
-    ),
-    Row(
-        "penstock_worker_duplicates_total",
-        Kind.COUNTER,
-        "Records that were left out because their event was handled before.",
-        _each(lambda counts: counts.seen),
-        _TOPIC,
-    ),
-    Row(
+    Metric(
         "penstock_worker_handler_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         "How long handlers took.",
         _durations,
         _TOPIC,
         "seconds",
     ),
-    Row(
+    Metric(
         "penstock_worker_in_flight",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Records that are read and not committed.",
         single(lambda figures: figures.retrying.in_flight),
     ),
-    Row(
+    Metric(
         "penstock_worker_held",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Records of retry topics that are held in memory until they are due.",
         single(lambda figures: figures.retrying.held),
     ),
-    Row(
+    Metric(
         "penstock_worker_partitions",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Source partitions that this process works on.",
         single(lambda figures: len(figures.retrying.partitions)),
     ),
-    Row(
+    Metric(
         "penstock_worker_transactions_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Transactions that were committed.",
         single(lambda figures: figures.retrying.transactions),
     ),
-    Row(
+    Metric(
         "penstock_worker_restarts_total",
-        Kind.COUNTER,
-        "How often the clients were given up and made anew.",
+        MetricKind.COUNTER,
+        "How often the clients were closed and created again.",
         single(lambda figures: figures.retrying.restarts),
     ),
 )

@@ -1,7 +1,6 @@
-"""OpenTelemetry's context in headers: taken from records that are handled, put on those sent.
+"""OpenTelemetry's context in headers: read from handled records, added to sent ones.
 
-Without the package `opentelemetry` nothing happens. A record that is tried again belongs to the
-trace that it came with.
+Without the package `opentelemetry` nothing happens. A retried record keeps its first trace.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 from penstock.client.interceptors import Outgoing, ProducerInterceptor
 from penstock.client.records import Headers, Record
-from penstock.retry.trail import NoTrail, read_trail
+from penstock.retry.retry_headers import NoTrail, read_trail
 
 try:
     from opentelemetry import propagate, trace
@@ -23,8 +22,8 @@ else:
 
 
 @contextmanager
-def handling(record: Record[Any, Any], group: str) -> Iterator[None]:
-    """A span for one attempt, below the one that has sent the record."""
+def attempt_span(record: Record[Any, Any], group: str) -> Iterator[None]:
+    """Open a span for one attempt, below the span of the sender."""
     if not TRACES:
         yield
         return
@@ -56,7 +55,7 @@ def _attempt(record: Record[Any, Any]) -> int:
 
 
 def context_headers() -> Headers:
-    """The context of whoever runs now, for records that he sends."""
+    """Return the headers of the current trace context."""
     if not TRACES:
         return ()
     carrier: dict[str, str] = {}
@@ -65,7 +64,7 @@ def context_headers() -> Headers:
 
 
 class ContextInHeaders(ProducerInterceptor):
-    """Puts the sender's context on each record that has none."""
+    """Adds the sender's trace context to each record that has none."""
 
     def on_send(self, record: Outgoing[Any, Any]) -> Outgoing[Any, Any]:
         named = {name for name, _ in record.headers}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from compaction_story import DELETE_RETENTION_MS, Story, noted_indexes
 
-from penstock.log.compaction.chunks import Engine
-from penstock.log.compaction.order import Order, Report
+from penstock.log.compaction.chunks import CleaningEngine
+from penstock.log.compaction.order import CleaningReport, Order
 from penstock.log.directory import INDEX, TIME_INDEX
 from penstock.wire.batch import (
     ABORT_MARKER,
@@ -83,7 +83,7 @@ def view_of(story: Story) -> View:
     return view
 
 
-def expected(before: View, order: Order, report: Report) -> list[Seen]:
+def expected(before: View, order: Order, report: CleaningReport) -> list[Seen]:
     """The records that should be there for read_committed consumers."""
     newest: dict[bytes, int] = {}
     for seen in before.committed:
@@ -93,7 +93,7 @@ def expected(before: View, order: Order, report: Report) -> list[Seen]:
     return [seen for seen in before.committed if _stays(seen, newest, order, report)]
 
 
-def _stays(seen: Seen, newest: dict[bytes, int], order: Order, report: Report) -> bool:
+def _stays(seen: Seen, newest: dict[bytes, int], order: Order, report: CleaningReport) -> bool:
     record = seen.record
     if record.offset >= report.cleaned_to:
         return True
@@ -102,7 +102,7 @@ def _stays(seen: Seen, newest: dict[bytes, int], order: Order, report: Report) -
     return record.value is not None or not 0 <= seen.horizon_ms <= order.now_ms
 
 
-def judge(before: View, after: View, order: Order, report: Report, story: Story) -> None:
+def judge(before: View, after: View, order: Order, report: CleaningReport, story: Story) -> None:
     """Compare what was with what is."""
     should = expected(before, order, report)
     assert [seen.record for seen in after.committed] == [seen.record for seen in should]
@@ -114,12 +114,12 @@ def judge(before: View, after: View, order: Order, report: Report, story: Story)
     judge_indexes(story, order)
 
 
-def _rewritten_to(order: Order, report: Report) -> int:
+def _rewritten_to(order: Order, report: CleaningReport) -> int:
     ends = [each.end_offset for each in order.segments if each.base_offset < report.cleaned_to]
     return max([0, *ends])
 
 
-def _judge_aborted(after: View, order: Order, report: Report) -> None:
+def _judge_aborted(after: View, order: Order, report: CleaningReport) -> None:
     """Of what was rewritten nothing aborted is left, whoever looks."""
     visible = {seen.record.offset for seen in after.committed}
     for seen in after.uncommitted:
@@ -127,7 +127,7 @@ def _judge_aborted(after: View, order: Order, report: Report) -> None:
         assert offset in visible or offset >= _rewritten_to(order, report)
 
 
-def _judge_horizons(should: list[Seen], after: View, order: Order, report: Report) -> None:
+def _judge_horizons(should: list[Seen], after: View, order: Order, report: CleaningReport) -> None:
     fresh = order.now_ms + DELETE_RETENTION_MS
     for was, now in zip(should, after.committed, strict=True):
         if was.horizon_ms >= 0:
@@ -138,7 +138,7 @@ def _judge_horizons(should: list[Seen], after: View, order: Order, report: Repor
             assert now.horizon_ms in (-1, fresh)
 
 
-def _judge_markers(before: View, after: View, order: Order, report: Report) -> None:
+def _judge_markers(before: View, after: View, order: Order, report: CleaningReport) -> None:
     """A marker stays with its transaction; alone, it gets a horizon, and goes after it."""
     expected = {}
     for offset, (horizon, with_data) in before.markers.items():
@@ -157,7 +157,7 @@ def judge_indexes(story: Story, order: Order) -> None:
         assert story.disk.files()[story.path(base, TIME_INDEX)] == times
 
 
-def tell(story: Story, engine: Engine, rounds: int = 4) -> None:
+def tell(story: Story, engine: CleaningEngine, rounds: int = 4) -> None:
     """Write and clean by turns; a clock that sometimes passes horizons."""
     for _ in range(rounds):
         story.write_on()

@@ -9,9 +9,15 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from penstock.log.compaction.chunks import Engine
+from penstock.log.compaction.chunks import CleaningEngine
 from penstock.log.compaction.clean import clean
-from penstock.log.compaction.order import Group, Order, Progress, Report, Segment
+from penstock.log.compaction.order import (
+    CleaningProgress,
+    CleaningReport,
+    Order,
+    Segment,
+    SegmentGroup,
+)
 from penstock.log.directory import (
     CLEANED,
     INDEX,
@@ -264,7 +270,7 @@ class Story:
         )
         return replace(order, **changes)  # type: ignore[arg-type]
 
-    def clean(self, engine: Engine, **changes: object) -> tuple[Order, Report]:
+    def clean(self, engine: CleaningEngine, **changes: object) -> tuple[Order, CleaningReport]:
         """Clean, and let what comes out take the place of what was."""
         order = self.order(**changes)
         groups, report = run(self.disk, order, engine)
@@ -273,7 +279,7 @@ class Story:
         self.first_dirty_offset = report.cleaned_to
         return order, report
 
-    def swap(self, group: Group) -> None:
+    def swap(self, group: SegmentGroup) -> None:
         for base in group.old:
             for suffix in SEGMENT_SUFFIXES:
                 self.disk.remove_now(self.path(base, suffix))
@@ -298,10 +304,12 @@ def story_of(seed: int) -> Story:
     return Story(dice, shape)
 
 
-def run(disk: SimDisk, order: Order, engine: Engine) -> tuple[list[Group], Report]:
-    said: list[Group | Progress] = []
+def run(
+    disk: SimDisk, order: Order, engine: CleaningEngine
+) -> tuple[list[SegmentGroup], CleaningReport]:
+    said: list[SegmentGroup | CleaningProgress] = []
     report = clean(disk, order, said.append, lambda: False, engine=engine)
-    return [each for each in said if isinstance(each, Group)], report
+    return [each for each in said if isinstance(each, SegmentGroup)], report
 
 
 def noted_indexes(

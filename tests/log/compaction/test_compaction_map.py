@@ -13,10 +13,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.bulk.compiling import BYTES_IN, INT, TABLE, as_int, compiled, numba
+from penstock.bulk.compiler import BYTES_IN, INT, TABLE, as_int, compiled, numba
 from penstock.log.compaction import kernel_bytes, kernel_keys
 from penstock.log.compaction.offset_map import Hashes, OffsetMap
-from penstock.log.compaction.order import MAP_BYTES_PER_KEY, CompactionRefused
+from penstock.log.compaction.order import MAP_BYTES_PER_KEY, CompactionRejected
 
 
 def hashes_of(keys: list[int]) -> Hashes:
@@ -57,7 +57,7 @@ def test_a_map_takes_24_bytes_per_key_and_no_more() -> None:
 
 
 def test_a_map_without_room_for_one_key_is_refused() -> None:
-    with pytest.raises(CompactionRefused, match="holds no key"):
+    with pytest.raises(CompactionRejected, match="holds no key"):
         OffsetMap(24, 0.9)
 
 

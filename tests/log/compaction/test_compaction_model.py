@@ -3,20 +3,19 @@
 PENSTOCK_SIM_RUNS says how many. A failure names its seed.
 """
 
-import os
-
 import pytest
 from compaction_judge import tell, view_of
 from compaction_story import Story, story_of
 
-from penstock.log.compaction.chunks import Engine, position_of
+from depth import seeds
+from penstock.log.compaction.chunks import CleaningEngine, position_of
 from penstock.log.compaction.order import Segment
 from penstock.log.compaction.plain import PlainEngine
 from penstock.wire.batch import batch_headers
 
-RUNS = int(os.environ.get("PENSTOCK_SIM_RUNS", "60"))
+SEEDS = seeds(60, few=20, first=0)
 SOME = 20
-in_parts = pytest.mark.parametrize("start", range(0, RUNS, SOME))
+in_parts = pytest.mark.parametrize("start", SEEDS[::SOME])
 
 
 @in_parts
@@ -29,7 +28,7 @@ def test_seeds_leave_the_newest_record_of_each_key(start: int) -> None:
             raise
 
 
-def clean_whole(story: Story, engine: Engine, map_bytes_max: int) -> int:
+def clean_whole(story: Story, engine: CleaningEngine, map_bytes_max: int) -> int:
     """Clean until nothing is dirty; in how many passes."""
     passes = 0
     while passes == 0 or story.first_dirty_offset < story.order().upper_offset:

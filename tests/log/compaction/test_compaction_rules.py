@@ -17,7 +17,7 @@ from compaction_story import (
     run,
 )
 
-from penstock.log.compaction.chunks import DELETE_HORIZON, Engine
+from penstock.log.compaction.chunks import DELETE_HORIZON, CleaningEngine
 from penstock.log.compaction.compiled import CompiledEngine
 from penstock.log.compaction.order import Order, Segment
 from penstock.log.compaction.plain import PlainEngine
@@ -47,8 +47,8 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 @pytest.fixture(params=[PlainEngine, CompiledEngine], ids=["plain", "compiled"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    make: Callable[[], Engine] = request.param
+def engine(request: pytest.FixtureRequest) -> CleaningEngine:
+    make: Callable[[], CleaningEngine] = request.param
     return make()
 
 
@@ -112,7 +112,7 @@ class Log(Story):
         }
 
 
-def test_of_each_key_the_last_value_stays_with_its_offset(engine: Engine) -> None:
+def test_of_each_key_the_last_value_stays_with_its_offset(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"), (b"b", b"2"), (b"a", b"3"))
     log.batch((b"b", b"4"), (b"c", b"5"))
@@ -121,7 +121,7 @@ def test_of_each_key_the_last_value_stays_with_its_offset(engine: Engine) -> Non
     assert log.seen() == {b"a": (2, b"3"), b"b": (3, b"4"), b"c": (4, b"5")}
 
 
-def test_a_batch_of_which_all_stays_is_copied_byte_for_byte(engine: Engine) -> None:
+def test_a_batch_of_which_all_stays_is_copied_byte_for_byte(engine: CleaningEngine) -> None:
     log = Log()
     whole = log.batch((b"a", b"1"), (b"b", b"2"), compression=3)
     log.finish()
@@ -131,7 +131,7 @@ def test_a_batch_of_which_all_stays_is_copied_byte_for_byte(engine: Engine) -> N
 
 @pytest.mark.parametrize("codec", range(5))
 def test_a_rewritten_batch_keeps_its_offsets_its_codec_and_its_producer(
-    engine: Engine, codec: int
+    engine: CleaningEngine, codec: int
 ) -> None:
     log = Log()
     producer = Producer(11, epoch=2, sequence=40)
@@ -149,7 +149,9 @@ def test_a_rewritten_batch_keeps_its_offsets_its_codec_and_its_producer(
     assert header[LEADER_EPOCH] == 4
 
 
-def test_a_rewritten_batch_counts_time_from_its_first_record_that_stays(engine: Engine) -> None:
+def test_a_rewritten_batch_counts_time_from_its_first_record_that_stays(
+    engine: CleaningEngine,
+) -> None:
     log = Log()
     times = [NOW_MS, NOW_MS + 70, NOW_MS + 5]
     log.batch((b"a", b"1"), (b"b", b"2"), (b"c", b"3"), times_ms=times)
@@ -161,7 +163,7 @@ def test_a_rewritten_batch_counts_time_from_its_first_record_that_stays(engine: 
     assert (header[BASE_TIMESTAMP], header[MAX_TIMESTAMP]) == (NOW_MS + 70, NOW_MS + 70)
 
 
-def test_append_time_stays_the_time_of_every_record(engine: Engine) -> None:
+def test_append_time_stays_the_time_of_every_record(engine: CleaningEngine) -> None:
     log = Log()
     log.batch(
         (b"a", b"1"), (b"b", b"2"), times_ms=[NOW_MS - 9, NOW_MS - 3], append_time_ms=NOW_MS + 1
@@ -174,7 +176,7 @@ def test_append_time_stays_the_time_of_every_record(engine: Engine) -> None:
     assert header[MAX_TIMESTAMP] == NOW_MS + 1
 
 
-def test_a_tombstone_gets_a_delete_horizon_and_keeps_its_time(engine: Engine) -> None:
+def test_a_tombstone_gets_a_delete_horizon_and_keeps_its_time(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.batch((b"a", None), (b"b", b"2"), times_ms=[NOW_MS - 40, NOW_MS + 3])
@@ -189,7 +191,7 @@ def test_a_tombstone_gets_a_delete_horizon_and_keeps_its_time(engine: Engine) ->
     assert header[BASE_TIMESTAMP] == NOW_MS + DELETE_RETENTION_MS
 
 
-def test_a_horizon_is_not_moved_by_later_cleanings(engine: Engine) -> None:
+def test_a_horizon_is_not_moved_by_later_cleanings(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", None))
     log.finish()
@@ -199,7 +201,7 @@ def test_a_horizon_is_not_moved_by_later_cleanings(engine: Engine) -> None:
 
 
 def test_a_tombstone_goes_when_its_horizon_has_come_and_the_rest_of_its_batch_stays(
-    engine: Engine,
+    engine: CleaningEngine,
 ) -> None:
     log = Log()
     log.batch((b"a", None), (b"b", b"2"))
@@ -210,7 +212,7 @@ def test_a_tombstone_goes_when_its_horizon_has_come_and_the_rest_of_its_batch_st
 
 
 def test_the_first_cleaning_never_removes_a_tombstone_even_without_retention(
-    engine: Engine,
+    engine: CleaningEngine,
 ) -> None:
     log = Log()
     log.batch((b"a", None))
@@ -221,7 +223,7 @@ def test_the_first_cleaning_never_removes_a_tombstone_even_without_retention(
     assert log.seen() == {}
 
 
-def test_a_retention_without_end_keeps_tombstones(engine: Engine) -> None:
+def test_a_retention_without_end_keeps_tombstones(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", None), times_ms=[NOW_MS - 1])
     log.finish()
@@ -230,7 +232,7 @@ def test_a_retention_without_end_keeps_tombstones(engine: Engine) -> None:
     assert [record.timestamp for record in log.kept()[0][1]] == [NOW_MS - 1]
 
 
-def test_a_record_without_a_key_goes_and_is_counted(engine: Engine) -> None:
+def test_a_record_without_a_key_goes_and_is_counted(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((None, b"1"), (b"", b"2"))
     log.finish()
@@ -239,7 +241,7 @@ def test_a_record_without_a_key_goes_and_is_counted(engine: Engine) -> None:
     assert report.keyless_dropped == 1
 
 
-def test_the_newest_batch_of_a_producer_stays_as_a_header(engine: Engine) -> None:
+def test_the_newest_batch_of_a_producer_stays_as_a_header(engine: CleaningEngine) -> None:
     log = Log()
     producer = Producer(11, epoch=2, sequence=40)
     log.producers.append(producer)
@@ -255,7 +257,7 @@ def test_the_newest_batch_of_a_producer_stays_as_a_header(engine: Engine) -> Non
 
 
 def test_a_header_goes_when_its_producer_has_written_again_or_is_forgotten(
-    engine: Engine,
+    engine: CleaningEngine,
 ) -> None:
     log = Log()
     producer = Producer(11)
@@ -270,7 +272,9 @@ def test_a_header_goes_when_its_producer_has_written_again_or_is_forgotten(
 
 
 @pytest.mark.parametrize("producer", [None, Producer(99)], ids=["nobody's", "forgotten"])
-def test_the_last_batch_of_all_stays_as_a_header(engine: Engine, producer: Producer | None) -> None:
+def test_the_last_batch_of_all_stays_as_a_header(
+    engine: CleaningEngine, producer: Producer | None
+) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.batch((None, b"2"), producer=producer and replace(producer))
@@ -282,7 +286,7 @@ def test_the_last_batch_of_all_stays_as_a_header(engine: Engine, producer: Produ
     ]
 
 
-def test_records_below_the_start_of_the_log_go(engine: Engine) -> None:
+def test_records_below_the_start_of_the_log_go(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"), (b"b", b"2"))
     log.finish()
@@ -296,7 +300,7 @@ def transactional(log: Log, producer_id: int = 21) -> Producer:
     return producer
 
 
-def test_an_aborted_record_does_not_hide_an_older_one_and_goes(engine: Engine) -> None:
+def test_an_aborted_record_does_not_hide_an_older_one_and_goes(engine: CleaningEngine) -> None:
     log = Log()
     producer = transactional(log)
     log.batch((b"a", b"1"))
@@ -309,7 +313,7 @@ def test_an_aborted_record_does_not_hide_an_older_one_and_goes(engine: Engine) -
 
 
 def test_an_aborted_record_whose_marker_lies_further_on_does_not_hide_an_older_one(
-    engine: Engine,
+    engine: CleaningEngine,
 ) -> None:
     log = Log()
     producer = transactional(log)
@@ -322,7 +326,7 @@ def test_an_aborted_record_whose_marker_lies_further_on_does_not_hide_an_older_o
     assert log.seen() == {b"a": (0, b"1")}
 
 
-def test_a_transaction_index_that_is_missing_refuses_the_cleaning(engine: Engine) -> None:
+def test_a_transaction_index_that_is_missing_refuses_the_cleaning(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.finish()
@@ -333,7 +337,9 @@ def test_a_transaction_index_that_is_missing_refuses_the_cleaning(engine: Engine
 
 
 @pytest.mark.parametrize("marker", [ABORT_MARKER, COMMIT_MARKER])
-def test_a_marker_outlives_its_transaction_by_the_retention(engine: Engine, marker: int) -> None:
+def test_a_marker_outlives_its_transaction_by_the_retention(
+    engine: CleaningEngine, marker: int
+) -> None:
     log = Log()
     producer = transactional(log)
     log.batch((b"a", b"1"), producer=producer)
@@ -356,7 +362,7 @@ def test_a_marker_outlives_its_transaction_by_the_retention(engine: Engine, mark
     assert clean(horizon) == []
 
 
-def test_a_marker_stays_while_a_record_of_its_transaction_does(engine: Engine) -> None:
+def test_a_marker_stays_while_a_record_of_its_transaction_does(engine: CleaningEngine) -> None:
     log = Log()
     producer = transactional(log)
     log.batch((b"a", b"1"), producer=producer)
@@ -371,7 +377,9 @@ def test_a_marker_stays_while_a_record_of_its_transaction_does(engine: Engine) -
     ]
 
 
-def test_a_marker_is_not_kept_by_another_transaction_of_its_producer(engine: Engine) -> None:
+def test_a_marker_is_not_kept_by_another_transaction_of_its_producer(
+    engine: CleaningEngine,
+) -> None:
     log = Log()
     producer = transactional(log)
     for key in (b"a", b"b"):
@@ -385,7 +393,9 @@ def test_a_marker_is_not_kept_by_another_transaction_of_its_producer(engine: Eng
     assert [header[ATTRIBUTES] & DELETE_HORIZON for header in markers] == [0, DELETE_HORIZON]
 
 
-def test_the_marker_that_holds_the_epoch_of_a_producer_stays_as_a_header(engine: Engine) -> None:
+def test_the_marker_that_holds_the_epoch_of_a_producer_stays_as_a_header(
+    engine: CleaningEngine,
+) -> None:
     log = Log()
     producer = transactional(log)
     log.batch((b"a", b"1"), producer=producer)
@@ -399,7 +409,7 @@ def test_the_marker_that_holds_the_epoch_of_a_producer_stays_as_a_header(engine:
     assert [(header[PRODUCER_ID], header[RECORD_COUNT]) for header in markers] == [(21, 0)]
 
 
-def test_the_transaction_index_moves_with_the_marker(engine: Engine) -> None:
+def test_the_transaction_index_moves_with_the_marker(engine: CleaningEngine) -> None:
     log = Log()
     producer = transactional(log)
     log.batch((b"a", b"1"), producer=producer)
@@ -412,7 +422,9 @@ def test_the_transaction_index_moves_with_the_marker(engine: Engine) -> None:
     assert log.aborted_indexed() == []
 
 
-def test_an_aborted_transaction_is_told_once_in_the_segment_of_its_marker(engine: Engine) -> None:
+def test_an_aborted_transaction_is_told_once_in_the_segment_of_its_marker(
+    engine: CleaningEngine,
+) -> None:
     log = Log()
     producer = transactional(log)
     for _ in range(2):
@@ -424,7 +436,9 @@ def test_an_aborted_transaction_is_told_once_in_the_segment_of_its_marker(engine
     assert log.aborted_indexed() == [Aborted(21, 0, 1, 1), Aborted(21, 2, 3, 3)]
 
 
-def test_a_segment_that_reaches_above_the_upper_offset_is_left_alone(engine: Engine) -> None:
+def test_a_segment_that_reaches_above_the_upper_offset_is_left_alone(
+    engine: CleaningEngine,
+) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.roll()
@@ -436,13 +450,13 @@ def test_a_segment_that_reaches_above_the_upper_offset_is_left_alone(engine: Eng
     assert len(log.kept()) == 2
 
 
-def test_an_order_without_segments_does_nothing(engine: Engine) -> None:
+def test_an_order_without_segments_does_nothing(engine: CleaningEngine) -> None:
     log = Log()
     groups, report = run(log.disk, replace(ORDER, first_dirty_offset=7), engine)
     assert (groups, report.cleaned_to, report.groups) == ([], 7, 0)
 
 
-def test_an_empty_segment_is_merged_with_the_next(engine: Engine) -> None:
+def test_an_empty_segment_is_merged_with_the_next(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.roll()
@@ -455,7 +469,7 @@ def test_an_empty_segment_is_merged_with_the_next(engine: Engine) -> None:
 
 
 def test_one_batch_with_more_keys_than_the_map_holds_is_cleaned_in_several_passes(
-    engine: Engine,
+    engine: CleaningEngine,
 ) -> None:
     log = Log()
     log.batch(*((b"key-%d" % (place % 50), b"%d" % place) for place in range(100)))
@@ -470,7 +484,7 @@ def test_one_batch_with_more_keys_than_the_map_holds_is_cleaned_in_several_passe
     assert passes == 12  # nine keys each
 
 
-def test_a_map_that_holds_no_key_refuses(engine: Engine) -> None:
+def test_a_map_that_holds_no_key_refuses(engine: CleaningEngine) -> None:
     log = Log()
     log.batch((b"a", b"1"))
     log.finish()
@@ -478,7 +492,7 @@ def test_a_map_that_holds_no_key_refuses(engine: Engine) -> None:
         log.clean(engine, map_bytes_max=24)
 
 
-def test_times_at_the_end_of_all_numbers_survive(engine: Engine) -> None:
+def test_times_at_the_end_of_all_numbers_survive(engine: CleaningEngine) -> None:
     log = Log()
     times = [2**63 - 1, 0, -1, 7]
     log.batch(*((b"%d" % place, b"v") for place in range(4)), times_ms=times)

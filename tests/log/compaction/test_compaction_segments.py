@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from compaction_story import DIRECTORY, NOW_MS, ORDER, noted_indexes
 
-from penstock.log.compaction.grouping import group_segments
-from penstock.log.compaction.order import CompactionRefused, Order, Segment
-from penstock.log.compaction.writing import CleanedSegment
+from penstock.log.compaction.clean import group_segments
+from penstock.log.compaction.cleaned_segment import CleanedSegment
+from penstock.log.compaction.order import CompactionRejected, Order, Segment
 from penstock.log.directory import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, segment_file
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.transactions import Aborted, pack_aborted
@@ -129,6 +129,6 @@ def test_aborted_transactions_get_their_index() -> None:
 def test_a_segment_beyond_what_an_index_can_tell_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.log.compaction.writing.SEGMENT_BYTES_MAX", 1_000)
-    with pytest.raises(CompactionRefused, match=r"segment\.bytes"):
+    monkeypatch.setattr("penstock.log.compaction.cleaned_segment.SEGMENT_BYTES_MAX", 1_000)
+    with pytest.raises(CompactionRejected, match=r"segment\.bytes"):
         written(ORDER, batches_of(1), 1)

@@ -1,19 +1,22 @@
 """Produce, v3-v13.  v12: partitions join the transaction by themselves (KIP-890).  v13: topic ids.
 
-Two ways to the same answer: requests whose beginning is known (produce_memo.py) are cut up here,
-all others (several topics, old versions, topics that look into the records) go through the
-general codec. Nothing is written yet: batches collect in their partitions until the turn ends.
-Transactional batches take the general way, and wait until their transaction knows the partition
-(joining.py).
+Two paths lead to the same answer. The fast path takes requests whose prefix is cached
+(produce_cache.py). All others (several topics, old versions, topics that validate records) take the
+general codec. Batches collect in their partitions until the turn ends. Transactional batches take
+the general path, and wait until their transaction has the partition (txn_verification.py).
 """
 
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.inspection import Arrived, Inspection, inspect_at_once
-from penstock.broker.produce_memo import Route, Several, Ticket
-from penstock.broker.request import failed
+from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceRoute
+from penstock.broker.produce.record_validation import (
+    ArrivedBatch,
+    RecordValidation,
+    validate_at_once,
+)
+from penstock.broker.request import ClientConnection, Slot, failed
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     InvalidRecord,
@@ -51,8 +54,7 @@ from penstock.world import Buffer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.connection import Connection, Slot
-    from penstock.broker.partition import Partition
+    from penstock.broker.partitions.partition import Partition, Ticket
 
 FIRST_VERSION, LAST_VERSION = 3, 13
 FLEXIBLE, TOPIC_IDS = 9, 13
@@ -65,12 +67,13 @@ _NO_TAGS = b"\0\0"  # of the topic and the request
 _INT32 = Struct(">i")
 
 
-class General:
-    """A request that went through the codec: answered when its last partition has settled."""
+class GeneralProduce:
+    """A request on the general path: answered when its last partition has settled."""
 
     __slots__ = (
+        "_broker",
+        "_entries",
         "_left",
-        "_partitions",
         "_response",
         "_since_ms",
         "acks",
@@ -82,8 +85,14 @@ class General:
     )
 
     def __init__(
-        self, connection: "Connection", version: int, correlation_id: int, request: ProduceRequest
+        self,
+        broker: "Broker",
+        connection: ClientConnection,
+        version: int,
+        correlation_id: int,
+        request: ProduceRequest,
     ) -> None:
+        self._broker = broker
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
@@ -91,34 +100,35 @@ class General:
         self.timeout_ms = request.timeout_ms
         self.slot: Slot | None = None if request.acks == 0 else connection.take_slot()
         self._response = ProduceResponse()
-        self._partitions = sum(len(topic.partition_data) for topic in request.topic_data)
-        self._left = 1 + self._partitions
+        partitions = sum(len(topic.partition_data) for topic in request.topic_data)
+        self._entries = partitions + len(request.topic_data)
+        self._left = 1 + partitions
         self._since_ms = connection.active_at_ms
-        connection.listener.broker.counts.timed_alone += 1
+        broker.request_metrics.timed_alone += 1
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         response = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         self._response.responses.append(response)
         return response
 
-    def succeeded(self, ticket: Ticket, base_offset: int, append_time_ms: int) -> None:
+    def succeeded(self, ticket: "Ticket", base_offset: int, append_time_ms: int) -> None:
         partition, entry = ticket[2]
         entry.base_offset = base_offset
         entry.log_append_time_ms = append_time_ms
         entry.log_start_offset = partition.log.start_offset
         self.settled()
 
-    def waits(self, _ticket: Ticket) -> None:
-        """It is timed as a whole."""
+    def waits(self, _ticket: "Ticket") -> None:
+        """Do nothing: the request is timed as a whole."""
 
-    def waited(self, _ticket: Ticket, _since_ms: float) -> None:
-        """It is timed as a whole."""
+    def waited(self, _ticket: "Ticket", _since_ms: float) -> None:
+        """Do nothing: the request is timed as a whole."""
 
-    def failed(self, ticket: Ticket, error: KafkaError) -> None:
+    def failed(self, ticket: "Ticket", error: KafkaError) -> None:
         _partition, entry = ticket[2]
-        self.refuse(entry, error)
+        self.reject(entry, error)
 
-    def refuse(self, entry: PartitionProduceResponse, error: KafkaError) -> None:
+    def reject(self, entry: PartitionProduceResponse, error: KafkaError) -> None:
         entry.error_code = error.code
         entry.base_offset = -1
         entry.error_message = error.message
@@ -130,8 +140,9 @@ class General:
             self.connection.close()
         self.settled()
 
-    def stage(self, broker: "Broker", transactional_id: str | None, batches: list[Arrived]) -> None:
-        """Hand over what may be stored; transactions may have to hear of it before."""
+    def stage(self, transactional_id: str | None, batches: list[ArrivedBatch]) -> None:
+        """Hand over batches that may be stored; transactional ones may be verified first."""
+        broker = self._broker
         transactional: list[tuple[Partition, Buffer, Header, Ticket]] = []
         for partition, arrived, header, entry in batches:
             ticket = (self, self.connection, (partition, entry), self.correlation_id)
@@ -144,29 +155,38 @@ class General:
             if not partition.touched:
                 broker.touch_partition(partition)
         if transactional:
-            broker.coordinators.joins.produce(transactional_id, self.version, transactional)
+            broker.coordinators.verification.produce(transactional_id, self.version, transactional)
 
     def settled(self) -> None:
         self._left -= 1
         if self._left:
             return
-        listener = self.connection.listener
-        listener.broker.counts.produce_times.note(listener.now_ms() - self._since_ms)
-        if self._partitions > PARTITIONS_PER_SLICE:
-            listener.broker.sliced_work.begin(self._answer(listener.broker))
+        broker = self._broker
+        broker.request_metrics.produce_times.note(
+            self.connection.listener.now_ms() - self._since_ms
+        )
+        if self._entries > PARTITIONS_PER_SLICE:
+            broker.sliced_work.begin(self._answer())
             return
-        run_through(self._answer(listener.broker))
+        run_through(self._answer())
 
-    def _answer(self, broker: "Broker") -> Slices[None]:
+    def _answer(self) -> Slices[None]:
+        broker = self._broker
+        seen = 0
         for topic in self._response.responses:
-            for place, entry in enumerate(topic.partition_responses):
-                if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
+            seen += 1
+            for entry in topic.partition_responses:
+                seen += 1
+                if not seen % PARTITIONS_PER_SLICE:
                     yield None
                 if entry.error_code:
-                    named = broker.hosting.by_name.get(topic.name)
-                    partitions = named or broker.hosting.by_id.get(topic.topic_id, {})
-                    broker.counts.produce_failed(partitions.get(entry.index), entry.error_code)
-            yield None
+                    named = broker.replicas.by_name.get(topic.name)
+                    partitions = named or broker.replicas.by_id.get(topic.topic_id, {})
+                    broker.request_metrics.produce_failed(
+                        partitions.get(entry.index), entry.error_code
+                    )
+            if not seen % PARTITIONS_PER_SLICE:
+                yield None
         if self.slot is not None and not self.connection.closing:
             frame = yield from response_frame_in_slices(
                 0, self.version, self.correlation_id, self._response
@@ -175,27 +195,29 @@ class General:
 
 
 def produce(
-    connection: "Connection",
+    broker: "Broker",
+    connection: ClientConnection,
     data: memoryview,
     start: int,
     stop: int,
     version: int,
     correlation_id: int,
 ) -> None:
-    """One Produce frame, data[start:stop] without its size."""
-    broker = connection.listener.broker
+    """Handle one Produce frame, data[start:stop] without its size."""
     if not broker.touched:
         broker.touch()
     if FAST_FROM <= version <= LAST_VERSION:
-        memo = broker.produce_memo
-        memo.requests[version] += 1
+        cache = broker.produce_cache
+        cache.requests[version] += 1
         key = data[start + 8 : start + connection.produce_prefix].tobytes()
-        route = memo.routes[version].get(key) or memo.search(connection, data, start, stop, version)
+        route = cache.routes[version].get(key) or cache.search(
+            connection, data, start, stop, version
+        )
         if route is not None:
-            way = _WAYS[route.way]
+            path = _PATHS[route.path]
             position = start + connection.produce_prefix
             try:
-                if way(broker, connection, route, data, position, stop, correlation_id):
+                if path(broker, connection, route, data, position, stop, correlation_id):
                     return
             except (IndexError, StructError):
                 pass  # cut short: the codec says how
@@ -204,14 +226,15 @@ def produce(
 
 def _one(
     broker: "Broker",
-    connection: "Connection",
-    route: Route,
+    connection: ClientConnection,
+    route: ProduceRoute,
     data: memoryview,
     position: int,
     stop: int,
     correlation_id: int,
 ) -> bool:
-    """The fast way for one partition. False, and nothing done, if it needs the general way."""
+    """Take the fast path for one partition. Return False, with nothing done, if the request needs
+    the general path."""
     index = _INT32.unpack_from(data, position)[0]
     answer = route.answers.get(index) or route.learn(index)
     if answer is None:
@@ -239,11 +262,11 @@ def _one(
     try:
         header = check_produced(batch)
         if header[ATTRIBUTES] & TRANSACTIONAL or end - position > partition.batch_bytes_max:
-            _refuse_fast(partition, header, end - position)
+            _reject_fast(partition, header, end - position)
         if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
             if slot is not None:
                 connection.replies.pop()
-            return False  # the general way names the bad records
+            return False  # the general path names the bad records
     except KafkaError as error:
         answer.failed(ticket, error)
         broker.produced_ms = connection.active_at_ms
@@ -257,15 +280,15 @@ def _one(
 
 def _one_in_codec(
     broker: "Broker",
-    connection: "Connection",
-    route: Route,
+    connection: ClientConnection,
+    route: ProduceRoute,
     data: memoryview,
     position: int,
     stop: int,
     correlation_id: int,
 ) -> bool:
-    """The fast way for a topic with a codec of its own, if the batch is in it already and nothing
-    of its partition waits to be recompressed."""
+    """Take the fast path for a topic with a codec of its own, if the batch is in that codec and no
+    batch of the partition waits to be recompressed."""
     index = _INT32.unpack_from(data, position)[0]
     answer = route.answers.get(index) or route.learn(index)
     if answer is None:
@@ -276,26 +299,29 @@ def _one_in_codec(
         while data[batch - 1] >= 0x80:
             batch += 1
     partition = answer.partition
-    if partition.lane or data[batch + CODEC_POSITION] & CODEC_MASK != partition.settings.codec:
+    if (
+        partition.recompressing
+        or data[batch + CODEC_POSITION] & CODEC_MASK != partition.settings.codec
+    ):
         return False
     return _one(broker, connection, route, data, position, stop, correlation_id)
 
 
 def _several_in_codec(*_request: object) -> bool:
-    """They may be in different codecs: the general way looks at each."""
+    """Return False: the batches may be in different codecs, so the general path looks at each."""
     return False
 
 
 def _several(
     broker: "Broker",
-    connection: "Connection",
-    route: Route,
+    connection: ClientConnection,
+    route: ProduceRoute,
     data: memoryview,
     position: int,
     stop: int,
     correlation_id: int,
 ) -> bool:
-    """The same for several partitions of one topic: look through all of it, then store."""
+    """Take the fast path for several partitions of one topic: check all batches, then store."""
     flexible = route.version >= FLEXIBLE
     indexes: list[int] = []
     batches: list[memoryview] = []
@@ -328,14 +354,16 @@ def _several(
         try:
             header = check_produced(batch)
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
-                _refuse_fast(partition, header, len(batch))
+                _reject_fast(partition, header, len(batch))
             if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
-                return False  # the general way names the bad records
+                return False  # the general path names the bad records
         except KafkaError as error:
             found.append(error)
         else:
             found.append(header)
-    several = Several(route, shape, connection, connection.take_slot() if route.acks else None)
+    several = MultiPartitionAnswer(
+        route, shape, connection, connection.take_slot() if route.acks else None
+    )
     for batch, each, (place, partition) in zip(batches, found, shape.places, strict=True):
         ticket = (several, connection, place, correlation_id)
         if isinstance(each, KafkaError):
@@ -349,7 +377,7 @@ def _several(
 
 
 def _long_varint(data: memoryview, position: int, first: int) -> tuple[int, int]:
-    """A length of two bytes or more whose first byte was read; and where it ends."""
+    """Return a length of two bytes or more, after its first byte, and the position behind it."""
     byte = data[position]
     if byte < 0x80:
         return first & 0x7F | byte << 7, position + 1
@@ -363,15 +391,19 @@ def _long_varint(data: memoryview, position: int, first: int) -> tuple[int, int]
 
 
 def _general(
-    broker: "Broker", connection: "Connection", frame: memoryview, version: int, correlation_id: int
+    broker: "Broker",
+    connection: ClientConnection,
+    frame: memoryview,
+    version: int,
+    correlation_id: int,
 ) -> None:
     if not FIRST_VERSION <= version <= LAST_VERSION:
-        connection.refuse(f"Produce v{version}; v{FIRST_VERSION}-v{LAST_VERSION} are served")
+        connection.reject(f"Produce v{version}; v{FIRST_VERSION}-v{LAST_VERSION} are served")
         return
-    memo = broker.produce_memo
-    memo.misses += 1
+    cache = broker.produce_cache
+    cache.misses += 1
     if version < FAST_FROM:
-        memo.requests[version] += 1
+        cache.requests[version] += 1
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
     reading = read_in_slices(ProduceRequest, version, frame, header.body_position)
@@ -379,9 +411,9 @@ def _general(
         next(reading)
     except StopIteration as end:
         request: ProduceRequest = end.value
-        partitions = sum(len(topic.partition_data) for topic in request.topic_data)
-        if partitions <= PARTITIONS_PER_SLICE:
-            general = General(connection, version, correlation_id, request)
+        entries = sum(1 + len(topic.partition_data) for topic in request.topic_data)
+        if entries <= PARTITIONS_PER_SLICE:
+            general = GeneralProduce(broker, connection, version, correlation_id, request)
             last = run_through(_take(broker, general, request))
             general.settled()
             if len(request.topic_data) == 1 and last is not None and version >= FAST_FROM:
@@ -396,7 +428,7 @@ def _general(
 
 def _take_in_slices(
     broker: "Broker",
-    connection: "Connection",
+    connection: ClientConnection,
     frame: bytes,
     body_position: int,
     version: int,
@@ -405,7 +437,7 @@ def _take_in_slices(
     """Take a request for many partitions, some of them per slice."""
     try:
         request = yield from read_in_slices(ProduceRequest, version, frame, body_position)
-        general = General(connection, version, correlation_id, request)
+        general = GeneralProduce(broker, connection, version, correlation_id, request)
         yield from _take(broker, general, request)
         general.settled()
     except Exception as error:
@@ -415,16 +447,16 @@ def _take_in_slices(
 
 
 def _take(
-    broker: "Broker", general: General, request: ProduceRequest
+    broker: "Broker", general: GeneralProduce, request: ProduceRequest
 ) -> "Slices[Partition | None]":
     """Check and store the batches of a request; return the last partition, if it was found."""
     version = general.version
     partition: Partition | None = None
     taken = 0
-    ready: list[Arrived] = []
-    large: list[Arrived] = []
+    ready: list[ArrivedBatch] = []
+    large: list[ArrivedBatch] = []
 
-    def store(batches: list[Arrived]) -> None:
+    def store(batches: list[ArrivedBatch]) -> None:
         _store(broker, general, request.transactional_id, batches)
 
     for topic in request.topic_data:
@@ -439,11 +471,13 @@ def _take(
             try:
                 partition = _find(broker, topic, wanted.index, version)
                 _check_request(request, partition)
-                arrived = Arrived(partition, *_accept(partition, wanted.records, version), entry)
+                arrived = ArrivedBatch(
+                    partition, *_accept(partition, wanted.records, version), entry
+                )
                 looks = partition.settings.needs_look(arrived.header, broker.wall_ms)
-                waits = looks and not inspect_at_once(broker, arrived)
+                waits = looks and not validate_at_once(broker, arrived)
             except KafkaError as error:
-                general.refuse(entry, error)
+                general.reject(entry, error)
             else:
                 (large if waits else ready).append(arrived)
             if taken >= PARTITIONS_PER_SLICE:
@@ -453,13 +487,13 @@ def _take(
                 yield None
     store(ready)
     if large:
-        Inspection(broker, general.connection, general.refuse, store).begin(large)
+        RecordValidation(broker, general.connection, general.reject, store).begin(large)
     return partition
 
 
 def _remember(
     broker: "Broker",
-    connection: "Connection",
+    connection: ClientConnection,
     frame: memoryview,
     request: ProduceRequest,
     body_position: int,
@@ -467,22 +501,27 @@ def _remember(
     partition: "Partition",
 ) -> None:
     if request.transactional_id is None and request.acks in ACKS:
-        partitions = broker.hosting.by_id.get(partition.topic_id, {})
-        broker.produce_memo.remember(connection, frame, request, body_position, version, partitions)
+        partitions = broker.replicas.by_id.get(partition.topic_id, {})
+        broker.produce_cache.remember(
+            connection, frame, request, body_position, version, partitions
+        )
 
 
 def _store(
-    broker: "Broker", general: General, transactional_id: str | None, batches: list[Arrived]
+    broker: "Broker",
+    general: GeneralProduce,
+    transactional_id: str | None,
+    batches: list[ArrivedBatch],
 ) -> None:
-    """What has passed every check: at once, or after it was recompressed."""
+    """Store batches that passed every check, at once or after their recompression."""
     recompression = broker.recompression
-    ready: list[Arrived] = []
+    ready: list[ArrivedBatch] = []
     for arrived in batches:
         if recompression.takes(arrived.partition, arrived):
             recompression.take(general, transactional_id, arrived)
         else:
             ready.append(arrived)
-    general.stage(broker, transactional_id, ready)
+    general.stage(transactional_id, ready)
 
 
 def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
@@ -504,7 +543,7 @@ def _check_request(request: ProduceRequest, partition: "Partition") -> None:
 
 
 def _accept(partition: "Partition", records: Buffer | None, version: int) -> tuple[Buffer, Header]:
-    """Everything that a batch must satisfy wherever it is stored."""
+    """Check a batch by the rules of every topic; return the batch and its header."""
     if not records:
         raise InvalidRecord("a Produce request carries exactly one batch per partition, not none")
     batch = memoryview(records)
@@ -513,8 +552,8 @@ def _accept(partition: "Partition", records: Buffer | None, version: int) -> tup
     return batch, header
 
 
-def _refuse_fast(partition: "Partition", header: Header, size: int) -> None:
-    """What the fast way does not take. Its requests have no transactional id."""
+def _reject_fast(partition: "Partition", header: Header, size: int) -> None:
+    """Raise for a batch that the fast path rejects. Its requests have no transactional id."""
     if header[ATTRIBUTES] & TRANSACTIONAL:
         raise TransactionalIdAuthorizationFailed("there is no transactional id")
     _check_batch(partition, header, size, LAST_VERSION)
@@ -531,5 +570,5 @@ def _check_batch(partition: "Partition", header: tuple[Any, ...], size: int, ver
 
 PRODUCE_TIMED_OUT = RequestTimedOut("the records were not committed within the request's timeout")
 
-# By Route.way
-_WAYS = (_one, _several, _one_in_codec, _several_in_codec)
+# By ProduceRoute.path
+_PATHS = (_one, _several, _one_in_codec, _several_in_codec)

@@ -7,8 +7,13 @@ are they out of range. v13: topic ids.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request, failed
-from penstock.broker.sessions import PARTITIONS_PER_SLICE, FetchSet, Watched, parts_of
+from penstock.broker.fetch.sessions import (
+    PARTITIONS_PER_SLICE,
+    FetchSet,
+    WatchedPartition,
+    parts_of,
+)
+from penstock.broker.request import ClientRequest, failed
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
     FencedLeaderEpoch,
@@ -33,7 +38,7 @@ from penstock.world import Cold, DiskFailed, FileRange, Part, Timer
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.partition import Partition
+    from penstock.broker.partitions.partition import Partition
 
 SENDFILE_BYTES_MIN = 64 * 1024  # below this a read and one joined send is cheaper
 READ_BYTES_MAX = 512 * 1024  # so much of one answer is read, the rest leaves by sendfile
@@ -43,7 +48,7 @@ COLD_WAIT_MS_MIN = 1_000  # records that must come from disk are worth this wait
 TAGS_FROM = 12
 FETCH = 1
 Topics = list[tuple[str | bytes, list[PartitionAnswer]]]  # of an answer
-# What a client may run into by itself; as in Kafka, only other errors are failed requests.
+# Errors that clients expect; as in Kafka, only other errors count as failed requests.
 EXPECTED_OF_FETCH = frozenset(
     error.code
     for error in (
@@ -57,40 +62,40 @@ EXPECTED_OF_FETCH = frozenset(
 )
 
 
-def handle(broker: "Broker", request: Request, message: FetchRequest) -> Slices[None] | None:
+def handle(broker: "Broker", request: ClientRequest, message: FetchRequest) -> Slices[None] | None:
     now_ms = broker.world.clock.mono_ms()
     try:
         fetch_set, incremental = broker.sessions.find(message, request.api_version, now_ms)
     except KafkaError as error:
-        _refuse(request, error, message.session_id)
+        _reject(request, error, message.session_id)
         return None
-    fetching = Fetching(broker, request, message, fetch_set, incremental)
+    fetching = PendingFetch(broker, request, message, fetch_set, incremental)
     if fetch_set.is_long(message):
         return fetching.begin_in_slices(now_ms)
     fetching.begin(now_ms)
     return None
 
 
-def _refuse(request: Request, error: KafkaError, session_id: int = 0) -> None:
-    """Answer that a session cannot be used."""
+def _reject(request: ClientRequest, error: KafkaError, session_id: int = 0) -> None:
+    """Answer with the error of a session."""
     kept = session_id if isinstance(error, FetchSessionTopicIdError) else 0
     parts = fetch_answer(request.api_version, request.correlation_id, error.code, kept, [])
     request.reply_frame(parts)
 
 
-class Fetching:
+class PendingFetch:
     """One fetch from its arrival to its answer."""
 
     __slots__ = (
         "_answers",
         "_broker",
         "_bytes",
+        "_changed_meanwhile",
         "_failed",
         "_incremental",
         "_looking",
         "_message",
         "_over",
-        "_poked_meanwhile",
         "_queued",
         "_read_bytes",
         "_request",
@@ -102,7 +107,7 @@ class Fetching:
     def __init__(
         self,
         broker: "Broker",
-        request: Request,
+        request: ClientRequest,
         message: FetchRequest,
         fetch_set: FetchSet,
         incremental: bool,
@@ -112,7 +117,7 @@ class Fetching:
         self._message = message
         self._set = fetch_set
         self._incremental = incremental
-        self._answers: dict[Watched, PartitionAnswer] = {}
+        self._answers: dict[WatchedPartition, PartitionAnswer] = {}
         self._bytes = 0
         self._read_bytes = 0
         self._failed = False
@@ -120,11 +125,11 @@ class Fetching:
         self._timer: Timer | None = None
         self._queued = False
         self._looking = False  # in slices
-        self._poked_meanwhile = False
+        self._changed_meanwhile = False
         self._over = False  # answered, or about to be, or the peer has gone
 
     def begin(self, now_ms: float) -> None:
-        """Look at what is asked for; answer, or wait for more."""
+        """Read the watched partitions; answer, or wait for more records."""
         self._set.update(self._message)
         # A client that pipelines expects to see what it wrote before.
         self._broker.append_watched(self._set)
@@ -143,22 +148,22 @@ class Fetching:
             raise
         if self._set.closed:  # by another fetch of the client, between two slices
             self._over = True
-            _refuse(self._request, FetchSessionIdNotFound())
+            _reject(self._request, FetchSessionIdNotFound())
             return
         self._answer_or_wait(now_ms)
         if not self._over:
-            self.poked()  # a partition may have moved between two slices
+            self.reconsider_soon()  # a partition may have moved between two slices
 
     def _answer_or_wait(self, now_ms: float) -> None:
         if self._set.fetching is not None:
-            # A second fetch on a session before the first is answered: nobody waits for that one.
+            # A second fetch on a session: the client waits no longer for the first one.
             self._set.fetching.answer()
         wait_ms = self._message.max_wait_ms
         if self._satisfied() or (wait_ms <= 0 and not self._warming):
             self.answer()
             return
         self._set.fetching = self
-        self._broker.counts.parked_fetches += 1
+        self._broker.request_metrics.parked_fetches += 1
         self._timer = self._broker.world.timers.at(
             now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms),
             lambda: self._request.run(self.answer),
@@ -174,15 +179,15 @@ class Fetching:
             return False
         return self._bytes >= self._message.min_bytes
 
-    def poked(self) -> None:
+    def reconsider_soon(self) -> None:
         if self._looking:
-            self._poked_meanwhile = True
+            self._changed_meanwhile = True
         elif not self._queued:
             self._queued = True
             self._broker.reconsider(lambda: self._request.run(self.reconsider))
 
     def reconsider(self) -> None:
-        """Look again at what has moved since; at the end of a turn."""
+        """Look again at partitions that moved; called at the end of a turn."""
         self._queued = False
         if self._over:
             return
@@ -195,7 +200,7 @@ class Fetching:
             self.answer()
 
     def _reconsider_in_slices(self) -> Slices[None]:
-        self._poked_meanwhile = False
+        self._changed_meanwhile = False
         try:
             yield from self._look_in_slices()
         except Exception as error:
@@ -206,8 +211,8 @@ class Fetching:
             return
         if self._satisfied():
             self.answer()
-        elif self._poked_meanwhile:
-            self.poked()
+        elif self._changed_meanwhile:
+            self.reconsider_soon()
 
     def _look_in_slices(self) -> Slices[None]:
         for some in parts_of(list(self._set.dirty)):
@@ -216,7 +221,7 @@ class Fetching:
             if self._over:
                 return
 
-    def _look_at(self, watched_ones: list[Watched]) -> None:
+    def _look_at(self, watched_ones: list[WatchedPartition]) -> None:
         dirty = self._set.dirty
         for watched in watched_ones:
             before = self._answers.get(watched)
@@ -238,13 +243,13 @@ class Fetching:
                 del dirty[watched]  # else it has records that did not fit this time
 
     def _upper(self, answer: PartitionAnswer) -> int:
-        """Where this reader's records end."""
+        """Return the end of the records that this reader may see."""
         if self._message.isolation_level == READ_COMMITTED:
             return answer.last_stable_offset
         return answer.high_watermark
 
-    def _warm(self, watched: Watched, cold: Cold) -> None:
-        """The records are on disk only: a worker brings them in, nobody else waits for it."""
+    def _warm(self, watched: WatchedPartition, cold: Cold) -> None:
+        """Have a worker read cold records from the disk; other partitions do not wait."""
         self._set.dirty.pop(watched, None)
         self._answers.pop(watched, None)
         self._warming += 1
@@ -254,12 +259,12 @@ class Fetching:
             partition = watched.partition
             if failure is not None and partition is not None and not partition.gone:
                 partition.directory.fail(failure)
-            watched.poke()
+            watched.partition_changed()
 
-        self._broker.counts.cold_reads += 1
+        self._broker.request_metrics.cold_reads += 1
         cold.file.warm(cold.position, cold.size, warmed)
 
-    def _read(self, watched: Watched) -> PartitionAnswer:
+    def _read(self, watched: WatchedPartition) -> PartitionAnswer:
         partition: Partition | None = None
         try:
             partition = self._broker.find(watched.topic, watched.index)
@@ -274,7 +279,7 @@ class Fetching:
             partition.directory.fail(failure)
             return self._error(watched, KafkaStorageError(str(failure)))
 
-    def _read_partition(self, partition: "Partition", watched: Watched) -> PartitionAnswer:
+    def _read_partition(self, partition: "Partition", watched: WatchedPartition) -> PartitionAnswer:
         partition.fetches += 1
         wanted = watched.wanted
         leader, log = partition.leader, partition.log
@@ -302,7 +307,7 @@ class Fetching:
         )
 
     def _records(
-        self, partition: "Partition", watched: Watched, upper: int, committed_only: bool
+        self, partition: "Partition", watched: WatchedPartition, upper: int, committed_only: bool
     ) -> tuple[Part, list[tuple[int, int]] | None]:
         wanted, log = watched.wanted, partition.log
         limit = min(
@@ -332,7 +337,7 @@ class Fetching:
             return self._message.replica_state.replica_id
         return self._message.replica_id
 
-    def _error(self, watched: Watched, error: KafkaError) -> PartitionAnswer:
+    def _error(self, watched: WatchedPartition, error: KafkaError) -> PartitionAnswer:
         tags = NO_TAGS
         moved = isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch)
         if moved and self._request.api_version >= TAGS_FROM:
@@ -343,27 +348,27 @@ class Fetching:
     # -- ending
 
     def answer(self) -> None:
-        """Say what there is."""
+        """Answer with the records found so far."""
         if self._over:
             return
-        told = self._told()
+        reported = self._reported()
         self._end()
         topics: Topics = []
-        if len(told) > PARTITIONS_PER_SLICE:
+        if len(reported) > PARTITIONS_PER_SLICE:
             self._request.connection.hold()
-            self._broker.sliced_work.begin(self._answer_in_slices(told, topics))
+            self._broker.sliced_work.begin(self._answer_in_slices(reported, topics))
             return
-        self._tell(told, topics)
+        self._report(reported, topics)
         request, session_id = self._request, self._set.session_id
         request.reply_frame(
             fetch_answer(request.api_version, request.correlation_id, 0, session_id, topics)
         )
 
-    def _answer_in_slices(self, told: list[Watched], topics: Topics) -> Slices[None]:
+    def _answer_in_slices(self, reported: list[WatchedPartition], topics: Topics) -> Slices[None]:
         request = self._request
         try:
-            for some in parts_of(told):
-                self._tell(some, topics)
+            for some in parts_of(reported):
+                self._report(some, topics)
                 yield None
             parts = yield from fetch_answer_in_slices(
                 request.api_version, request.correlation_id, 0, self._set.session_id, topics
@@ -374,9 +379,9 @@ class Fetching:
         finally:
             request.connection.release()
 
-    def _tell(self, told: list[Watched], topics: Topics) -> None:
-        """Add what there is of these partitions to the topics of the answer."""
-        for watched in told:
+    def _report(self, reported: list[WatchedPartition], topics: Topics) -> None:
+        """Add these partitions to the topics of the answer."""
+        for watched in reported:
             answer = self._answers.get(watched) or self._nothing_yet(watched)
             watched.sent_high_watermark = answer.high_watermark
             watched.sent_log_start = answer.log_start_offset
@@ -389,15 +394,15 @@ class Fetching:
             else:
                 topics.append((watched.topic, [answer]))
 
-    def _count_error(self, watched: Watched, code: int) -> None:
-        self._broker.counts.failed(FETCH, code)
+    def _count_error(self, watched: WatchedPartition, code: int) -> None:
+        self._broker.request_metrics.failed(FETCH, code)
         if watched.partition is not None and code not in EXPECTED_OF_FETCH:
             watched.partition.failed_fetches += 1
 
-    def _told(self) -> list[Watched]:
+    def _reported(self) -> list[WatchedPartition]:
         if not self._incremental:
             return list(self._set.watched.values())
-        told = []
+        reported = []
         for watched, answer in self._answers.items():
             moved = (
                 answer.high_watermark != watched.sent_high_watermark
@@ -405,15 +410,15 @@ class Fetching:
             )
             has_news = answer.error_code or _size(answer.records) or answer.tags is not NO_TAGS
             if has_news or moved:
-                told.append(watched)
+                reported.append(watched)
             if has_news and watched in self._set.dirty:
                 # Behind the others next time, so that a busy partition does not starve them.
                 del self._set.dirty[watched]
                 self._set.dirty[watched] = None
-        return told
+        return reported
 
-    def _nothing_yet(self, watched: Watched) -> PartitionAnswer:
-        """Its records were still being brought into memory when the time was up."""
+    def _nothing_yet(self, watched: WatchedPartition) -> PartitionAnswer:
+        """Return an answer without records: a worker still reads them from the disk."""
         self._set.dirty[watched] = None
         partition = watched.partition
         if partition is None:
@@ -425,7 +430,7 @@ class Fetching:
         )
 
     def _abandon(self) -> None:
-        """The peer has gone."""
+        """End the fetch without an answer: the peer has gone."""
         if not self._over:
             self._request.answered = True
             self._end(closing=True)
@@ -433,7 +438,7 @@ class Fetching:
     def _end(self, *, closing: bool = False) -> None:
         self._over = True
         if self._timer is not None:
-            self._broker.counts.parked_fetches -= 1
+            self._broker.request_metrics.parked_fetches -= 1
             self._timer.cancel()
             self._timer = None
             if not closing:

@@ -1,25 +1,25 @@
 """ListOffsets, v1-v11: offsets by position or by time.
 
--1 latest (the last stable offset under read_committed), -2 earliest, -3 the largest timestamp,
--4 earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+): without tiering
--4 is the log's start and the last two have no answer. A time gets the first offset at or after it;
-for that batches are unpacked, off the turn, and what cannot be read is CORRUPT_MESSAGE. Of a batch
-that unpacks to more than can be held, what does not fit counts as found where it begins: nobody
-who reads from there misses a record.
+-1 latest (the last stable offset under read_committed), -2 earliest, -3 the largest timestamp, -4
+earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+): without tiering -4
+is the log's start and the last two have no answer. A time gets the first offset at or after it; for
+that batches are unpacked between turns, and a batch that cannot be read is CORRUPT_MESSAGE. If a
+batch unpacks to more than the limit, the answer is the first offset that did not fit: a reader from
+there misses no record.
 """
 
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
-from penstock.broker.unpacking import Cut, complaint
+from penstock.broker.produce.unpacking import PartialScan, to_kafka_error
+from penstock.broker.request import ClientRequest
 from penstock.errors import (
     CorruptMessage,
     InvalidRequest,
     KafkaError,
     UnsupportedVersion,
 )
-from penstock.log.reading import Candidate, TimeSearch
+from penstock.log.lookup import Candidate, TimeSearch
 from penstock.wire.compression import TooLarge
 from penstock.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
@@ -32,7 +32,7 @@ from penstock.world import Cold, DiskFailed
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.partition import Partition
+    from penstock.broker.partitions.partition import Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = (
     -1,
@@ -51,7 +51,7 @@ Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOTHING: Found = (-1, -1, -1)
 
 
-def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: ListOffsetsRequest) -> None:
     broker.append_now()
     response = ListOffsetsResponse()
     asked: list[Asked] = []
@@ -80,7 +80,7 @@ def handle(broker: "Broker", request: Request, message: ListOffsetsRequest) -> N
         else:
             answer.timestamp, answer.offset, answer.leader_epoch = found
     if timed:
-        Searches(broker, request, response, committed_only).begin(timed)
+        TimestampSearches(broker, request, response, committed_only).begin(timed)
     else:
         request.reply(response)
 
@@ -109,15 +109,15 @@ def _upper(partition: "Partition", committed_only: bool) -> int:
 
 
 def _start_epoch(partition: "Partition") -> int:
-    """The epoch of the first record, or of the one that will be it."""
+    """Return the epoch of the first record; the leader's epoch for an empty log."""
     log = partition.log
     if log.start_offset == log.end_offset:
         return partition.leader.epoch
     return log.epochs.at(log.start_offset)
 
 
-class Searches:
-    """The times that one request asks for: a few partitions at a time, between turns."""
+class TimestampSearches:
+    """The searches of one request, a few partitions at a time, between turns."""
 
     __slots__ = (
         "_left",
@@ -132,7 +132,7 @@ class Searches:
     def __init__(
         self,
         broker: "Broker",
-        request: Request,
+        request: ClientRequest,
         response: ListOffsetsResponse,
         committed_only: bool,
     ) -> None:
@@ -153,7 +153,7 @@ class Searches:
 
     def _next(self) -> None:
         self._running += 1
-        search = Search(self, *self._left.popleft())
+        search = TimestampSearch(self, *self._left.popleft())
         self.broker.unpacking.later(search.step)
 
     def settled(self) -> None:
@@ -167,8 +167,8 @@ class Searches:
             self.request.connection.release()
 
 
-class Search:
-    """One time in one partition."""
+class TimestampSearch:
+    """The search for one timestamp in one partition."""
 
     __slots__ = (
         "_answer",
@@ -182,7 +182,7 @@ class Search:
 
     def __init__(
         self,
-        searches: Searches,
+        searches: TimestampSearches,
         topic: str,
         wanted: ListOffsetsPartition,
         answer: ListOffsetsPartitionResponse,
@@ -214,7 +214,7 @@ class Search:
             assert self._partition is not None, "a search begins with its partition"
             bytes_max = self._partition.settings.unpacked_bytes_max
             self._candidate = candidate
-            unpacking.look(candidate.read, bytes_max, self._search.judge, self._looked)
+            unpacking.scan(candidate.read, bytes_max, self._search.judge, self._looked)
         elif self._search.ended:
             self._found(None)
         else:
@@ -235,17 +235,17 @@ class Search:
             self._failed(failure)
 
     def _looked(
-        self, found: Found | Cut | None, failure: Exception | None, unpacked_bytes: int
+        self, found: Found | PartialScan | None, failure: Exception | None, unpacked_bytes: int
     ) -> None:
         assert self._search is not None and self._candidate is not None, "a look has its reason"
         if isinstance(failure, TooLarge):
             candidate, unpacking = self._candidate, self._searches.broker.unpacking
-            unpacking.look_at_large(candidate.read, self._search.judge, self._looked)
+            unpacking.scan_large(candidate.read, self._search.judge, self._looked)
             return
         if failure is not None:
             self._failed(failure)
             return
-        if isinstance(found, Cut):
+        if isinstance(found, PartialScan):
             found = self._search.presume(found.offset)
         if found is not None:
             self._found(found)
@@ -258,12 +258,12 @@ class Search:
 
     def _found(self, found: Found | None) -> None:
         assert self._partition is not None, "only what was searched is found"
-        # What is not committed is not there yet.
+        # Records above the high watermark are not visible yet.
         if found is None or found[1] >= _upper(self._partition, self._searches.committed_only):
             found = NOTHING
         self._answer.timestamp, self._answer.offset, self._answer.leader_epoch = found
         self._searches.settled()
 
     def _failed(self, error: Exception) -> None:
-        self._answer.error_code = complaint(error, CorruptMessage).code
+        self._answer.error_code = to_kafka_error(error, CorruptMessage).code
         self._searches.settled()

@@ -7,12 +7,12 @@ The answer does not wait for that (auto_topics.py).
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.broker.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from penstock.broker.metadata_memo import encode_topic, join
-from penstock.broker.request import Request
+from penstock.broker.metadata.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from penstock.broker.metadata.metadata_cache import encode_topic, join
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.describe import some_active_broker
-from penstock.controller.image import NO_LEADER, Image, Partition, Topic
+from penstock.controller.image import NO_LEADER, Image, PartitionImage, Topic
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import (
     InvalidRequest,
@@ -43,18 +43,18 @@ IDS_FROM = 12  # v10 and v11 have a place for topic ids, and refuse them
 
 
 class Serving(NamedTuple):
-    """What clients are told of a partition's leader."""
+    """The leader of a partition, as clients see it."""
 
     error_code: int
     leader_id: int
 
 
 def handle(
-    broker: "Broker", request: Request, message: MetadataRequest
+    broker: "Broker", request: ClientRequest, message: MetadataRequest
 ) -> Slices[MetadataResponse | None]:
     wanted = yield from _wanted(broker, request, message)
     if request.api_version < IDS_FROM and any(_by_id(each) for each in wanted):
-        return _refusal(wanted)
+        return _rejection(wanted)
     missing = yield from _to_create(broker, message, wanted, request.api_version)
     for first in range(0, len(missing), CREATED_PER_SLICE):
         broker.auto_topics.create(missing[first : first + CREATED_PER_SLICE])
@@ -64,7 +64,7 @@ def handle(
 
 
 def _wanted(
-    broker: "Broker", request: Request, message: MetadataRequest
+    broker: "Broker", request: ClientRequest, message: MetadataRequest
 ) -> Slices[list[MetadataRequestTopic]]:
     """Return the topics that are asked for, each once."""
     topics = message.topics
@@ -82,7 +82,7 @@ def _by_id(wanted: MetadataRequestTopic) -> bool:
     return wanted.name is None or wanted.topic_id != ZERO_ID
 
 
-def _refusal(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
+def _rejection(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
     code = InvalidRequest.code
     return MetadataResponse(
         topics=[
@@ -101,7 +101,7 @@ def _to_create(
     missing: list[str] = []
     for place, each in enumerate(wanted):
         name = each.name
-        # Internal topics are made by those who use them, with settings of their own.
+        # Coordinators create internal topics, with settings of their own.
         if name and each.topic_id == ZERO_ID and name not in INTERNAL_TOPICS:
             if name not in broker.image.topics and _legal(name):
                 missing.append(name)
@@ -120,7 +120,7 @@ def _legal(name: str) -> bool:
 
 def _answer(
     broker: "Broker",
-    request: Request,
+    request: ClientRequest,
     message: MetadataRequest,
     wanted: list[MetadataRequestTopic],
 ) -> Slices[None]:
@@ -151,7 +151,7 @@ def _kept(
     name = wanted.name
     if wanted.topic_id != ZERO_ID:
         name = broker.image.topic_names.get(wanted.topic_id)
-    return broker.metadata_memo.find(name, version, with_operations) if name else None
+    return broker.metadata_cache.find(name, version, with_operations) if name else None
 
 
 def _encoded(
@@ -160,16 +160,16 @@ def _encoded(
     version: int,
     with_operations: bool,
 ) -> Slices[bytes]:
-    memo = broker.metadata_memo
-    clears = memo.clears
+    cache = broker.metadata_cache
+    clears = cache.clears
     topic = yield from _topic(broker, wanted)
     if with_operations and not topic.error_code:
         topic.topic_authorized_operations = TOPIC_OPERATIONS
     data = yield from encode_topic(topic, version)
     # A topic on its way into service will have another answer soon.
     passing = any(each.error_code == LeaderNotAvailable.code for each in topic.partitions)
-    if not (topic.error_code or passing) and memo.clears == clears:
-        memo.keep(str(topic.name), version, with_operations, data)
+    if not (topic.error_code or passing) and cache.clears == clears:
+        cache.keep(str(topic.name), version, with_operations, data)
     return data
 
 
@@ -213,18 +213,18 @@ def _topic(broker: "Broker", wanted: MetadataRequestTopic) -> Slices[MetadataRes
     return answer
 
 
-def serving(broker: "Broker", topic: Topic, state: Partition, offline: list[int]) -> Serving:
-    """Who serves a partition, given the replicas that are offline."""
+def serving(broker: "Broker", topic: Topic, state: PartitionImage, offline: list[int]) -> Serving:
+    """Return the leader of a partition, given its offline replicas."""
     leader = state.leader
     if leader < 0 or leader in offline:
         code = KafkaStorageError.code if leader in offline else LeaderNotAvailable.code
         return Serving(code, leader)
-    if broker.hosting.is_to_be_made(topic, state):
+    if broker.replicas.is_to_be_created(topic, state):
         return Serving(LeaderNotAvailable.code, NO_LEADER)
     return Serving(0, leader)
 
 
-def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResponsePartition:
+def _partition(broker: "Broker", topic: Topic, state: PartitionImage) -> MetadataResponsePartition:
     offline = offline_replicas(broker, topic, state)
     code, leader = serving(broker, topic, state, offline)
     return MetadataResponsePartition(
@@ -239,13 +239,13 @@ def _partition(broker: "Broker", topic: Topic, state: Partition) -> MetadataResp
 
 
 def offline_replicas(broker: "Broker", topic: Topic, state: Any) -> list[int]:
-    """Replicas whose broker is away, or that cannot be used here."""
+    """Return replicas whose broker is away, or whose log here cannot be used."""
     offline = []
     for node_id in state.replicas:
         registered = broker.image.brokers.get(node_id)
         if registered is None or registered.fenced:
             offline.append(node_id)
         elif node_id == broker.node_id:
-            if broker.hosting.is_offline(topic.topic_id, state.partition_id):
+            if broker.replicas.is_offline(topic.topic_id, state.partition_id):
                 offline.append(node_id)
     return offline

@@ -1,15 +1,15 @@
 """OffsetCommit, v2-v10: how far a group has read.
 
 v2-v4: the client may say how long to keep it.  v7: static members.  v9: members of consumer groups
-commit too; GROUP_ID_NOT_FOUND.  v10: topic ids; one that nobody has gets UNKNOWN_TOPIC_ID.
-Every error is told per partition. What does not exist is refused here, the rest by the group.
+commit too; GROUP_ID_NOT_FOUND.  v10: topic ids; an unknown id gets UNKNOWN_TOPIC_ID.
+Errors are per partition. The handler rejects unknown partitions; the group checks the others.
 """
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitRequest,
@@ -26,7 +26,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(
-    broker: "Broker", request: Request, message: OffsetCommitRequest
+    broker: "Broker", request: ClientRequest, message: OffsetCommitRequest
 ) -> OffsetCommitResponse | None:
     answers = _Answers()
     by_id = request.api_version >= TOPIC_IDS_FROM
@@ -41,7 +41,7 @@ def handle(
     def done(result: OffsetCommitResponse | KafkaError) -> None:
         if isinstance(result, KafkaError):
             for topic in known:
-                answers.refuse(topic, told_code(result))
+                answers.reject(topic, client_error_code(result))
         elif not answers.response.topics:
             request.reply(result)  # nothing was refused here
             return
@@ -64,21 +64,21 @@ def handle(
 def _known(
     broker: "Broker", asked: OffsetCommitRequestTopic, by_id: bool, answers: "_Answers"
 ) -> OffsetCommitRequestTopic:
-    """What exists of a topic, under its name and its id; the rest is answered."""
+    """Return the known partitions of a topic, under its name and id; answer the unknown ones."""
     image = broker.image
     name = image.topic_names.get(asked.topic_id, "") if by_id else asked.name
     topic = image.topics.get(name)
     asked.name = name
     if topic is None:
-        answers.refuse(asked, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
+        answers.reject(asked, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
         return OffsetCommitRequestTopic()
     asked.topic_id = topic.topic_id
     partitions = topic.partitions
     known = [each for each in asked.partitions if each.partition_index in partitions]
     if len(known) < len(asked.partitions):
         unknown = [each for each in asked.partitions if each.partition_index not in partitions]
-        refused = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=unknown)
-        answers.refuse(refused, UnknownTopicOrPartition.code)
+        rejected = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=unknown)
+        answers.reject(rejected, UnknownTopicOrPartition.code)
         asked.partitions = known
     return asked
 
@@ -90,7 +90,7 @@ class _Answers:
         self.response = OffsetCommitResponse()
         self._topics: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
 
-    def refuse(self, topic: OffsetCommitRequestTopic, error_code: int) -> None:
+    def reject(self, topic: OffsetCommitRequestTopic, error_code: int) -> None:
         indexes = (each.partition_index for each in topic.partitions)
         self._add(
             topic.name,

@@ -1,15 +1,15 @@
 """OffsetFetch, v1-v10: the offsets that groups have committed.
 
 v2: all topics of a group, an error for the whole group.  v7: require_stable.  v8: many groups in
-one request, each asked of its own coordinator.  v9: member id and epoch.  v10: topic ids; one that
-nobody has gets UNKNOWN_TOPIC_ID. What was never committed has the offset -1 and no error.
+one request, each asked of its own coordinator.  v9: member id and epoch.  v10: topic ids; an
+unknown id gets UNKNOWN_TOPIC_ID. A partition without a commit has the offset -1 and no error.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.gathering import ask_each
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.coordinators.scatter_gather import ask_each
+from penstock.broker.request import ClientRequest
 from penstock.controller.image import Image
 from penstock.errors import NONE, KafkaError, UnknownTopicId
 from penstock.wire.messages.k09_offset_fetch import (
@@ -35,7 +35,7 @@ TOPIC_IDS_FROM = 10
 NO_OFFSET = -1
 
 
-def handle(broker: "Broker", request: Request, message: OffsetFetchRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: OffsetFetchRequest) -> None:
     version = request.api_version
     asked = message.groups if version >= MANY_GROUPS_FROM else [_only_group(message)]
     answers: dict[int, OffsetFetchResponseGroup] = {}
@@ -44,18 +44,18 @@ def handle(broker: "Broker", request: Request, message: OffsetFetchRequest) -> N
         try:
             runtime = broker.coordinators.group_runtime(group.group_id)
         except KafkaError as error:
-            answers[place] = _refused_group(group, error)
+            answers[place] = _rejected_group(group, error)
             continue
         question = _Question(place, group, [])
         if version >= TOPIC_IDS_FROM and group.topics is not None:
             question = _Question(place, *_named(broker.image, group, group.topics))
         by_runtime.setdefault(runtime, []).append(question)
 
-    def done(said: list[OffsetFetchResponse | KafkaError]) -> None:
-        for questions, result in zip(by_runtime.values(), said, strict=True):
+    def done(replies: list[OffsetFetchResponse | KafkaError]) -> None:
+        for questions, result in zip(by_runtime.values(), replies, strict=True):
             for number, (place, group, unknown) in enumerate(questions):
                 if isinstance(result, KafkaError):
-                    answers[place] = _refused_group(group, result)
+                    answers[place] = _rejected_group(group, result)
                     continue
                 answer = answers[place] = result.groups[number]
                 if answer.error_code == NONE:
@@ -75,7 +75,7 @@ def handle(broker: "Broker", request: Request, message: OffsetFetchRequest) -> N
 
 
 def _only_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """Before v8 a request is about one group; it asks as the later ones do."""
+    """Return the only group of a request before v8, in the form of later versions."""
     if message.topics is None:
         return OffsetFetchRequestGroup(group_id=message.group_id, topics=None)
     topics = [
@@ -86,30 +86,30 @@ def _only_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 class _Question(NamedTuple):
-    """One group of a request: its place in it, what its coordinator is asked, and the answers for
-    the topics that nobody has to be asked about."""
+    """One group of a request: its place, the part for its coordinator, and answers for unknown
+    topics."""
 
     place: int
     group: OffsetFetchRequestGroup
     unknown: list[OffsetFetchResponseTopics]
 
 
-def _refused_group(asked: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
-    return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=told_code(error))
+def _rejected_group(asked: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=client_error_code(error))
 
 
 def _named(
     image: Image, asked: OffsetFetchRequestGroup, asked_topics: list[OffsetFetchRequestTopics]
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """The group with the names of its topics, and answers for the ids that nobody has."""
+    """Return the group with the names of its topics, and answers for unknown ids."""
     unknown: list[OffsetFetchResponseTopics] = []
     topics: list[OffsetFetchRequestTopics] = []
     for topic in asked_topics:
         name = image.topic_names.get(topic.topic_id)
         indexes = topic.partition_indexes
         if name is None:
-            refused = _refused(indexes, UnknownTopicId.code)
-            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=refused))
+            rejected = _rejected(indexes, UnknownTopicId.code)
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=rejected))
         else:
             topics.append(
                 OffsetFetchRequestTopics(
@@ -126,7 +126,7 @@ def _named(
 
 
 def _add_ids(image: Image, answer: OffsetFetchResponseGroup) -> None:
-    """The ids of all topics that a group has offsets of; a deleted one has none to be told by."""
+    """Set the ids of all topics of a group; drop deleted topics, which have no id."""
     kept = []
     for topic in answer.topics:
         found = image.topics.get(topic.name)
@@ -136,7 +136,7 @@ def _add_ids(image: Image, answer: OffsetFetchResponseGroup) -> None:
     answer.topics = kept
 
 
-def _refused(partitions: list[int], error_code: int) -> list[OffsetFetchResponsePartitions]:
+def _rejected(partitions: list[int], error_code: int) -> list[OffsetFetchResponsePartitions]:
     return [
         OffsetFetchResponsePartitions(
             partition_index=each, committed_offset=NO_OFFSET, error_code=error_code
@@ -148,7 +148,7 @@ def _refused(partitions: list[int], error_code: int) -> list[OffsetFetchResponse
 def _response(
     version: int, asked: list[OffsetFetchRequestGroup], groups: list[OffsetFetchResponseGroup]
 ) -> OffsetFetchResponse:
-    """The answers where this version has its places for them."""
+    """Return the answers in the fields of this version."""
     if version >= MANY_GROUPS_FROM:
         return OffsetFetchResponse(groups=groups)
     only = groups[0]
@@ -156,7 +156,7 @@ def _response(
     if only.error_code != NONE and version < GROUP_ERRORS_FROM:
         topics = [
             OffsetFetchResponseTopics(
-                name=each.name, partitions=_refused(each.partition_indexes, only.error_code)
+                name=each.name, partitions=_rejected(each.partition_indexes, only.error_code)
             )
             for each in asked[0].topics or ()
         ]

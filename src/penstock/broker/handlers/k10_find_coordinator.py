@@ -6,7 +6,7 @@ client is told COORDINATOR_NOT_AVAILABLE and asks again.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.controller.image import NO_LEADER
 from penstock.coordinator.partitions import partition_for
 from penstock.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
@@ -30,17 +30,17 @@ _MALFORMED = (
 
 
 def handle(
-    broker: "Broker", request: Request, message: FindCoordinatorRequest
+    broker: "Broker", request: ClientRequest, message: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | None:
     topic = TOPICS.get(message.key_type)
     batched = request.api_version >= BATCHED_FROM
     keys = message.coordinator_keys if batched else [message.key]
     if topic is None:
         error = InvalidRequest(f"{_MALFORMED} There is no key type {message.key_type} here")
-        return _response([_refused(key, error) for key in keys], batched)
+        return _response([_rejected(key, error) for key in keys], batched)
     if topic not in broker.image.topics:
         absence = broker.coordinators.begin_topic(topic)
-        return _response([_refused(key, absence) for key in keys], batched)
+        return _response([_rejected(key, absence) for key in keys], batched)
     wanted = topic
 
     def answer() -> None:
@@ -48,24 +48,24 @@ def handle(
         request.reply(_response(found, batched))
 
     # A topic that was just made: its files follow within milliseconds.
-    broker.hosting.when_settled(answer)
+    broker.replicas.when_settled(answer)
     return None
 
 
-def _find(broker: "Broker", request: Request, topic: str, key: str) -> Coordinator:
+def _find(broker: "Broker", request: ClientRequest, topic: str, key: str) -> Coordinator:
     found = broker.image.topics[topic]
     index = partition_for(key, len(found.partitions))
     leader = found.partitions[index].leader
     node = broker.image.brokers.get(leader)
     endpoint = node.endpoint(request.connection.listener.name) if node else None
     if leader == NO_LEADER or endpoint is None:
-        return _refused(key, CoordinatorNotAvailable(f"{topic}-{index} has no leader"))
+        return _rejected(key, CoordinatorNotAvailable(f"{topic}-{index} has no leader"))
     if leader == broker.node_id and not broker.coordinators.has_machine(topic, index):
-        return _refused(key, CoordinatorNotAvailable(f"{topic}-{index} cannot be used yet"))
+        return _rejected(key, CoordinatorNotAvailable(f"{topic}-{index} cannot be used yet"))
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 
-def _refused(key: str, error: KafkaError) -> Coordinator:
+def _rejected(key: str, error: KafkaError) -> Coordinator:
     return Coordinator(
         key=key, node_id=NO_NODE, port=NO_NODE, error_code=error.code, error_message=error.message
     )

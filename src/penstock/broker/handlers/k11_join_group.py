@@ -6,8 +6,8 @@ v7: no protocol is null, not empty.  v9: the leader may be told to skip the assi
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
-from penstock.coordinator.groups.classic.replies import join_refused
+from penstock.broker.request import ClientRequest
+from penstock.coordinator.groups.classic.replies import join_error
 from penstock.errors import InvalidGroupId, KafkaError
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: JoinGroupRequest
+    broker: "Broker", request: ClientRequest, message: JoinGroupRequest
 ) -> JoinGroupResponse | None:
-    def refused(error: KafkaError) -> JoinGroupResponse:
-        return join_refused(type(error), request.api_version)
+    def rejected(error: KafkaError) -> JoinGroupResponse:
+        return join_error(type(error), request.api_version)
 
     if not message.group_id:
-        return join_refused(InvalidGroupId, request.api_version, message.member_id)
-    broker.coordinators.ask_group(message.group_id, request, message, refused)
+        return join_error(InvalidGroupId, request.api_version, message.member_id)
+    broker.coordinators.ask_group(message.group_id, request, message, rejected)
     return None

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: HeartbeatRequest
+    broker: "Broker", request: ClientRequest, message: HeartbeatRequest
 ) -> HeartbeatResponse | None:
     if not message.group_id:
         return HeartbeatResponse(error_code=InvalidGroupId.code)
-    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 
 
-def _refused(error: KafkaError) -> HeartbeatResponse:
+def _rejected(error: KafkaError) -> HeartbeatResponse:
     if isinstance(error, CoordinatorLoadInProgress):
-        return HeartbeatResponse()  # sessions begin anew after a load: this member is in time
+        return HeartbeatResponse()  # sessions start again after a load: this member is in time
     return HeartbeatResponse(error_code=error.code)

@@ -5,7 +5,7 @@ v3: many members, each with its own error, static ones by instance id.  v5: reas
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import InvalidGroupId, KafkaError
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: LeaveGroupRequest
+    broker: "Broker", request: ClientRequest, message: LeaveGroupRequest
 ) -> LeaveGroupResponse | None:
     if not message.group_id:
         return LeaveGroupResponse(error_code=InvalidGroupId.code)
-    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 
 
-def _refused(error: KafkaError) -> LeaveGroupResponse:
+def _rejected(error: KafkaError) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error.code)

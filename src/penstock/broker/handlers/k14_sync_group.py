@@ -5,7 +5,7 @@ Answered when the leader has spoken.  v3: static members.  v5: protocol type and
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import InconsistentGroupProtocol, InvalidGroupId, KafkaError
 from penstock.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -16,16 +16,16 @@ PROTOCOL_FROM = 5
 
 
 def handle(
-    broker: "Broker", request: Request, message: SyncGroupRequest
+    broker: "Broker", request: ClientRequest, message: SyncGroupRequest
 ) -> SyncGroupResponse | None:
     unnamed = message.protocol_type is None or message.protocol_name is None
     if unnamed and request.api_version >= PROTOCOL_FROM:
         return SyncGroupResponse(error_code=InconsistentGroupProtocol.code)
     if not message.group_id:
         return SyncGroupResponse(error_code=InvalidGroupId.code)
-    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+    broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 
 
-def _refused(error: KafkaError) -> SyncGroupResponse:
+def _rejected(error: KafkaError) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error.code)

@@ -5,9 +5,9 @@ One coordinator that is still loading fails the whole question: a list with hole
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.gathering import ask_in_turn
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.coordinators.scatter_gather import ask_in_turn
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.errors import InvalidRequest, KafkaError, NotCoordinator
 from penstock.wire.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -19,7 +19,7 @@ FILTERS_MAX = 1_000  # of either kind, which each coordinator goes through; ther
 
 
 def handle(
-    broker: "Broker", request: Request, message: ListGroupsRequest
+    broker: "Broker", request: ClientRequest, message: ListGroupsRequest
 ) -> Slices[ListGroupsResponse]:
     if max(len(message.states_filter), len(message.types_filter)) > FILTERS_MAX:
         return ListGroupsResponse(error_code=InvalidRequest.code)
@@ -29,6 +29,6 @@ def handle(
         if isinstance(answer, NotCoordinator):
             continue  # the leader of that partition lists its groups
         if isinstance(answer, KafkaError):
-            return ListGroupsResponse(error_code=told_code(answer))
+            return ListGroupsResponse(error_code=client_error_code(answer))
         whole.groups += answer.groups
     return whole

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.broker.handlers import HANDLERS
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.controller.settings import SUPPORTED_FEATURES
 from penstock.errors import InvalidRequest, UnsupportedVersion
 from penstock.wire.apis import APIS
@@ -30,14 +30,14 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    broker: "Broker", request: Request, message: ApiVersionsRequest | None
+    broker: "Broker", request: ClientRequest, message: ApiVersionsRequest | None
 ) -> ApiVersionsResponse | None:
     if message is None:
         low, high = APIS[API_VERSIONS].versions
         known = ApiVersion(api_key=API_VERSIONS, min_version=low, max_version=high)
-        refusal = ApiVersionsResponse(error_code=UnsupportedVersion.code, api_keys=[known])
+        rejection = ApiVersionsResponse(error_code=UnsupportedVersion.code, api_keys=[known])
         request.api_version = 0  # the one that every client can read
-        return refusal
+        return rejection
     version = request.api_version
     if version >= 3:
         names = (message.client_software_name, message.client_software_version)

@@ -1,13 +1,14 @@
-"""CreateTopics, v2-v7.  v5: what was made comes back.  v7: topic ids.
+"""CreateTopics, v2-v7.  v5: the answer has the settings of each topic.  v7: topic ids.
 
-The controller answers, some topics at a time. A request for more than 10,000 partitions is refused.
+The controller answers, some topics at a time. A request for more than 10,000 partitions is
+rejected.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
-from penstock.broker.request_pieces import Cut, Level, answer_in_pieces
+from penstock.broker.request import ClientRequest
+from penstock.broker.request_pieces import Equals, Level, PieceRule, answer_in_pieces
 from penstock.broker.sliced_work import Slices
 from penstock.errors import KafkaError, PolicyViolation, RequestTimedOut
 from penstock.wire.messages.k19_create_topics import (
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 # As in Kafka, whose controller writes a request as one batch.
 PARTITIONS_PER_REQUEST_MAX = 10_000
-REFUSALS_PER_SLICE = 500
-CUT = Cut((Level("topics", "topics", ("name",)),), folds=False, items=4)
+REJECTIONS_PER_SLICE = 500
+CUT = PieceRule((Level("topics", "topics", ("name",)),), equals=Equals.TOGETHER, items=4)
 
 
 def handle(
-    broker: "Broker", request: Request, message: CreateTopicsRequest
+    broker: "Broker", request: ClientRequest, message: CreateTopicsRequest
 ) -> Slices[CreateTopicsResponse]:
     error: KafkaError | None = None
     if message.timeout_ms <= 0:
@@ -41,8 +42,8 @@ def handle(
         return created
     response = CreateTopicsResponse()
     for topic in message.topics:
-        response.topics.append(_refused(topic, error))
-        if not len(response.topics) % REFUSALS_PER_SLICE:
+        response.topics.append(_rejected(topic, error))
+        if not len(response.topics) % REJECTIONS_PER_SLICE:
             yield None
     return response
 
@@ -58,13 +59,13 @@ def _is_too_large(broker: "Broker", message: CreateTopicsRequest) -> bool:
     return False
 
 
-def _create(broker: "Broker", part: Request, message: CreateTopicsRequest) -> Slices[None]:
-    def refused(error: KafkaError) -> CreateTopicsResponse:
-        return CreateTopicsResponse(topics=[_refused(topic, error) for topic in message.topics])
+def _create(broker: "Broker", part: ClientRequest, message: CreateTopicsRequest) -> Slices[None]:
+    def rejected(error: KafkaError) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=[_rejected(topic, error) for topic in message.topics])
 
-    broker.ask_controller(part, message, refused, timeout_ms=message.timeout_ms)
+    broker.ask_controller(part, message, rejected, timeout_ms=message.timeout_ms)
     yield None
 
 
-def _refused(topic: CreatableTopic, error: KafkaError) -> CreatableTopicResult:
+def _rejected(topic: CreatableTopic, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)

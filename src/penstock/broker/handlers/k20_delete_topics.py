@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k20_delete_topics import (
     DeletableTopicResult,
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: DeleteTopicsRequest) -> None:
-    def refused(error: KafkaError) -> DeleteTopicsResponse:
+def handle(broker: "Broker", request: ClientRequest, message: DeleteTopicsRequest) -> None:
+    def rejected(error: KafkaError) -> DeleteTopicsResponse:
         named = [DeleteTopicState(name=name) for name in message.topic_names]
         return DeleteTopicsResponse(
             responses=[
@@ -30,4 +30,4 @@ def handle(broker: "Broker", request: Request, message: DeleteTopicsRequest) -> 
             ]
         )
 
-    broker.ask_controller(request, message, refused)
+    broker.ask_controller(request, message, rejected)

@@ -6,8 +6,8 @@ KAFKA_STORAGE_ERROR, and the request can be sent again.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.directory import Directory
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
+from penstock.broker.storage.log_dir import LogDirectory
 from penstock.errors import KafkaError, KafkaStorageError, OffsetOutOfRange, PolicyViolation
 from penstock.wire.messages.k21_delete_records import (
     DeleteRecordsPartition,
@@ -25,16 +25,16 @@ HIGH_WATERMARK = -1
 UNKNOWN = -1
 
 
-def handle(broker: "Broker", request: Request, message: DeleteRecordsRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: DeleteRecordsRequest) -> None:
     broker.append_now()
     response = DeleteRecordsResponse()
-    moved: dict[Directory, list[DeleteRecordsPartitionResult]] = {}
+    moved: dict[LogDirectory, list[DeleteRecordsPartitionResult]] = {}
     for topic in message.topics:
         results = [_delete(broker, topic.name, each, moved) for each in topic.partitions]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     left = len(moved)
 
-    def stored(directory: Directory, failure: DiskFailed | None) -> None:
+    def stored(directory: LogDirectory, failure: DiskFailed | None) -> None:
         """A kill brings back what is not in the checkpoint: only what is in there is answered."""
         nonlocal left
         left -= 1
@@ -45,7 +45,7 @@ def handle(broker: "Broker", request: Request, message: DeleteRecordsRequest) ->
             request.reply(response)
 
     if moved:
-        broker.hosting.start_offsets_moved(list(moved), stored)
+        broker.replicas.start_offsets_moved(list(moved), stored)
     else:
         request.reply(response)
 
@@ -54,7 +54,7 @@ def _delete(
     broker: "Broker",
     topic: str,
     wanted: DeleteRecordsPartition,
-    moved: dict[Directory, list[DeleteRecordsPartitionResult]],
+    moved: dict[LogDirectory, list[DeleteRecordsPartitionResult]],
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(
         partition_index=wanted.partition_index, low_watermark=UNKNOWN

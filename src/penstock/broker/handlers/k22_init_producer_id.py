@@ -7,9 +7,9 @@ left open can be kept, to be ended by its new owner.
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.request import Request
-from penstock.broker.transactions import ask_with_ids, error_code
-from penstock.coordinator.transactions.events import InitProducer, Producer
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.transactions import ask_with_ids, error_code
+from penstock.coordinator.transactions.events import InitProducer, ProducerIdAndEpoch
 from penstock.errors import InvalidRequest, KafkaError
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.messages.k22_init_producer_id import (
@@ -24,10 +24,10 @@ FENCED_FROM = 4
 
 
 def handle(
-    broker: "Broker", request: Request, message: InitProducerIdRequest
+    broker: "Broker", request: ClientRequest, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | None:
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
-        return _refused(InvalidRequest.code)
+        return _rejected(InvalidRequest.code)
     version = request.api_version
     if message.transactional_id is None:
 
@@ -48,13 +48,13 @@ def handle(
     return None
 
 
-def _idempotent(drawn: int | KafkaError) -> Producer | KafkaError:
-    return drawn if isinstance(drawn, KafkaError) else Producer(drawn, 0)
+def _idempotent(drawn: int | KafkaError) -> ProducerIdAndEpoch | KafkaError:
+    return drawn if isinstance(drawn, KafkaError) else ProducerIdAndEpoch(drawn, 0)
 
 
 def _response(result: Any, version: int) -> InitProducerIdResponse:
-    if not isinstance(result, Producer):
-        return _refused(error_code(result, version, FENCED_FROM))
+    if not isinstance(result, ProducerIdAndEpoch):
+        return _rejected(error_code(result, version, FENCED_FROM))
     return InitProducerIdResponse(
         producer_id=result.producer_id,
         producer_epoch=result.producer_epoch,
@@ -63,5 +63,5 @@ def _response(result: Any, version: int) -> InitProducerIdResponse:
     )
 
 
-def _refused(code: int) -> InitProducerIdResponse:
+def _rejected(code: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)

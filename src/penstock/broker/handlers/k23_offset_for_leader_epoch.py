@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", _request: Request, message: OffsetForLeaderEpochRequest
+    broker: "Broker", _request: ClientRequest, message: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     broker.append_now()
     response = OffsetForLeaderEpochResponse()

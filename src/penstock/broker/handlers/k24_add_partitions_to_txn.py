@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
-from penstock.broker.transactions import ask, error_code
+from penstock.broker.transactions.transactions import ask, error_code
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 from penstock.errors import (
     OperationNotAttempted,
@@ -39,7 +39,7 @@ Codes = dict[TopicPartition, int]
 
 
 def handle(
-    broker: "Broker", request: Request, message: AddPartitionsToTxnRequest
+    broker: "Broker", request: ClientRequest, message: AddPartitionsToTxnRequest
 ) -> Slices[AddPartitionsToTxnResponse]:
     version = request.api_version
     wanted = message.transactions if version >= BATCHED_FROM else [_of_client(message)]
@@ -80,17 +80,17 @@ def _ask(
 ) -> Slices[None]:
     found: dict[TopicPartition, None] = {}
     for topic in wanted.topics:
-        for index in topic.partitions:
+        for number, index in enumerate(topic.partitions, 1):
             found[TopicPartition(topic.name, index)] = None
-            if not len(found) % PARTITIONS_PER_SLICE:
+            if not number % PARTITIONS_PER_SLICE:
                 yield None
         yield None
     places = tuple(found)
-    refused = yield from _refusals(broker, places, from_client=version < BATCHED_FROM)
-    if refused:
+    rejected = yield from _rejections(broker, places, from_client=version < BATCHED_FROM)
+    if rejected:
         codes = dict.fromkeys(places, OperationNotAttempted.code)
         yield None
-        codes.update(refused)
+        codes.update(rejected)
         done(codes)
         return
 
@@ -108,7 +108,7 @@ def _ask(
         ask(broker, name, added, answered)
 
 
-def _refusals(
+def _rejections(
     broker: "Broker", places: Sequence[TopicPartition], *, from_client: bool
 ) -> Slices[Codes]:
     codes: Codes = {}

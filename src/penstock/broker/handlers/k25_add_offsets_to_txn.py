@@ -5,8 +5,8 @@ Adds the partition of __consumer_offsets that belongs to the group.  v2: PRODUCE
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.request import Request
-from penstock.broker.transactions import ask, error_code
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.transactions import ask, error_code
 from penstock.coordinator.transactions.events import AddPartitions
 from penstock.errors import CoordinatorNotAvailable, KafkaError
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FENCED_FROM = 2
 
 
-def handle(broker: "Broker", request: Request, message: AddOffsetsToTxnRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: AddOffsetsToTxnRequest) -> None:
     def answered(result: Any) -> None:
         code = error_code(result, request.api_version, FENCED_FROM)
         request.reply(AddOffsetsToTxnResponse(error_code=code))
@@ -39,4 +39,4 @@ def handle(broker: "Broker", request: Request, message: AddOffsetsToTxnRequest) 
         )
         ask(broker, message.transactional_id, event, answered)
 
-    broker.coordinators.when_made(CONSUMER_OFFSETS_TOPIC, made)
+    broker.coordinators.when_created(CONSUMER_OFFSETS_TOPIC, made)

@@ -6,9 +6,9 @@ The answer leaves when the decision is stored; the markers follow.
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.request import Request
-from penstock.broker.transactions import ask_with_ids, error_code
-from penstock.coordinator.transactions.events import EndTransaction, Producer
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.transactions import ask_with_ids, error_code
+from penstock.coordinator.transactions.events import EndTransaction, ProducerIdAndEpoch
 from penstock.wire.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ FENCED_FROM = 2
 TRANSACTIONS_V2_FROM = 5
 
 
-def handle(broker: "Broker", request: Request, message: EndTxnRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: EndTxnRequest) -> None:
     version = request.api_version
 
     def answered(result: Any) -> None:
         response = EndTxnResponse(error_code=error_code(result, version, FENCED_FROM))
-        if isinstance(result, Producer):
+        if isinstance(result, ProducerIdAndEpoch):
             response.producer_id = result.producer_id
             response.producer_epoch = result.producer_epoch
         request.reply(response)

@@ -7,8 +7,8 @@ v2: how strictly each marker's epoch is judged (KIP-1228).
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.markers import Marker
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.txn_markers import Marker
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.messages.k27_write_txn_markers import (
@@ -27,7 +27,7 @@ TRANSACTIONS_V2 = 2
 Codes = dict[TopicPartition, int]
 
 
-def handle(broker: "Broker", request: Request, message: WriteTxnMarkersRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersRequest) -> None:
     results: dict[int, Codes] = {}
     left = 1  # the loop below, so that the answer leaves once
 
@@ -37,18 +37,18 @@ def handle(broker: "Broker", request: Request, message: WriteTxnMarkersRequest) 
         if left == 0:
             request.reply(_response(results))
 
-    def told(codes: Codes, place: TopicPartition, error: KafkaError | None) -> None:
-        codes[place] = 0 if error is None else error.code
+    def written(codes: Codes, topic_partition: TopicPartition, error: KafkaError | None) -> None:
+        codes[topic_partition] = 0 if error is None else error.code
         settle()
 
     for wanted in message.markers:
-        places = [
+        topic_partitions = [
             TopicPartition(topic.name, index)
             for topic in wanted.topics
             for index in topic.partition_indexes
         ]
         codes = results.setdefault(wanted.producer_id, {})
-        left += len(places)
+        left += len(topic_partitions)
         marker = Marker(
             wanted.producer_id,
             wanted.producer_epoch,
@@ -56,7 +56,7 @@ def handle(broker: "Broker", request: Request, message: WriteTxnMarkersRequest) 
             wanted.transaction_result,
             wanted.transaction_version >= TRANSACTIONS_V2,
         )
-        broker.coordinators.markers.here.write(marker, places, partial(told, codes))
+        broker.coordinators.markers.here.write(marker, topic_partitions, partial(written, codes))
     settle()
 
 
@@ -64,10 +64,14 @@ def _response(results: dict[int, Codes]) -> WriteTxnMarkersResponse:
     response = WriteTxnMarkersResponse()
     for producer_id, codes in results.items():
         topics: dict[str, WritableTxnMarkerTopicResult] = {}
-        for place, code in codes.items():
-            topic = topics.setdefault(place.topic, WritableTxnMarkerTopicResult(name=place.topic))
+        for topic_partition, code in codes.items():
+            topic = topics.setdefault(
+                topic_partition.topic, WritableTxnMarkerTopicResult(name=topic_partition.topic)
+            )
             topic.partitions.append(
-                WritableTxnMarkerPartitionResult(partition_index=place.partition, error_code=code)
+                WritableTxnMarkerPartitionResult(
+                    partition_index=topic_partition.partition, error_code=code
+                )
             )
         response.markers.append(
             WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))

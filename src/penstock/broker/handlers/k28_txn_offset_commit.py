@@ -8,9 +8,9 @@ added it, and that is verified.
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.joining import Errors, Question, known_error
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.txn_verification import Errors, VerificationRequest, known_error
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -36,7 +36,7 @@ LOADING_FROM = 2  # older clients do not know that a coordinator may be loading
 
 
 def handle(
-    broker: "Broker", request: Request, message: TxnOffsetCommitRequest
+    broker: "Broker", request: ClientRequest, message: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | None:
     version = request.api_version
     known, unknown = _sorted_out(broker, message)
@@ -44,18 +44,18 @@ def handle(
         return _response(unknown)
     if not message.group_id:
         code = InvalidGroupId.code
-        return _response({**_every_place(known, code), **unknown})
+        return _response({**_every_partition(known, code), **unknown})
     message.topics = known
 
-    def refuse(error: KafkaError) -> None:
-        code = told_code(error)
+    def reject(error: KafkaError) -> None:
+        code = client_error_code(error)
         if code == CoordinatorLoadInProgress.code and version < LOADING_FROM:
             code = CoordinatorNotAvailable.code
-        request.reply(_response({**_every_place(known, code), **unknown}))
+        request.reply(_response({**_every_partition(known, code), **unknown}))
 
     def committed(result: Any) -> None:
         if isinstance(result, KafkaError):
-            refuse(result)
+            reject(result)
         else:
             request.reply(_response({**_codes(result), **unknown}))
 
@@ -64,32 +64,34 @@ def handle(
         try:
             runtime = coordinators.group_runtime(message.group_id)
         except KafkaError as error:
-            refuse(error)
+            reject(error)
         else:
             runtime.submit(coordinators.call(request, message), committed)
 
     def joined(errors: Errors) -> None:
-        [(place, error)] = errors.items()
+        [(topic_partition, error)] = errors.items()
         if error is None:
-            _vouch(broker, place, message)
+            _vouch(broker, topic_partition, message)
             commit()
         else:
-            refuse(known_error(error, abortable=version >= ABORTABLE_FROM))
+            reject(known_error(error, abortable=version >= ABORTABLE_FROM))
 
     try:
         question = _question(broker, message, version)
     except KafkaError as error:
-        refuse(error)
+        reject(error)
         return None
     if question is None:
         commit()
     else:
-        broker.coordinators.joins.ask(question, joined)
+        broker.coordinators.verification.ask(question, joined)
     return None
 
 
-def _question(broker: "Broker", message: TxnOffsetCommitRequest, version: int) -> Question | None:
-    """What the transaction's coordinator is to be asked first; None if it knows already."""
+def _question(
+    broker: "Broker", message: TxnOffsetCommitRequest, version: int
+) -> VerificationRequest | None:
+    """Return the verification that must come first; None if the coordinator vouches already."""
     coordinators = broker.coordinators
     coordinators.group_runtime(message.group_id)
     index = coordinators.partition_of(CONSUMER_OFFSETS_TOPIC, message.group_id)
@@ -98,22 +100,24 @@ def _question(broker: "Broker", message: TxnOffsetCommitRequest, version: int) -
     adds = version >= ADDED_FROM
     if broker.find(CONSUMER_OFFSETS_TOPIC, index).has_open(*producer):
         return None
-    if not coordinators.joins.must_ask(adds):
+    if not coordinators.verification.must_ask(adds):
         return None
-    place = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
-    return Question(message.transactional_id, *producer, (place,), adds)
+    topic_partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+    return VerificationRequest(message.transactional_id, *producer, (topic_partition,), adds)
 
 
-def _vouch(broker: "Broker", place: TopicPartition, message: TxnOffsetCommitRequest) -> None:
+def _vouch(
+    broker: "Broker", topic_partition: TopicPartition, message: TxnOffsetCommitRequest
+) -> None:
     with suppress(KafkaError):  # led elsewhere by now: that the commit itself will say
-        partition = broker.find(place.topic, place.partition)
-        partition.admission.vouch(message.producer_id, message.producer_epoch)
+        partition = broker.find(topic_partition.topic, topic_partition.partition)
+        partition.verified_producers.vouch(message.producer_id, message.producer_epoch)
 
 
 def _sorted_out(
     broker: "Broker", message: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], dict[TopicPartition, int]]:
-    """What can be committed, and the codes of partitions that do not exist."""
+    """Return the topics that exist, and error codes for unknown partitions."""
     known: list[TxnOffsetCommitRequestTopic] = []
     unknown: dict[TopicPartition, int] = {}
     for topic in message.topics:
@@ -125,12 +129,14 @@ def _sorted_out(
             known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
         for each in topic.partitions:
             if not found or each.partition_index not in found.partitions:
-                place = TopicPartition(topic.name, each.partition_index)
-                unknown[place] = UnknownTopicOrPartition.code
+                topic_partition = TopicPartition(topic.name, each.partition_index)
+                unknown[topic_partition] = UnknownTopicOrPartition.code
     return known, unknown
 
 
-def _every_place(topics: list[TxnOffsetCommitRequestTopic], code: int) -> dict[TopicPartition, int]:
+def _every_partition(
+    topics: list[TxnOffsetCommitRequestTopic], code: int
+) -> dict[TopicPartition, int]:
     return {
         TopicPartition(topic.name, each.partition_index): code
         for topic in topics
@@ -148,9 +154,13 @@ def _codes(response: TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
 
 def _response(codes: dict[TopicPartition, int]) -> TxnOffsetCommitResponse:
     topics: dict[str, TxnOffsetCommitResponseTopic] = {}
-    for place, code in codes.items():
-        topic = topics.setdefault(place.topic, TxnOffsetCommitResponseTopic(name=place.topic))
+    for topic_partition, code in codes.items():
+        topic = topics.setdefault(
+            topic_partition.topic, TxnOffsetCommitResponseTopic(name=topic_partition.topic)
+        )
         topic.partitions.append(
-            TxnOffsetCommitResponsePartition(partition_index=place.partition, error_code=code)
+            TxnOffsetCommitResponsePartition(
+                partition_index=topic_partition.partition, error_code=code
+            )
         )
     return TxnOffsetCommitResponse(topics=list(topics.values()))

@@ -1,8 +1,8 @@
-"""DescribeAcls, v1-v3: who may do what. This node has no authorizer, and says so."""
+"""DescribeAcls, v1-v3: access control lists. This node has no authorizer: SECURITY_DISABLED."""
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import SecurityDisabled
 from penstock.wire.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
@@ -14,6 +14,6 @@ NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
 def handle(
-    _broker: "Broker", _request: Request, _message: DescribeAclsRequest
+    _broker: "Broker", _request: ClientRequest, _message: DescribeAclsRequest
 ) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)

@@ -1,8 +1,8 @@
-"""CreateAcls, v1-v3: gives or takes permission. Without an authorizer each of them is refused."""
+"""CreateAcls, v1-v3: gives or takes permission. Without an authorizer each one is rejected."""
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import SecurityDisabled
 from penstock.wire.messages.k30_create_acls import (
     AclCreationResult,
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(_broker: "Broker", _request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
+def handle(
+    _broker: "Broker", _request: ClientRequest, message: CreateAclsRequest
+) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)

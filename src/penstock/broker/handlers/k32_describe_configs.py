@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker import loggers
-from penstock.broker.request import Request
+from penstock.broker.background import loggers
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
-from penstock.config.broker import Source
+from penstock.config.broker import ConfigSource
 from penstock.config.describe import (
     Described,
     describe_broker,
@@ -18,7 +18,7 @@ from penstock.config.describe import (
 from penstock.config.group import GroupConfig
 from penstock.config.topic import TopicConfig
 from penstock.controller import image as kinds
-from penstock.controller.image import ConfigResource
+from penstock.controller.image import ConfigResourceId
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.wire.messages.k32_describe_configs import (
@@ -39,7 +39,7 @@ SETTINGS_PER_SLICE = 25
 
 
 def handle(
-    broker: "Broker", _request: Request, message: DescribeConfigsRequest
+    broker: "Broker", _request: ClientRequest, message: DescribeConfigsRequest
 ) -> Slices[DescribeConfigsResponse]:
     response = DescribeConfigsResponse()
     for wanted in message.resources:
@@ -72,7 +72,7 @@ def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Des
         raise InvalidRequest("client metrics and groups are described by their names")
     # Kafka takes an empty list of keys for all of them, as it does a null one.
     names = list(dict.fromkeys(keys)) if keys else None
-    resource = ConfigResource(wanted.resource_type, name)
+    resource = ConfigResourceId(wanted.resource_type, name)
     match wanted.resource_type:
         case kinds.TOPIC:
             check_topic_name(name)
@@ -120,7 +120,7 @@ def _entry(message: DescribeConfigsRequest, each: Described) -> DescribeConfigsR
     )
     if message.include_synonyms:
         entry.synonyms = [
-            DescribeConfigsSynonym(name=name, value=value, source=int(Source(source)))
+            DescribeConfigsSynonym(name=name, value=value, source=int(ConfigSource(source)))
             for name, value, source in each.synonyms
         ]
     return entry

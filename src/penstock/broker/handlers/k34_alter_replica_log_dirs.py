@@ -1,14 +1,14 @@
 """AlterReplicaLogDirs, v1-v2: moves partitions of this node to other log directories.
 
-The answer comes when a move is taken on, not when it is done: DescribeLogDirs shows how far it is.
-Other than in Kafka, what does not fit into the target gets KAFKA_STORAGE_ERROR. The response has
-no place for words: the node's log says why.
+The answer comes when a move is accepted, not when the move ends: DescribeLogDirs shows the
+progress. Other than in Kafka, a partition that does not fit into the target gets
+KAFKA_STORAGE_ERROR. The response has no error message: the node's log has the reason.
 """
 
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import (
     InvalidTopic,
     KafkaError,
@@ -35,7 +35,7 @@ FUTURE_SUFFIX_BYTES = len(".") + 32 + len("-future")  # of the directory that a 
 
 
 def handle(
-    broker: "Broker", _request: Request, message: AlterReplicaLogDirsRequest
+    broker: "Broker", _request: ClientRequest, message: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for wanted in message.dirs:
@@ -52,16 +52,16 @@ def handle(
 
 
 def _move(broker: "Broker", path: str, topic: str, index: int) -> int:
-    """0, or the error's code: this response has no place for its words."""
+    """Request a move; return 0 or the code of the error, since the response has no message."""
     try:
         if topic == CLUSTER_METADATA_TOPIC:
             raise InvalidTopic("the metadata log stays where it is")
         if len(f"{topic}-{index}") + FUTURE_SUFFIX_BYTES > FILE_NAME_BYTES_MAX:
             raise InvalidTopic("The topic name is too long.")
-        target = broker.hosting.directory_at(path)
+        target = broker.replicas.directory_at(path)
         if target is None:
             raise LogDirNotFound(f"{path} is none of this node's log.dirs")
-        partition = broker.hosting.by_name.get(topic, {}).get(index)
+        partition = broker.replicas.by_name.get(topic, {}).get(index)
         if partition is None:
             known = broker.image.topics.get(topic)
             if known is None or index not in known.partitions:

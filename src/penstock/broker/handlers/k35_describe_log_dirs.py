@@ -1,10 +1,10 @@
-"""DescribeLogDirs, v1-v5: what each log directory holds.  v4: its size and what is left of it."""
+"""DescribeLogDirs, v1-v5: partitions in each log directory.  v4: total and usable bytes."""
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.directory import Directory
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
+from penstock.broker.storage.log_dir import LogDirectory
 from penstock.errors import KafkaStorageError
 from penstock.wire.messages.k35_describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,25 +19,28 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 PARTITIONS_PER_SLICE = 200
+INDEXES_PER_SLICE = 5_000
 
 
 def handle(
-    broker: "Broker", _request: Request, message: DescribeLogDirsRequest
+    broker: "Broker", _request: ClientRequest, message: DescribeLogDirsRequest
 ) -> Slices[DescribeLogDirsResponse]:
-    wanted: set[tuple[str, int]] | None = None
+    wanted: dict[str, set[int]] | None = None
     if message.topics is not None:
-        wanted = set()
+        wanted = {}
         for topic in message.topics:
-            wanted.update((topic.topic, index) for index in topic.partitions)
-            yield None
+            indexes = wanted.setdefault(topic.topic, set())
+            for start in range(0, len(topic.partitions), INDEXES_PER_SLICE):
+                indexes.update(topic.partitions[start : start + INDEXES_PER_SLICE])
+                yield None
     response = DescribeLogDirsResponse()
-    for directory in broker.hosting.directories:
+    for directory in broker.replicas.directories:
         response.results.append((yield from _describe(broker, directory, wanted)))
     return response
 
 
 def _describe(
-    broker: "Broker", directory: Directory, wanted: set[tuple[str, int]] | None
+    broker: "Broker", directory: LogDirectory, wanted: dict[str, set[int]] | None
 ) -> Slices[DescribeLogDirsResult]:
     result = DescribeLogDirsResult(log_dir=directory.disk.root)
     if directory.failed:
@@ -54,7 +57,7 @@ def _describe(
     for place, partition in enumerate(list(directory.partitions)):
         if place % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
             yield None
-        if wanted is not None and (partition.topic, partition.index) not in wanted:
+        if wanted is not None and partition.index not in wanted.get(partition.topic, ()):
             continue
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
         lag = max(0, partition.leader.high_watermark - partition.log.end_offset)
@@ -67,7 +70,7 @@ def _describe(
         )
     for move in broker.moves.into(directory):
         partition = move.partition
-        if wanted is not None and (partition.topic, partition.index) not in wanted:
+        if wanted is not None and partition.index not in wanted.get(partition.topic, ()):
             continue
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic))
         topic.partitions.append(

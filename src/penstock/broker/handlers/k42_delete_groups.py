@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.gathering import ask_about_groups
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.coordinators.scatter_gather import ask_about_groups
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k42_delete_groups import (
     DeletableGroupResult,
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: DeleteGroupsRequest) -> None:
-    def done(said: list[tuple[list[str], Any]]) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: DeleteGroupsRequest) -> None:
+    def done(replies: list[tuple[list[str], Any]]) -> None:
         results: list[DeletableGroupResult] = []
-        for group_ids, answer in said:
+        for group_ids, answer in replies:
             if isinstance(answer, KafkaError):
                 results += [
-                    DeletableGroupResult(group_id=group_id, error_code=told_code(answer))
+                    DeletableGroupResult(group_id=group_id, error_code=client_error_code(answer))
                     for group_id in group_ids
                 ]
             else:
@@ -30,7 +30,7 @@ def handle(broker: "Broker", request: Request, message: DeleteGroupsRequest) -> 
         request.reply(DeleteGroupsResponse(results=results))
 
     ask_about_groups(
-        broker,
+        broker.coordinators,
         request,
         message.groups_names,
         lambda mine: DeleteGroupsRequest(groups_names=mine),

@@ -5,7 +5,7 @@ v0: preferred ones only; without a place for an error of the whole.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k43_elect_leaders import (
     ElectLeadersRequest,
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: ElectLeadersRequest) -> None:
-    def refused(error: KafkaError) -> ElectLeadersResponse:
+def handle(broker: "Broker", request: ClientRequest, message: ElectLeadersRequest) -> None:
+    def rejected(error: KafkaError) -> ElectLeadersResponse:
         return ElectLeadersResponse(
             error_code=error.code,
             replica_election_results=[
@@ -36,4 +36,4 @@ def handle(broker: "Broker", request: Request, message: ElectLeadersRequest) -> 
             ],
         )
 
-    broker.ask_controller(request, message, refused, timeout_ms=message.timeout_ms)
+    broker.ask_controller(request, message, rejected, timeout_ms=message.timeout_ms)

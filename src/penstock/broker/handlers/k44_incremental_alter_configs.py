@@ -6,9 +6,9 @@ Log levels are changed here and last until this process ends; the rest the contr
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from penstock.broker import loggers
-from penstock.broker.config_refusals import refuse_each
-from penstock.broker.request import Request
+from penstock.broker.background import loggers
+from penstock.broker.handlers.k33_alter_configs import reject_each
+from penstock.broker.request import ClientRequest
 from penstock.controller.image import BROKER_LOGGER
 from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k44_incremental_alter_configs import (
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: IncrementalAlterConfigsRequest
+    broker: "Broker", request: ClientRequest, message: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | None:
     levels = [each for each in message.resources if each.resource_type == BROKER_LOGGER]
     others = [each for each in message.resources if each.resource_type != BROKER_LOGGER]
     changed = iter(_change_levels(broker, levels, validate_only=message.validate_only))
 
-    def refused(error: KafkaError) -> IncrementalAlterConfigsResponse:
-        refusals = refuse_each(AlterConfigsResourceResponse, others, error)
-        return IncrementalAlterConfigsResponse(responses=refusals)
+    def rejected(error: KafkaError) -> IncrementalAlterConfigsResponse:
+        rejections = reject_each(AlterConfigsResourceResponse, others, error)
+        return IncrementalAlterConfigsResponse(responses=rejections)
 
     def in_order(answer: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
         decided = iter(answer.responses)
@@ -44,7 +44,7 @@ def handle(
     if levels and not others:
         return in_order(IncrementalAlterConfigsResponse())
     rest = IncrementalAlterConfigsRequest(resources=others, validate_only=message.validate_only)
-    broker.ask_controller(request, rest, refused, in_order)
+    broker.ask_controller(request, rest, rejected, in_order)
     return None
 
 
@@ -59,7 +59,7 @@ def _change_levels(
                 raise InvalidRequest("Each resource must appear at most once.")
             _check_levels(broker, each)
         except KafkaError as error:
-            answers += refuse_each(AlterConfigsResourceResponse, [each], error)
+            answers += reject_each(AlterConfigsResourceResponse, [each], error)
             continue
         if not validate_only:
             loggers.apply(each.configs)

@@ -5,7 +5,7 @@ Answered by the controller.  v1: the replication factor may be held fast.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: AlterPartitionReassignmentsRequest) -> None:
-    def refused(error: KafkaError) -> AlterPartitionReassignmentsResponse:
+def handle(
+    broker: "Broker", request: ClientRequest, message: AlterPartitionReassignmentsRequest
+) -> None:
+    def rejected(error: KafkaError) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(
             error_code=error.code,
             error_message=error.message,
@@ -39,4 +41,4 @@ def handle(broker: "Broker", request: Request, message: AlterPartitionReassignme
             ],
         )
 
-    broker.ask_controller(request, message, refused, timeout_ms=message.timeout_ms)
+    broker.ask_controller(request, message, rejected, timeout_ms=message.timeout_ms)

@@ -1,13 +1,13 @@
 """OffsetDelete, v0: forget offsets of topics that the group is no longer subscribed to.
 
-What does not exist is refused per partition; what is wrong with the group, for the whole request.
+Unknown partitions are rejected one by one; an error of the group rejects the whole request.
 """
 
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_refusals import told_code
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.request import ClientRequest
 from penstock.errors import InvalidGroupId, KafkaError, UnknownTopicOrPartition
 from penstock.wire.messages.k47_offset_delete import (
     OffsetDeleteRequest,
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: OffsetDeleteRequest
+    broker: "Broker", request: ClientRequest, message: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | None:
     if not message.group_id:
         return OffsetDeleteResponse(error_code=InvalidGroupId.code)
-    refused: dict[str, OffsetDeleteResponseTopic] = {}
+    rejected: dict[str, OffsetDeleteResponseTopic] = {}
     wanted = OffsetDeleteRequest(group_id=message.group_id)
     for topic in message.topics:
         partitions = _partitions(broker, topic.name)
@@ -36,7 +36,7 @@ def handle(
             if each.partition_index in partitions:
                 known.append(each)
                 continue
-            answer = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
+            answer = rejected.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
             answer.partitions.append(
                 OffsetDeleteResponsePartition(
                     partition_index=each.partition_index, error_code=UnknownTopicOrPartition.code
@@ -46,7 +46,7 @@ def handle(
             wanted.topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
 
     def done(result: OffsetDeleteResponse | KafkaError) -> None:
-        request.reply(_joined(result, refused))
+        request.reply(_joined(result, rejected))
 
     coordinators = broker.coordinators
     try:
@@ -64,13 +64,13 @@ def _partitions(broker: "Broker", name: str) -> Container[int]:
 
 
 def _joined(
-    result: OffsetDeleteResponse | KafkaError, refused: dict[str, OffsetDeleteResponseTopic]
+    result: OffsetDeleteResponse | KafkaError, rejected: dict[str, OffsetDeleteResponseTopic]
 ) -> OffsetDeleteResponse:
     if isinstance(result, KafkaError):
-        return OffsetDeleteResponse(error_code=told_code(result))
+        return OffsetDeleteResponse(error_code=client_error_code(result))
     for topic in result.topics:
-        if topic.name in refused:
-            refused[topic.name].partitions.extend(topic.partitions)
+        if topic.name in rejected:
+            rejected[topic.name].partitions.extend(topic.partitions)
         else:
-            refused[topic.name] = topic
-    return OffsetDeleteResponse(topics=list(refused.values()))
+            rejected[topic.name] = topic
+    return OffsetDeleteResponse(topics=list(rejected.values()))

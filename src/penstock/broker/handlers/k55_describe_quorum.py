@@ -5,7 +5,7 @@ v1: when replicas last fetched.  v2: directory ids, error texts, where the nodes
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.controller.describe import describe_quorum
 from penstock.wire.messages.k55_describe_quorum import (
     DescribeQuorumRequest,
@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", _request: Request, message: DescribeQuorumRequest
+    broker: "Broker", _request: ClientRequest, message: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     return describe_quorum(message, broker.metadata.describe(), broker.world.clock.wall_ms())

@@ -5,7 +5,7 @@ v2: one error for the whole request instead of one per feature.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k57_update_features import (
     UpdatableFeatureResult,
@@ -20,7 +20,7 @@ KRAFT_VERSION = "kraft.version"
 UPDATES_MAX = 1_000
 
 
-def handle(broker: "Broker", request: Request, message: UpdateFeaturesRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: UpdateFeaturesRequest) -> None:
     if len(message.feature_updates) > UPDATES_MAX:
         raise InvalidRequest(f"A request may update at most {UPDATES_MAX} features.")
     # The quorum's own version is not the controller's to change; tools name it with the others.
@@ -34,8 +34,8 @@ def handle(broker: "Broker", request: Request, message: UpdateFeaturesRequest) -
 
     def done(result: UpdateFeaturesResponse | KafkaError) -> None:
         if isinstance(result, KafkaError):
-            refusal = UpdateFeaturesResponse(error_code=result.code, error_message=result.message)
-            request.reply(refusal)
+            rejection = UpdateFeaturesResponse(error_code=result.code, error_message=result.message)
+            request.reply(rejection)
             return
         result.results += [
             UpdatableFeatureResult(feature=each.feature, error_message=None) for each in settled

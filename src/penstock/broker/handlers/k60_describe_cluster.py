@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.authorized import CLUSTER_OPERATIONS
-from penstock.broker.request import Request
+from penstock.broker.metadata.authorized_operations import CLUSTER_OPERATIONS
+from penstock.broker.request import ClientRequest
 from penstock.controller.describe import some_active_broker
-from penstock.controller.image import Endpoint
+from penstock.controller.image import ListenerEndpoint
 from penstock.errors import MismatchedEndpointType, UnsupportedEndpointType
 from penstock.wire.messages.k60_describe_cluster import (
     DescribeClusterBroker,
@@ -20,7 +20,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(
-    broker: "Broker", request: Request, message: DescribeClusterRequest
+    broker: "Broker", request: ClientRequest, message: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     listener = request.connection.listener
     here = CONTROLLERS if listener.kind == "controller" else BROKERS
@@ -57,7 +57,7 @@ def _controllers(broker: "Broker", listener: str) -> list[DescribeClusterBroker]
 
 
 def _node(
-    node_id: int, endpoint: Endpoint, rack: str | None, fenced: bool
+    node_id: int, endpoint: ListenerEndpoint, rack: str | None, fenced: bool
 ) -> DescribeClusterBroker:
     return DescribeClusterBroker(
         broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=rack, is_fenced=fenced

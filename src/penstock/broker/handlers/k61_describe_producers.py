@@ -1,8 +1,8 @@
-"""DescribeProducers, v0: who writes to a partition, and whose transaction is open there."""
+"""DescribeProducers, v0: producers of a partition, and their open transactions."""
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.topic_names import check_topic_name
 from penstock.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
@@ -28,7 +28,7 @@ PRODUCERS_PER_SLICE = 200
 
 
 def handle(
-    broker: "Broker", _request: Request, message: DescribeProducersRequest
+    broker: "Broker", _request: ClientRequest, message: DescribeProducersRequest
 ) -> Slices[DescribeProducersResponse]:
     broker.append_now()
     response = DescribeProducersResponse()
@@ -51,11 +51,11 @@ def _describe(broker: "Broker", topic: str, index: int) -> Slices[PartitionRespo
 
 
 def _producers(broker: "Broker", topic: str, index: int) -> Slices[list[ProducerState]]:
-    """Any replica may be asked, so that an operator can compare them."""
+    """Return the producers of a partition. Any replica answers, so that operators can compare."""
     check_topic_name(topic)
     if topic not in broker.image.topics:
         raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
-    partition = broker.hosting.by_name.get(topic, {}).get(index)
+    partition = broker.replicas.by_name.get(topic, {}).get(index)
     if partition is None:
         partition = broker.find(topic, index)
     if partition.directory.failed:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import KafkaError
 from penstock.wire.messages.k64_unregister_broker import (
     UnregisterBrokerRequest,
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: UnregisterBrokerRequest) -> None:
-    def refused(error: KafkaError) -> UnregisterBrokerResponse:
+def handle(broker: "Broker", request: ClientRequest, message: UnregisterBrokerRequest) -> None:
+    def rejected(error: KafkaError) -> UnregisterBrokerResponse:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
-    broker.ask_controller(request, message, refused)
+    broker.ask_controller(request, message, rejected)

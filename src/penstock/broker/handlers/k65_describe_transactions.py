@@ -3,10 +3,10 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.request import Request
-from penstock.broker.transactions import ask
-from penstock.coordinator.transactions.events import Describe
-from penstock.coordinator.transactions.state import Transaction
+from penstock.broker.request import ClientRequest
+from penstock.broker.transactions.transactions import ask
+from penstock.coordinator.transactions.events import DescribeTransaction
+from penstock.coordinator.transactions.state import TransactionMetadata
 from penstock.errors import KafkaError
 from penstock.wire.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: DescribeTransactionsRequest
+    broker: "Broker", request: ClientRequest, message: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | None:
     states = [TransactionState(transactional_id=each) for each in message.transactional_ids]
     left = len(states)
@@ -36,11 +36,11 @@ def handle(
 
     for state in states:
         name = state.transactional_id
-        ask(broker, name, Describe(name), partial(answered, state))
+        ask(broker, name, DescribeTransaction(name), partial(answered, state))
     return None
 
 
-def _fill(state: TransactionState, result: Transaction | KafkaError) -> None:
+def _fill(state: TransactionState, result: TransactionMetadata | KafkaError) -> None:
     if isinstance(result, KafkaError):
         state.error_code = result.code
         return

@@ -7,12 +7,12 @@ id must match (RE2). One coordinator that is still loading fails the whole quest
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker.gathering import ask_in_turn
-from penstock.broker.request import Request
+from penstock.broker.coordinators.scatter_gather import ask_in_turn
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.coordinator.patterns import NamePattern
-from penstock.coordinator.transactions.events import ListIds
-from penstock.coordinator.transactions.state import TITLES, Transaction
+from penstock.coordinator.transactions.events import ListTransactionalIds
+from penstock.coordinator.transactions.state import TITLES, TransactionMetadata
 from penstock.errors import KafkaError, NotCoordinator
 from penstock.wire.messages.k66_list_transactions import (
     ListTransactionsRequest,
@@ -24,21 +24,29 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
+FILTERS_PER_SLICE = 1_000
 CHARACTERS_PER_SLICE = 10_000  # of ids that are compared with a pattern
 
 
 def handle(
-    broker: "Broker", _request: Request, message: ListTransactionsRequest
+    broker: "Broker", _request: ClientRequest, message: ListTransactionsRequest
 ) -> Slices[ListTransactionsResponse]:
-    """A pattern that is none, or takes too long, is refused as a whole, by its error code."""
+    """Reject the whole request if its pattern is invalid or takes too long."""
     text = message.transactional_id_pattern
     pattern = NamePattern(text) if text else None
-    event = ListIds(
-        frozenset(message.state_filters),
-        frozenset(message.producer_id_filters),
-        message.duration_filter,
+    unknown: dict[str, None] = {}
+    for number, state in enumerate(message.state_filters, 1):
+        if state not in TITLES:
+            unknown[state] = None
+        if not number % FILTERS_PER_SLICE:
+            yield None
+    states = frozenset(TITLES).intersection(message.state_filters)
+    if unknown and not states:
+        states = frozenset(("",))  # no transaction is in an unknown state
+    event = ListTransactionalIds(
+        states, frozenset(message.producer_id_filters), message.duration_filter
     )
-    found: dict[str, Transaction] = {}
+    found: dict[str, TransactionMetadata] = {}
     for answer in (yield from ask_in_turn(broker.coordinators.transactions.values(), event)):
         if isinstance(answer, NotCoordinator):
             continue  # the leader of that partition lists its ids
@@ -48,7 +56,7 @@ def handle(
         yield None
     names = list(found) if pattern is None else (yield from _matching(pattern, found))
     return ListTransactionsResponse(
-        unknown_state_filters=[each for each in event.states if each not in TITLES],
+        unknown_state_filters=list(unknown),
         transaction_states=[_state(found[name]) for name in names],
     )
 
@@ -66,7 +74,7 @@ def _matching(pattern: NamePattern, names: Iterable[str]) -> Slices[list[str]]:
     return matching
 
 
-def _state(transaction: Transaction) -> TransactionState:
+def _state(transaction: TransactionMetadata) -> TransactionState:
     return TransactionState(
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer.producer_id,

@@ -7,7 +7,7 @@ or by group.coordinator.rebalance.protocols.
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", request: Request, message: ConsumerGroupHeartbeatRequest
+    broker: "Broker", request: ClientRequest, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
     if not broker.coordinators.serves_consumer_protocol:
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersion.code)
     if not message.group_id:
-        return _refused(InvalidRequest("GroupId can't be empty."))
-    broker.coordinators.ask_group(message.group_id, request, message, _refused)
+        return _rejected(InvalidRequest("GroupId can't be empty."))
+    broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 
 
-def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+def _rejected(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

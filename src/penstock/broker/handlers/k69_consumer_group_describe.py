@@ -6,10 +6,10 @@ UNSUPPORTED_VERSION where the consumer protocol is off, as for ConsumerGroupHear
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.authorized import GROUP_OPERATIONS
-from penstock.broker.coordinator_refusals import told
-from penstock.broker.gathering import ask_about_groups
-from penstock.broker.request import Request
+from penstock.broker.coordinator_errors import to_client_error
+from penstock.broker.coordinators.scatter_gather import ask_about_groups
+from penstock.broker.metadata.authorized_operations import GROUP_OPERATIONS
+from penstock.broker.request import ClientRequest
 from penstock.errors import NONE, InvalidGroupId, KafkaError, UnsupportedVersion
 from penstock.wire.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: Request, message: ConsumerGroupDescribeRequest) -> None:
+def handle(broker: "Broker", request: ClientRequest, message: ConsumerGroupDescribeRequest) -> None:
     if not broker.coordinators.serves_consumer_protocol:
         off = UnsupportedVersion.code
         groups = [DescribedGroup(group_id=each, error_code=off) for each in message.group_ids]
@@ -29,12 +29,12 @@ def handle(broker: "Broker", request: Request, message: ConsumerGroupDescribeReq
         return
     described: dict[str, DescribedGroup] = {}
 
-    def done(said: list[tuple[list[str], Any]]) -> None:
-        for group_ids, answer in said:
+    def done(replies: list[tuple[list[str], Any]]) -> None:
+        for group_ids, answer in replies:
             for place, group_id in enumerate(group_ids):
-                refused = isinstance(answer, KafkaError)
+                rejected = isinstance(answer, KafkaError)
                 described[group_id] = (
-                    _refused(group_id, answer) if refused else answer.groups[place]
+                    _rejected(group_id, answer) if rejected else answer.groups[place]
                 )
         if message.include_authorized_operations:
             for group in described.values():
@@ -44,9 +44,9 @@ def handle(broker: "Broker", request: Request, message: ConsumerGroupDescribeReq
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
     if "" in message.group_ids:
-        described[""] = _refused("", InvalidGroupId("the group id is missing"))
+        described[""] = _rejected("", InvalidGroupId("the group id is missing"))
     ask_about_groups(
-        broker,
+        broker.coordinators,
         request,
         [group_id for group_id in message.group_ids if group_id],
         lambda mine: ConsumerGroupDescribeRequest(group_ids=mine),
@@ -54,6 +54,6 @@ def handle(broker: "Broker", request: Request, message: ConsumerGroupDescribeReq
     )
 
 
-def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
-    error = told(error)
+def _rejected(group_id: str, error: KafkaError) -> DescribedGroup:
+    error = to_client_error(error)
     return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.request import Request
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from penstock.errors import UnsupportedVersion
@@ -20,7 +20,7 @@ KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(
-    broker: "Broker", request: Request, message: ListConfigResourcesRequest
+    broker: "Broker", request: ClientRequest, message: ListConfigResourcesRequest
 ) -> Slices[ListConfigResourcesResponse]:
     kinds = tuple(dict.fromkeys(message.resource_types)) or KINDS
     if request.api_version == 0:

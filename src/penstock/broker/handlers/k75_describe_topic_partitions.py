@@ -1,10 +1,13 @@
 """DescribeTopicPartitions, v0: topics and their partitions, in pages (KIP-966)."""
 
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
-from penstock.broker.authorized import TOPIC_OPERATIONS
 from penstock.broker.handlers.k03_metadata import offline_replicas, serving
-from penstock.broker.request import Request
+from penstock.broker.metadata.authorized_operations import TOPIC_OPERATIONS
+from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.image import Topic
 from penstock.controller.topic_names import check_topic_name
@@ -22,20 +25,24 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 TOPICS_PER_SLICE = 100
+NAMES_PER_CHUNK = 500
 
 
 def handle(
-    broker: "Broker", _request: Request, message: DescribeTopicPartitionsRequest
+    broker: "Broker", _request: ClientRequest, message: DescribeTopicPartitionsRequest
 ) -> Slices[DescribeTopicPartitionsResponse]:
     every = not message.topics
-    names = sorted(broker.image.topics if every else {topic.name for topic in message.topics})
+    cursor = message.cursor
+    asked = broker.image.topics if every else (topic.name for topic in message.topics)
+    names = yield from _in_order(asked, "" if cursor is None else cursor.topic_name)
     first = 0
-    if message.cursor is not None:
-        names = [name for name in names if name >= message.cursor.topic_name]
-        found = bool(names) and names[0] == message.cursor.topic_name
-        if message.cursor.partition_index < 0 or not (found or every):
-            return _refusal(message)
-        first = message.cursor.partition_index if found else 0
+    if cursor is not None:
+        start = next(names, None)
+        found = start == cursor.topic_name
+        if cursor.partition_index < 0 or not (found or every):
+            return (yield from _rejection(message))
+        first = cursor.partition_index if found else 0
+        names = names if start is None else chain([start], names)
     page_max = broker.config.integer("max.request.partition.size.limit")
     left = max(1, min(message.response_partition_limit, page_max))
     response = DescribeTopicPartitionsResponse()
@@ -59,14 +66,30 @@ def handle(
     return response
 
 
-def _refusal(message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A cursor that no answer of ours has given."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
+def _in_order(asked: Iterable[str], start: str) -> Slices[Iterator[str]]:
+    """Return the names from `start` on, each once and in order, without a long sort."""
+    chunks: list[list[str]] = [[]]
+    for name in asked:
+        if len(chunks[-1]) == NAMES_PER_CHUNK:
+            chunks[-1].sort()
+            chunks.append([])
+            yield None
+        if name >= start:
+            chunks[-1].append(name)
+    chunks[-1].sort()
+    return (name for name, _equal in groupby(merge(*chunks)))
+
+
+def _rejection(message: DescribeTopicPartitionsRequest) -> Slices[DescribeTopicPartitionsResponse]:
+    """Reject a cursor that is from no answer of this broker."""
+    response = DescribeTopicPartitionsResponse()
+    for number, each in enumerate(message.topics, 1):
+        response.topics.append(
             DescribeTopicPartitionsResponseTopic(error_code=InvalidRequest.code, name=each.name)
-            for each in message.topics
-        ]
-    )
+        )
+        if not number % TOPICS_PER_SLICE:
+            yield None
+    return response
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -1,1 +1,1 @@
-"""What this broker shows of itself: the table of metrics, health, and the port that serves them."""
+"""Metrics of a broker: the table, health, status, and the port that serves them."""

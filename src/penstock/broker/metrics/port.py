@@ -1,7 +1,7 @@
 """The port for machines and operators: /metrics, /health/live, /health/ready, /status.
 
-On the node's own loop, which answers clients meanwhile: a page is made in slices. Those who ask for
-the same page at the same time get the same one, so that many scrapers cost no more than one.
+The port runs on the node's own loop, so a page is made in slices between requests of clients.
+Concurrent requests for one page share the page: many scrapers cost no more than one.
 """
 
 import json
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.metrics.health import readiness
-from penstock.broker.metrics.idleness import Idleness
+from penstock.broker.metrics.loop_idle import LoopIdle
 from penstock.broker.metrics.status import Json, status
-from penstock.observe.http import Request, Response
+from penstock.observe.http import HttpRequest, Response
 from penstock.observe.server import HttpServer, Reply
 from penstock.observe.text import OPENMETRICS_TYPE, TEXT_TYPE, pieces, wants_openmetrics
 from penstock.world import World
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.metrics")
 
 SLICE_MS_MAX = 3.0
-PAGES_AT_ONCE_MAX = 4  # different ones; further requests are told to come again
+PAGES_AT_ONCE_MAX = 4  # different ones; further requests get 503
 JSON_TYPE = "application/json"
 _INDEX = b"""Penstock
 /metrics       for Prometheus; ?partitions=TOPIC,... or ?partitions=* tells partitions one by one
@@ -40,14 +40,14 @@ class _Wanted(NamedTuple):
     openmetrics: bool
 
 
-class MetricsPort:
-    """`broker` tells the broker, once there is one."""
+class NodeMetricsPort:
+    """Serves the pages. `broker` returns the broker, once there is one."""
 
     def __init__(self, world: World, broker: "Callable[[], Broker | None]") -> None:
         self._world = world
         self._broker = broker
-        self._idleness = Idleness()
-        self._idleness.measure(world.vitals(), world.clock.mono_ms())
+        self._idleness = LoopIdle()
+        self._idleness.measure(world.process_stats(), world.clock.mono_ms())
         self._waiting: dict[_Wanted, list[Reply]] = {}  # for pages that are being made
         routes = {
             "/": self._index,
@@ -60,7 +60,7 @@ class MetricsPort:
         self._server = HttpServer(world.network, world.clock, world.timers, routes, urgent)
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Where it listens now. OSError if that cannot be."""
+        """Listen; return the address. OSError if the address cannot be used."""
         return self._server.listen(host, port)
 
     def close(self) -> None:
@@ -68,13 +68,13 @@ class MetricsPort:
 
     # -- small answers
 
-    def _index(self, _request: Request, reply: Reply) -> None:
+    def _index(self, _request: HttpRequest, reply: Reply) -> None:
         reply(Response(200, _INDEX))
 
-    def _live(self, _request: Request, reply: Reply) -> None:
-        reply(_json(200, {"live": True}))  # whoever answers this is alive
+    def _live(self, _request: HttpRequest, reply: Reply) -> None:
+        reply(_json(200, {"live": True}))  # the answer itself is the proof
 
-    def _ready(self, _request: Request, reply: Reply) -> None:
+    def _ready(self, _request: HttpRequest, reply: Reply) -> None:
         checks = readiness(self._broker())
         ready = not any(check.reason for check in checks)
         body: dict[str, Json] = {
@@ -84,7 +84,7 @@ class MetricsPort:
         }
         reply(_json(200 if ready else 503, body))
 
-    def _status(self, _request: Request, reply: Reply) -> None:
+    def _status(self, _request: HttpRequest, reply: Reply) -> None:
         broker = self._broker()
         if broker is None:
             reply(_json(503, {"reasons": ["the node is starting"]}))
@@ -93,7 +93,7 @@ class MetricsPort:
 
     # -- the page
 
-    def _metrics(self, request: Request, reply: Reply) -> None:
+    def _metrics(self, request: HttpRequest, reply: Reply) -> None:
         broker = self._broker()
         if broker is None:
             reply(Response(503, b"The node is starting.\n"))
@@ -112,10 +112,10 @@ class MetricsPort:
 
     def _make(self, broker: "Broker", wanted: _Wanted) -> Iterator[str]:
         # Loaded by the first scrape: a start should not have to wait for it.
-        from penstock.broker.metrics.seen import Seen
+        from penstock.broker.metrics.snapshot import MetricsSnapshot
         from penstock.broker.metrics.table import TABLE
 
-        seen = Seen(broker, self._idleness, wanted.by_partition)
+        seen = MetricsSnapshot(broker, self._idleness, wanted.by_partition)
         for _ in seen.steps():
             yield ""
         yield from pieces(TABLE, seen, openmetrics=wanted.openmetrics)
@@ -129,7 +129,7 @@ class MetricsPort:
                 if clock.mono_ms() >= until:
                     self._world.timers.soon(lambda: self._go_on(wanted, making, made))
                     return
-        except Exception as error:  # looking changes nothing: no reason for a node to end
+        except Exception as error:  # a page changes nothing: no reason for a node to end
             log.error("the page of metrics cannot be made", exc_info=error)
             self._end(wanted, Response(500, b"This failed; the log of the node says why.\n"))
             return

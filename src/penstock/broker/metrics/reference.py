@@ -3,7 +3,7 @@
 python -m penstock.broker.metrics.reference > docs/reference/metrics.md
 """
 
-from penstock.broker.metrics.seen import LAGS_MAX, PARTITIONS_MAX, TOPICS_MAX
+from penstock.broker.metrics.snapshot import LAGS_MAX, PARTITIONS_MAX, TOPICS_MAX
 from penstock.broker.metrics.table import SECTIONS
 
 _HEAD = f"""\

@@ -2,71 +2,73 @@
 
 from collections.abc import Callable, Iterable
 
-from penstock.broker.cleaning.statistics import CleaningStatistics
-from penstock.broker.metrics.seen import Seen
-from penstock.observe.metric import Kind, Number, Row, Sample, single
+from penstock.broker.cleaner.statistics import CleanerStatistics
+from penstock.broker.metrics.snapshot import MetricsSnapshot
+from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
 
 
-def _read(value: Callable[[CleaningStatistics], Number]) -> Callable[[Seen], Iterable[Sample]]:
-    def read(seen: Seen) -> Iterable[Sample]:
-        return (((), value(seen.broker.cleaning.statistics)),)
+def _read(
+    value: Callable[[CleanerStatistics], Number],
+) -> Callable[[MetricsSnapshot], Iterable[Sample]]:
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
+        return (((), value(seen.broker.cleaner.statistics)),)
 
     return read
 
 
 def _gauge(
-    name: str, about: str, value: Callable[[CleaningStatistics], Number], unit: str = ""
-) -> Row[Seen]:
-    return Row(f"kafka_log_{name}", Kind.GAUGE, about, _read(value), (), unit)
+    name: str, about: str, value: Callable[[CleanerStatistics], Number], unit: str = ""
+) -> Metric[MetricsSnapshot]:
+    return Metric(f"kafka_log_{name}", MetricKind.GAUGE, about, _read(value), (), unit)
 
 
 def _counter(
-    name: str, about: str, value: Callable[[CleaningStatistics], Number], unit: str = ""
-) -> Row[Seen]:
+    name: str, about: str, value: Callable[[CleanerStatistics], Number], unit: str = ""
+) -> Metric[MetricsSnapshot]:
     full = f"penstock_cleaner_{name}_total"
-    return Row(full, Kind.COUNTER, about, _read(value), (), unit)
+    return Metric(full, MetricKind.COUNTER, about, _read(value), (), unit)
 
 
-def _uncleanable(seen: Seen) -> Iterable[Sample]:
+def _uncleanable(seen: MetricsSnapshot) -> Iterable[Sample]:
     found = dict.fromkeys((each.directory for each in seen.directories), 0)
-    for partition in seen.broker.cleaning.uncleanable:
+    for partition in seen.broker.cleaner.uncleanable:
         found[partition.directory] = found.get(partition.directory, 0) + 1
     return [((directory.disk.root,), count) for directory, count in found.items()]
 
 
-def _uncleanable_bytes(seen: Seen) -> Iterable[Sample]:
+def _uncleanable_bytes(seen: MetricsSnapshot) -> Iterable[Sample]:
     found = dict.fromkeys((each.directory for each in seen.directories), 0)
-    for partition in seen.broker.cleaning.uncleanable:
+    for partition in seen.broker.cleaner.uncleanable:
         size = partition.log.size
         found[partition.directory] = found.get(partition.directory, 0) + size
     return [((directory.disk.root,), size) for directory, size in found.items()]
 
 
-ROWS: tuple[Row[Seen], ...] = (
+ROWS: tuple[Metric[MetricsSnapshot], ...] = (
     _gauge(
         "logcleanermanager_max_dirty_percent",
         "The dirtiest log that was looked at: the part, 0 to 100, that was not cleaned yet.",
         lambda it: it.max_dirty_percent,
     ),
-    Row(
+    Metric(
         "kafka_log_logcleanermanager_time_since_last_run_ms",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Since the cleaner last looked for work.",
-        single(lambda seen: seen.broker.cleaning.statistics.time_since_last_run_ms(seen.wall_ms)),
+        single(lambda seen: seen.broker.cleaner.statistics.time_since_last_run_ms(seen.wall_ms)),
         (),
         "ms",
     ),
-    Row(
+    Metric(
         "kafka_log_logcleanermanager_uncleanable_partitions_count",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions that the cleaner has given up; /status, `penstock log status` and the log say "
         "which, why, and what to do. Should be 0.",
         _uncleanable,
         ("logdirectory",),
     ),
-    Row(
+    Metric(
         "kafka_log_logcleanermanager_uncleanable_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Size of those partitions.",
         _uncleanable_bytes,
         ("logdirectory",),

@@ -2,37 +2,43 @@
 
 from collections.abc import Callable, Iterable
 
-from penstock.broker.metrics.seen import Seen
-from penstock.observe.metric import Kind, Number, Row, Sample, single
+from penstock.broker.metrics.snapshot import MetricsSnapshot
+from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
 
 CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 
 
-def _controller(name: str, about: str, value: Callable[[Seen], Number]) -> Row[Seen]:
+def _controller(
+    name: str, about: str, value: Callable[[MetricsSnapshot], Number]
+) -> Metric[MetricsSnapshot]:
     full = f"kafka_controller_kafkacontroller_{name}"
-    return Row(full, Kind.GAUGE, about, single(value))
+    return Metric(full, MetricKind.GAUGE, about, single(value))
 
 
-def _raft(name: str, about: str, value: Callable[[Seen], Number]) -> Row[Seen]:
-    return Row(f"kafka_server_raft_metrics_{name}", Kind.GAUGE, about, single(value))
+def _raft(
+    name: str, about: str, value: Callable[[MetricsSnapshot], Number]
+) -> Metric[MetricsSnapshot]:
+    return Metric(f"kafka_server_raft_metrics_{name}", MetricKind.GAUGE, about, single(value))
 
 
-def _classic(name: str, state: str, about: str) -> Row[Seen]:
+def _classic(name: str, state: str, about: str) -> Metric[MetricsSnapshot]:
     full = f"kafka_coordinator_group_groupmetadatamanager_{name}"
-    return Row(full, Kind.GAUGE, about, single(lambda seen: seen.groups.get(("classic", state), 0)))
+    return Metric(
+        full, MetricKind.GAUGE, about, single(lambda seen: seen.groups.get(("classic", state), 0))
+    )
 
 
-def _kinds(seen: Seen) -> Iterable[Sample]:
+def _kinds(seen: MetricsSnapshot) -> Iterable[Sample]:
     for wanted in ("classic", "consumer"):
         yield (wanted,), sum(count for (kind, _), count in seen.groups.items() if kind == wanted)
 
 
-def _is_active(seen: Seen) -> int:
+def _is_active(seen: MetricsSnapshot) -> int:
     broker = seen.broker
     return int(broker.metadata.describe().leader_id == broker.node_id)
 
 
-ROWS: tuple[Row[Seen], ...] = (
+ROWS: tuple[Metric[MetricsSnapshot], ...] = (
     _controller(
         "activecontrollercount",
         "1 on the node whose controller is active. The sum over all nodes should be 1.",
@@ -70,15 +76,15 @@ ROWS: tuple[Row[Seen], ...] = (
         "The last metadata record that is committed.",
         lambda seen: seen.broker.metadata.describe().high_watermark - 1,
     ),
-    Row(
+    Metric(
         "kafka_server_broker_metadata_metrics_last_applied_record_offset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "The last metadata record that this broker goes by.",
         single(lambda seen: seen.broker.image.offset),
     ),
-    Row(
+    Metric(
         "kafka_server_broker_metadata_metrics_last_applied_record_timestamp",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "When that record was written, in milliseconds since 1970.",
         single(lambda seen: seen.broker.image.timestamp_ms),
         (),
@@ -104,15 +110,15 @@ ROWS: tuple[Row[Seen], ...] = (
         "Where the metadata log ends.",
         lambda seen: seen.broker.metadata.describe().end_offset,
     ),
-    Row(
+    Metric(
         "kafka_coordinator_group_groupmetadatamanager_numgroups",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Classic groups that this node coordinates.",
         single(lambda seen: sum(n for (kind, _), n in seen.groups.items() if kind == "classic")),
     ),
-    Row(
+    Metric(
         "kafka_coordinator_group_groupmetadatamanager_numoffsets",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Committed offsets that this node keeps, of groups of all kinds.",
         single(lambda seen: seen.offsets),
     ),
@@ -129,34 +135,34 @@ ROWS: tuple[Row[Seen], ...] = (
     ),
     _classic("numgroupsstable", "Stable", "Classic groups at work."),
     _classic("numgroupsdead", "Dead", "Classic groups that are about to be forgotten."),
-    Row(
+    Metric(
         "kafka_server_group_coordinator_metrics_group_count",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Groups that this node coordinates, by protocol.",
         _kinds,
         ("protocol",),
     ),
-    Row(
+    Metric(
         "kafka_server_group_coordinator_metrics_consumer_group_count",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Groups of the consumer protocol that this node coordinates, by state.",
         lambda seen: [
             ((state.lower(),), seen.groups.get(("consumer", state), 0)) for state in CONSUMER_STATES
         ],
         ("state",),
     ),
-    Row(
+    Metric(
         "penstock_consumer_group_lag",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Records that a group has not committed yet, over the partitions of a topic: the high "
         "watermark less the committed offset, as kafka-consumer-groups counts it. Told by the "
         "node that coordinates the group, of partitions that the node leads.",
         lambda seen: list(seen.lags.items()),
         ("group", "topic"),
     ),
-    Row(
+    Metric(
         "penstock_transactional_ids",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Transactional ids that this node coordinates, by the state of their last transaction.",
         lambda seen: [((state,), count) for state, count in sorted(seen.transactions.items())],
         ("state",),

@@ -3,20 +3,20 @@
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 
-from penstock.broker.metrics.seen import DirectorySeen, Seen
+from penstock.broker.metrics.snapshot import LogDirSnapshot, MetricsSnapshot
 from penstock.broker.metrics.status import python_version
-from penstock.observe.metric import Kind, Number, Row, Sample, single
+from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
 from penstock.observe.times import Distribution
 from penstock.release import VERSION
-from penstock.world import LATE_BOUNDS_MS, Vitals
+from penstock.world import LATE_BOUNDS_MS, ProcessStats
 
 STARTING, RUNNING, STOPPING = 1, 3, 6  # Kafka's numbers of a broker's states
 
 
 def _per_directory(
-    value: Callable[[DirectorySeen], Number | None],
-) -> Callable[[Seen], Iterable[Sample]]:
-    def read(seen: Seen) -> Iterable[Sample]:
+    value: Callable[[LogDirSnapshot], Number | None],
+) -> Callable[[MetricsSnapshot], Iterable[Sample]]:
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         for each in seen.directories:
             found = value(each)
             if found is not None:
@@ -26,13 +26,13 @@ def _per_directory(
 
 
 def _process(
-    name: str, about: str, value: Callable[[Vitals], Number | None], unit: str = ""
-) -> Row[Seen]:
-    kind = Kind.COUNTER if name.endswith("_total") else Kind.GAUGE
-    return Row(name, kind, about, single(lambda seen: value(seen.vitals)), (), unit)
+    name: str, about: str, value: Callable[[ProcessStats], Number | None], unit: str = ""
+) -> Metric[MetricsSnapshot]:
+    kind = MetricKind.COUNTER if name.endswith("_total") else MetricKind.GAUGE
+    return Metric(name, kind, about, single(lambda seen: value(seen.vitals)), (), unit)
 
 
-def _lateness(seen: Seen) -> Distribution | None:
+def _lateness(seen: MetricsSnapshot) -> Distribution | None:
     counts = seen.vitals.late_counts
     if not counts:
         return None
@@ -41,14 +41,14 @@ def _lateness(seen: Seen) -> Distribution | None:
     return Distribution(sum(counts), seen.vitals.late_ms_total / 1000, (), buckets)
 
 
-def _state(seen: Seen) -> int:
+def _state(seen: MetricsSnapshot) -> int:
     if seen.broker.stopping:
         return STOPPING
     return RUNNING if seen.broker.ready else STARTING
 
 
-def _duties(seen: Seen) -> Iterable[Sample]:
-    """How many of each are under way; all kinds are told, so that a zero can be seen."""
+def _duties(seen: MetricsSnapshot) -> Iterable[Sample]:
+    """Return the number of long tasks of each kind, also if it is 0."""
     found = dict.fromkeys(("clean", "delete", "move", "recover"), 0)
     for reporter in seen.broker.reporters:
         for each in reporter.progress():
@@ -56,94 +56,94 @@ def _duties(seen: Seen) -> Iterable[Sample]:
     return [((duty,), count) for duty, count in found.items()]
 
 
-ROWS: tuple[Row[Seen], ...] = (
-    Row(
+ROWS: tuple[Metric[MetricsSnapshot], ...] = (
+    Metric(
         "kafka_server_kafkaserver_brokerstate",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "1 while it starts, 3 while it runs, 6 while it stops.",
         single(_state),
     ),
-    Row(
+    Metric(
         "kafka_log_logmanager_offlinelogdirectorycount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Log directories that have failed. Should be 0.",
         single(lambda seen: sum(each.directory.failed is not None for each in seen.directories)),
     ),
-    Row(
+    Metric(
         "kafka_log_logmanager_logdirectoryoffline",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "1 if this log directory has failed.",
         _per_directory(lambda it: int(it.directory.failed is not None)),
         ("logdirectory",),
     ),
-    Row(
+    Metric(
         "penstock_directory_partitions",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions in this log directory.",
         _per_directory(lambda it: len(it.directory.partitions)),
         ("logdirectory",),
     ),
-    Row(
+    Metric(
         "penstock_directory_free_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Room left on the file system of this log directory.",
         _per_directory(lambda it: it.free_bytes),
         ("logdirectory",),
         "bytes",
     ),
-    Row(
+    Metric(
         "penstock_directory_total_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Size of the file system of this log directory.",
         _per_directory(lambda it: it.total_bytes),
         ("logdirectory",),
         "bytes",
     ),
-    Row(
+    Metric(
         "penstock_directory_full",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "1 while writes to this log directory are refused because it is full. Should be 0.",
         _per_directory(lambda it: int(it.directory.full)),
         ("logdirectory",),
     ),
-    Row(
+    Metric(
         "kafka_log_logflushstats_logflushrateandtimems",
-        Kind.SUMMARY,
+        MetricKind.SUMMARY,
         "Rounds of fsync, and how long they took; quantiles of the last minutes.",
-        single(lambda seen: seen.broker.hosting.sync_times.summary(seen.mono_ms)),
+        single(lambda seen: seen.broker.replicas.sync_times.summary(seen.mono_ms)),
         (),
         "ms",
     ),
-    Row(
+    Metric(
         "penstock_deletions_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Files and directories that were removed after file.delete.delay.ms.",
-        single(lambda seen: seen.broker.hosting.deletions.removed),
+        single(lambda seen: seen.broker.replicas.deletions.removed),
     ),
-    Row(
+    Metric(
         "penstock_deletions_waiting",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Files and directories that wait for that.",
-        single(lambda seen: seen.broker.hosting.deletions.waiting),
+        single(lambda seen: seen.broker.replicas.deletions.waiting),
     ),
-    Row(
+    Metric(
         "penstock_duties",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Long duties under way or waiting; `penstock log status` shows each of them.",
         _duties,
         ("duty",),
     ),
-    Row(
+    Metric(
         "penstock_build_info",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "1; the labels say what runs here.",
         lambda seen: (((VERSION, python_version(), str(seen.broker.node_id)), 1),),
         ("version", "python", "node_id"),
     ),
     _process("penstock_turns_total", "Turns of the loop.", lambda it: it.turns),
-    Row(
+    Metric(
         "penstock_loop_late_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         "How late the loop was when something was due: what a request may have to wait for others.",
         single(_lateness),
         (),

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.broker.listener import Listener
-from penstock.broker.metrics.counts import OTHER_VERSION, PRODUCE
-from penstock.broker.metrics.seen import Seen
+from penstock.broker.metrics.snapshot import MetricsSnapshot
+from penstock.broker.network.listener import BrokerListener
+from penstock.broker.request_metrics import OTHER_VERSION, PRODUCE
 from penstock.errors import from_code
-from penstock.observe.metric import Kind, Number, Row, Sample, single
+from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
 from penstock.observe.times import Times
 from penstock.wire.apis import APIS
 
@@ -14,14 +14,14 @@ FETCH = 1
 
 
 def _names(key: int) -> tuple[str, ...]:
-    """As Kafka has it, fetches of consumers are told under a name of their own, too."""
+    """Return the names of an API. As in Kafka, fetches count as FetchConsumer, too."""
     return ("Fetch", "FetchConsumer") if key == FETCH else (APIS[key].name,)
 
 
-def _requests(seen: Seen) -> Iterator[Sample]:
+def _requests(seen: MetricsSnapshot) -> Iterator[Sample]:
     broker = seen.broker
-    found = dict(broker.counts.requests)
-    for version, count in enumerate(broker.produce_memo.requests):
+    found = dict(broker.request_metrics.requests)
+    for version, count in enumerate(broker.produce_cache.requests):
         if count:
             found[PRODUCE, version] = count
     for (key, version), count in sorted(found.items()):
@@ -29,207 +29,209 @@ def _requests(seen: Seen) -> Iterator[Sample]:
             yield (name, "other" if version == OTHER_VERSION else str(version)), count
 
 
-def _errors(seen: Seen) -> Iterator[Sample]:
-    for (key, code), count in sorted(seen.broker.counts.errors.items()):
+def _errors(seen: MetricsSnapshot) -> Iterator[Sample]:
+    for (key, code), count in sorted(seen.broker.request_metrics.errors.items()):
         for name in _names(key):
             yield (name, from_code(code).kafka_name()), count
 
 
-def _times(seen: Seen) -> Iterator[tuple[str, Times]]:
-    for key, times in sorted(seen.broker.counts.times.items()):
+def _times(seen: MetricsSnapshot) -> Iterator[tuple[str, Times]]:
+    for key, times in sorted(seen.broker.request_metrics.times.items()):
         if times.count:
             for name in _names(key):
                 yield name, times
 
 
-def _summaries(seen: Seen) -> Iterator[Sample]:
+def _summaries(seen: MetricsSnapshot) -> Iterator[Sample]:
     for name, times in _times(seen):
         yield (name,), times.summary(seen.mono_ms)
 
 
-def _histograms(seen: Seen) -> Iterator[Sample]:
+def _histograms(seen: MetricsSnapshot) -> Iterator[Sample]:
     for name, times in _times(seen):
         if name != "FetchConsumer":
             yield (name,), times.histogram_seconds()
 
 
-def _per_listener(value: Callable[[Listener], Number]) -> Callable[[Seen], Iterable[Sample]]:
+def _per_listener(
+    value: Callable[[BrokerListener], Number],
+) -> Callable[[MetricsSnapshot], Iterable[Sample]]:
     return lambda seen: [((each.name,), value(each)) for each in seen.broker.listeners]
 
 
-def _memo_hits(seen: Seen) -> int:
-    memo = seen.broker.produce_memo
-    return sum(memo.requests) - memo.misses
+def _cache_hits(seen: MetricsSnapshot) -> int:
+    cache = seen.broker.produce_cache
+    return sum(cache.requests) - cache.misses
 
 
-ROWS: tuple[Row[Seen], ...] = (
-    Row(
+ROWS: tuple[Metric[MetricsSnapshot], ...] = (
+    Metric(
         "kafka_network_requestmetrics_requests_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Requests that were taken up, by API and version.",
         _requests,
         ("request", "version"),
     ),
-    Row(
+    Metric(
         "kafka_network_requestmetrics_errors_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Errors in answers, each place in an answer that has one; without NONE.",
         _errors,
         ("request", "error"),
     ),
-    Row(
+    Metric(
         "kafka_network_requestmetrics_totaltimems",
-        Kind.SUMMARY,
+        MetricKind.SUMMARY,
         "Milliseconds from taking a request up to its answer, long polls included; quantiles of "
         "the last minutes, at most a quarter too large.",
         _summaries,
         ("request",),
         "ms",
     ),
-    Row(
+    Metric(
         "penstock_request_seconds",
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         "The same times in buckets, to be summed over nodes.",
         _histograms,
         ("request",),
         "seconds",
     ),
-    Row(
+    Metric(
         "kafka_server_socket_server_metrics_connection_count",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Open connections.",
         _per_listener(lambda it: len(it.connections)),
         ("listener",),
     ),
-    Row(
+    Metric(
         "kafka_server_socket_server_metrics_connection_creation_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Connections that were accepted, those that were turned away at once among them.",
         _per_listener(lambda it: it.opened),
         ("listener",),
     ),
-    Row(
+    Metric(
         "kafka_server_socket_server_metrics_connection_close_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Connections that have ended.",
         _per_listener(lambda it: it.opened - len(it.connections)),
         ("listener",),
     ),
-    Row(
+    Metric(
         "kafka_server_socket_server_metrics_incoming_byte_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Bytes of requests that were received.",
         _per_listener(lambda it: it.received_bytes),
         ("listener",),
         "bytes",
     ),
-    Row(
+    Metric(
         "kafka_server_socket_server_metrics_outgoing_byte_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Bytes of answers that were handed over for sending.",
         _per_listener(lambda it: it.sent_bytes),
         ("listener",),
         "bytes",
     ),
-    Row(
+    Metric(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "The part of the last minute, 0 to 1, in which the loop had nothing to do. Below 0.3 it is "
         "time for another node.",
         single(lambda seen: seen.idle),
     ),
-    Row(
+    Metric(
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "The same: one loop does both.",
         single(lambda seen: seen.idle),
     ),
-    Row(
+    Metric(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Requests that wait: batches for their acknowledgement, fetches for records.",
         lambda seen: (
             (("Produce",), seen.waiting_produces),
-            (("Fetch",), seen.broker.counts.parked_fetches),
+            (("Fetch",), seen.broker.request_metrics.parked_fetches),
         ),
         ("delayedoperation",),
     ),
-    Row(
+    Metric(
         "kafka_network_requestchannel_requestqueuesize",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Requests that wait for work off the loop; queued.max.requests is their limit.",
-        single(lambda seen: seen.broker.backlog.requests),
+        single(lambda seen: seen.broker.backpressure.requests),
     ),
-    Row(
+    Metric(
         "penstock_recompressed_batches_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Batches that were compressed anew because of their topic's compression.type.",
         single(lambda seen: seen.broker.recompression.recompressed),
     ),
-    Row(
+    Metric(
         "penstock_recompressed_read_bytes_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Bytes of those batches before.",
         single(lambda seen: seen.broker.recompression.bytes_in),
         (),
         "bytes",
     ),
-    Row(
+    Metric(
         "penstock_recompressed_written_bytes_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Bytes of those batches after.",
         single(lambda seen: seen.broker.recompression.bytes_out),
         (),
         "bytes",
     ),
-    Row(
+    Metric(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Fetch sessions.",
         single(lambda seen: len(seen.broker.sessions)),
     ),
-    Row(
+    Metric(
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions in fetch sessions.",
         single(lambda seen: seen.broker.sessions.describe()["partitions"]),
     ),
-    Row(
+    Metric(
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Fetch sessions that had to go because others needed the room.",
         single(lambda seen: seen.broker.sessions.evictions),
     ),
-    Row(
+    Metric(
         "penstock_refusals_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Connections that were closed because of what they sent, or because of a limit.",
-        single(lambda seen: seen.broker.observe.refusals),
+        single(lambda seen: seen.broker.rejections.rejected),
     ),
-    Row(
+    Metric(
         "penstock_frame_bytes",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Memory of requests that have not arrived whole, or wait.",
         single(lambda seen: seen.broker.frames.lent_bytes),
         (),
         "bytes",
     ),
-    Row(
+    Metric(
         "penstock_produce_memo_hits_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Produce requests that were understood by their known beginning.",
-        single(_memo_hits),
+        single(_cache_hits),
     ),
-    Row(
+    Metric(
         "penstock_produce_memo_misses_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Produce requests that had to be read field by field.",
-        single(lambda seen: seen.broker.produce_memo.misses),
+        single(lambda seen: seen.broker.produce_cache.misses),
     ),
-    Row(
+    Metric(
         "penstock_cold_reads_total",
-        Kind.COUNTER,
+        MetricKind.COUNTER,
         "Reads that had to wait for the disk; others went on meanwhile.",
-        single(lambda seen: seen.broker.counts.cold_reads),
+        single(lambda seen: seen.broker.request_metrics.cold_reads),
     ),
 )

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterable
 
-from penstock.broker.metrics.counts import Totals
-from penstock.broker.metrics.seen import Seen, TopicSeen
-from penstock.broker.partition import Partition
-from penstock.observe.metric import Kind, Row, Sample, single
+from penstock.broker.metrics.snapshot import MetricsSnapshot, TopicSnapshot
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partition_totals import PartitionTotals
+from penstock.observe.metric import Metric, MetricKind, Sample, single
 
-Reader = Callable[[Seen], Iterable[Sample]]
+Reader = Callable[[MetricsSnapshot], Iterable[Sample]]
 
 
-def _per_topic(value: Callable[[Totals], int]) -> Reader:
-    """One series for all topics, without a label, as Kafka has it; and one for each."""
+def _per_topic(value: Callable[[PartitionTotals], int]) -> Reader:
+    """Return a series for all topics without a label, as in Kafka, and one for each topic."""
 
-    def read(seen: Seen) -> Iterable[Sample]:
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         yield (), value(seen.all_topics)
         for name, topic in seen.topics.items():
             yield (name,), value(topic.totals)
@@ -21,10 +21,10 @@ def _per_topic(value: Callable[[Totals], int]) -> Reader:
     return read
 
 
-def _per_log(whole: Callable[[TopicSeen], int], one: Callable[[Partition], int]) -> Reader:
-    """The sum of a topic, or its partitions where they are asked for."""
+def _per_log(whole: Callable[[TopicSnapshot], int], one: Callable[[Partition], int]) -> Reader:
+    """Return the sum of a topic, or its partitions on request."""
 
-    def read(seen: Seen) -> Iterable[Sample]:
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         for name, topic in seen.topics.items():
             if topic.partitions is None:
                 yield (name,), whole(topic)
@@ -36,7 +36,7 @@ def _per_log(whole: Callable[[TopicSeen], int], one: Callable[[Partition], int])
 
 
 def _per_partition(one: Callable[[Partition], int]) -> Reader:
-    def read(seen: Seen) -> Iterable[Sample]:
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         for name, topic in seen.topics.items():
             for partition in topic.partitions or ():
                 yield (name, str(partition.index)), one(partition)
@@ -49,12 +49,14 @@ def _stable_lag(partition: Partition) -> int:
     return high_watermark - partition.log.stable_offset(high_watermark)
 
 
-def _counter(name: str, about: str, value: Callable[[Totals], int], unit: str = "") -> Row[Seen]:
+def _counter(
+    name: str, about: str, value: Callable[[PartitionTotals], int], unit: str = ""
+) -> Metric[MetricsSnapshot]:
     full = f"kafka_server_brokertopicmetrics_{name}_total"
-    return Row(full, Kind.COUNTER, about, _per_topic(value), ("topic",), unit)
+    return Metric(full, MetricKind.COUNTER, about, _per_topic(value), ("topic",), unit)
 
 
-ROWS: tuple[Row[Seen], ...] = (
+ROWS: tuple[Metric[MetricsSnapshot], ...] = (
     _counter(
         "messagesin",
         "Records that were appended, by producers and by this node's coordinators.",
@@ -100,46 +102,46 @@ ROWS: tuple[Row[Seen], ...] = (
         "expect.",
         lambda it: it.failed_fetches,
     ),
-    Row(
+    Metric(
         "kafka_log_log_size",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Bytes of the log's segments: of a topic's partitions here together, or of one.",
         _per_log(lambda it: it.size, lambda it: it.log.size),
         ("topic", "partition"),
         "bytes",
     ),
-    Row(
+    Metric(
         "kafka_log_log_numlogsegments",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Segments of the log: of a topic's partitions here together, or of one.",
         _per_log(lambda it: it.segments, lambda it: len(it.log.closed) + 1),
         ("topic", "partition"),
     ),
-    Row(
+    Metric(
         "kafka_log_log_logstartoffset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "The first offset of the log; for a topic the sum over its partitions.",
         _per_log(lambda it: it.start_offsets, lambda it: it.log.start_offset),
         ("topic", "partition"),
     ),
-    Row(
+    Metric(
         "kafka_log_log_logendoffset",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "The offset that the next record gets; for a topic the sum over its partitions.",
         _per_log(lambda it: it.end_offsets, lambda it: it.log.end_offset),
         ("topic", "partition"),
     ),
-    Row(
+    Metric(
         "kafka_cluster_partition_laststableoffsetlag",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "How far open transactions keep read_committed consumers behind the high watermark; only "
         "where partitions are asked for.",
         _per_partition(_stable_lag),
         ("topic", "partition"),
     ),
-    Row(
+    Metric(
         "penstock_metrics_left_out",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Topics, partitions that were asked for, and lags of groups that have no series of their "
         "own because there are too many.",
         lambda seen: (
@@ -149,47 +151,47 @@ ROWS: tuple[Row[Seen], ...] = (
         ),
         ("what",),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_partitioncount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions that belong here, those that are offline too.",
         single(lambda seen: seen.partitions),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_leadercount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions that this node leads and can serve.",
         single(lambda seen: seen.leaders),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_offlinereplicacount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions that belong here and cannot be used: their directory failed, their log could "
         "not be opened, or somebody has removed its files. Should be 0.",
         single(lambda seen: seen.offline),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_underreplicatedpartitions",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions led here that have replicas out of sync. Should be 0.",
         single(lambda seen: seen.under_replicated),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_underminisrpartitioncount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions led here with fewer in-sync replicas than min.insync.replicas: producers with "
         "acks=all are refused. Should be 0.",
         single(lambda seen: seen.under_min_insync),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_atminisrpartitioncount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Partitions led here with as many in-sync replicas as min.insync.replicas asks for.",
         single(lambda seen: seen.at_min_insync),
     ),
-    Row(
+    Metric(
         "kafka_server_replicamanager_produceridcount",
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         "Producers whose last batches are remembered, over all partitions here.",
         single(lambda seen: seen.producer_ids),
     ),

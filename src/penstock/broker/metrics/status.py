@@ -1,22 +1,21 @@
-"""What /status says: the node, its directories, what is wrong with their partitions, and where its
-long duties are. Values for JSON."""
+"""The page /status: the node, its directories, their problems, and its long tasks, as JSON."""
 
 import sys
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.broker.metrics.seen import DirectorySeen
+from penstock.broker.metrics.snapshot import LogDirSnapshot
 from penstock.release import VERSION
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
-DUTIES_MAX = 1_000  # told one by one
-TOLD_MAX = 1_000  # of what needs somebody's hand
+DUTIES_MAX = 1_000  # listed one by one
+LISTED_MAX = 1_000  # partitions and directories that need an operator
 
 
 def python_version() -> str:
-    """`platform` has one that takes milliseconds to load."""
+    """Return the version of Python. The module `platform` would take milliseconds to load."""
     return ".".join(map(str, sys.version_info[:3]))
 
 
@@ -35,43 +34,42 @@ def status(broker: "Broker") -> dict[str, Json]:
         "python": python_version(),
         "node_id": broker.node_id,
         "cluster_id": broker.metadata.cluster_id,
-        "started_ms": broker.world.vitals().started_ms,
+        "started_ms": broker.world.process_stats().started_ms,
         "now_ms": now_ms,
         "stopping": broker.stopping,
-        "directories": [_directory(DirectorySeen(each)) for each in broker.hosting.directories],
-        "uncleanable": _uncleanable(broker)[:TOLD_MAX],
-        "uncleanable_left_out": max(0, len(broker.cleaning.uncleanable) - TOLD_MAX),
+        "directories": [_directory(LogDirSnapshot(each)) for each in broker.replicas.directories],
+        "uncleanable": _uncleanable(broker)[:LISTED_MAX],
+        "uncleanable_left_out": max(0, len(broker.cleaner.uncleanable) - LISTED_MAX),
         "strays": _strays(broker),
-        "strays_left_out": max(0, _strays_count(broker) - TOLD_MAX),
+        "strays_left_out": max(0, _strays_count(broker) - LISTED_MAX),
         "duties": duties,
         "duties_left_out": left_out,
     }
 
 
 def _uncleanable(broker: "Broker") -> list[Json]:
-    """Partitions that compaction has given up, and why."""
+    """Return the partitions that compaction gave up, with reasons."""
     return [
         {"partition": str(each), "directory": each.directory.disk.root, "reason": reason}
-        for each, reason in broker.cleaning.uncleanable.items()
+        for each, reason in broker.cleaner.uncleanable.items()
     ]
 
 
 def _strays(broker: "Broker") -> list[Json]:
-    """Directories of partitions that the cluster does not place here, as they were when somebody
-    last looked; the next look is soon."""
+    """Return stray directories as of the last look; ask for the next look."""
     found: list[Json] = []
-    for directory in broker.hosting.directories:
+    for directory in broker.replicas.directories:
         directory.strays_known = False
-        some = directory.strays[: TOLD_MAX - len(found)]
+        some = directory.strays[: LISTED_MAX - len(found)]
         found += (f"{directory.disk.root}/{name}" for name in some)
     return found
 
 
 def _strays_count(broker: "Broker") -> int:
-    return sum(len(each.strays) for each in broker.hosting.directories)
+    return sum(len(each.strays) for each in broker.replicas.directories)
 
 
-def _directory(seen: DirectorySeen) -> Json:
+def _directory(seen: LogDirSnapshot) -> Json:
     directory = seen.directory
     return {
         "path": directory.disk.root,

@@ -7,15 +7,15 @@ from penstock.broker.metrics import (
     rows_requests,
     rows_topics,
 )
-from penstock.broker.metrics.seen import Seen
-from penstock.observe.metric import Row, check_table
+from penstock.broker.metrics.snapshot import MetricsSnapshot
+from penstock.observe.metric import Metric, check_table
 
-SECTIONS: tuple[tuple[str, tuple[Row[Seen], ...]], ...] = (
+SECTIONS: tuple[tuple[str, tuple[Metric[MetricsSnapshot], ...]], ...] = (
     ("Topics and partitions", rows_topics.ROWS),
     ("Requests and connections", rows_requests.ROWS),
     ("Cluster and coordinators", rows_cluster.ROWS),
     ("Compaction", rows_cleaner.ROWS),
     ("Node, directories, process", rows_node.ROWS),
 )
-TABLE: tuple[Row[Seen], ...] = tuple(row for _, rows in SECTIONS for row in rows)
+TABLE: tuple[Metric[MetricsSnapshot], ...] = tuple(row for _, rows in SECTIONS for row in rows)
 check_table(TABLE)

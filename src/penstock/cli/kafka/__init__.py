@@ -1,4 +1,5 @@
-"""Kafka's command names with Kafka's options: one file per command, on the client like the others.
+"""Kafka's command names with Kafka's options: one file per command, on the client.
 
-What scripts read is Kafka's: names of options, tables, lines, exit codes. What people read is ours.
+Option names, tables, lines and exit codes are Kafka's, because scripts read these. Help texts and
+notes are Penstock's.
 """

@@ -3,36 +3,21 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pkgutil import iter_modules
 
-from penstock.cli.kafka.running import FAILED, say
+import penstock.cli.kafka
+from penstock.cli.kafka.framework.runner import FAILED, say
 
-NAMES = (
-    "kafka-acls",
-    "kafka-broker-api-versions",
-    "kafka-cluster",
-    "kafka-configs",
-    "kafka-console-consumer",
-    "kafka-console-producer",
-    "kafka-consumer-groups",
-    "kafka-consumer-perf-test",
-    "kafka-delete-records",
-    "kafka-dump-log",
-    "kafka-get-offsets",
-    "kafka-leader-election",
-    "kafka-log-dirs",
-    "kafka-metadata-quorum",
-    "kafka-producer-perf-test",
-    "kafka-reassign-partitions",
-    "kafka-server-start",
-    "kafka-server-stop",
-    "kafka-storage",
-    "kafka-topics",
-    "kafka-transactions",
+# Every module beside this one is a command; their parts are in folders.
+NAMES = tuple(
+    f"kafka-{each.name.replace('_', '-')}"
+    for each in iter_modules(penstock.cli.kafka.__path__)
+    if not each.ispkg and each.name != "__main__"
 )
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """One command by its name; its exit code."""
+    """Run a command by its name and return its exit code."""
     module = import_module(f"penstock.cli.kafka.{name.removeprefix('kafka-').replace('-', '_')}")
     return int(module.main(arguments))
 

@@ -1,16 +1,20 @@
-"""kafka-acls: who may do what; adds, removes and lists the rules of the cluster's authorizer."""
+"""kafka-acls: adds, removes and lists ACLs of the cluster's authorizer."""
 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_CONTROLLER, BOOTSTRAP_SERVER, admin_of_either
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import (
+    BOOTSTRAP_CONTROLLER,
+    BOOTSTRAP_SERVER,
+    admin_of_either,
+)
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
+    CommandRejected,
+    UsageRejected,
     message_of,
     one_action,
     run_command,
@@ -34,7 +38,7 @@ OPERATIONS = {
     for each in AclOperation
     if each not in (_O.UNKNOWN, _O.ANY)
 }
-# What the resources of each type take, besides ALL.
+# Operations of each resource type, besides ALL.
 ALLOWED = {
     _T.TOPIC: (
         _O.READ, _O.WRITE, _O.CREATE, _O.DESCRIBE, _O.DELETE, _O.ALTER, _O.DESCRIBE_CONFIGS,
@@ -89,8 +93,8 @@ OPTIONS = (
 )
 
 
-class Pattern(NamedTuple):
-    """What rules are about; prints as Kafka's tool does."""
+class AclPattern(NamedTuple):
+    """A resource pattern, printed as by Kafka's tool."""
 
     type: AclResourceType
     name: str
@@ -102,7 +106,7 @@ class Pattern(NamedTuple):
         )
 
 
-class Entry(NamedTuple):
+class AclEntry(NamedTuple):
     principal: str
     host: str
     operation: AclOperation
@@ -119,9 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     if given.has("bootstrap-server") == given.has("bootstrap-controller"):
-        raise UsageRefused("One of --bootstrap-server or --bootstrap-controller must be specified")
+        raise UsageRejected("One of --bootstrap-server or --bootstrap-controller must be specified")
     action = one_action(given, "list", "add", "remove")
     _check(given, action)
     with admin_of_either(given) as admin:
@@ -141,59 +145,59 @@ def _failed(problem: Exception) -> None:
 
 COMMAND = Command("kafka-acls", "Who may do what.", OPTIONS, _run, _failed)
 
-# -- what was said
+# -- arguments
 
 
-def _check(given: Given, action: str) -> None:
+def _check(given: GivenOptions, action: str) -> None:
     if given.has("principal") and action != "list":
-        raise UsageRefused("The --principal option is only available if --list is set")
+        raise UsageRejected("The --principal option is only available if --list is set")
     if given.has("producer") and not given.has("topic"):
-        raise UsageRefused("With --producer you must specify a --topic")
+        raise UsageRejected("With --producer you must specify a --topic")
     if given.has("idempotent") and not given.has("producer"):
-        raise UsageRefused("The --idempotent option is only available if --producer is set")
+        raise UsageRejected("The --idempotent option is only available if --producer is set")
     if given.has("consumer"):
         alone = given.has("topic") and given.has("group")
         if not alone or (not given.has("producer") and given.any_of("cluster", "transactional-id")):
-            raise UsageRefused(
+            raise UsageRejected(
                 "With --consumer you must specify a --topic and a --group and no --cluster or "
                 "--transactional-id option should be specified."
             )
 
 
-def _kind(given: Given) -> PatternType:
+def _kind(given: GivenOptions) -> PatternType:
     said = given.required("resource-pattern-type")
     try:
         return PatternType[said.upper()]
     except KeyError:
-        raise UsageRefused(
+        raise UsageRejected(
             f"--resource-pattern-type {said}: must be any, match, literal or prefixed"
         ) from None
 
 
-def _patterns(given: Given, *, required: bool) -> list[Pattern]:
+def _patterns(given: GivenOptions, *, required: bool) -> list[AclPattern]:
     kind = _kind(given)
     found = [
-        Pattern(type_, name.strip(), kind)
+        AclPattern(type_, name.strip(), kind)
         for option, type_ in NAMED.items()
         for name in given.texts(option)
     ]
     if kind is PatternType.LITERAL and given.any_of("cluster", "idempotent"):
-        found.append(Pattern(_T.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
+        found.append(AclPattern(_T.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
     if required and not found:
-        raise UsageRefused(
+        raise UsageRejected(
             "You must provide at least one resource: --topic <topic> or --cluster or --group "
             "<group> or --delegation-token <Delegation Token ID>"
         )
     return found
 
 
-def _entries(given: Given, operations: Collection[AclOperation]) -> list[Entry]:
-    found: list[Entry] = []
+def _entries(given: GivenOptions, operations: Collection[AclOperation]) -> list[AclEntry]:
+    found: list[AclEntry] = []
     for word, permission in (("allow", AclPermission.ALLOW), ("deny", AclPermission.DENY)):
         principals = [_principal(text) for text in given.texts(f"{word}-principal")]
         hosts = given.texts(f"{word}-host") or [EVERY_HOST]
         found += [
-            Entry(principal, host.strip(), operation, permission)
+            AclEntry(principal, host.strip(), operation, permission)
             for principal in principals
             for operation in operations
             for host in hosts
@@ -204,25 +208,25 @@ def _entries(given: Given, operations: Collection[AclOperation]) -> list[Entry]:
 def _principal(text: str) -> str:
     kind, colon, name = text.strip().partition(":")
     if not colon or not kind or not name:
-        raise CommandRefused(f"{text}: a principal is a type and a name, such as User:alice")
+        raise CommandRejected(f"{text}: a principal is a type and a name, such as User:alice")
     return f"{kind}:{name}"
 
 
-def _operations(given: Given) -> list[AclOperation]:
+def _operations(given: GivenOptions) -> list[AclOperation]:
     found: list[AclOperation] = []
     for text in given.texts("operation"):
         operation = OPERATIONS.get(text.strip().replace("_", "").lower())
         if operation is None:
             known = ", ".join(each.name.title().replace("_", "") for each in OPERATIONS.values())
-            raise UsageRefused(f"--operation {text}: must be one of {known}")
+            raise UsageRejected(f"--operation {text}: must be one of {known}")
         found.append(operation)
     return found
 
 
-def _rules(given: Given) -> dict[Pattern, list[Entry]]:
-    """The rules that the options stand for, by what they are about."""
+def _rules(given: GivenOptions) -> dict[AclPattern, list[AclEntry]]:
+    """Return the ACL entries of the options, by resource pattern."""
     patterns = _patterns(given, required=True)
-    rules: dict[Pattern, list[Entry]] = {}
+    rules: dict[AclPattern, list[AclEntry]] = {}
     if not given.any_of("producer", "consumer"):
         rules = {each: _entries(given, _operations(given)) for each in patterns}
     if given.has("producer"):
@@ -235,7 +239,7 @@ def _rules(given: Given) -> dict[Pattern, list[Entry]]:
                 rules[each] = _entries(given, (_O.IDEMPOTENT_WRITE,))
     if given.has("consumer"):
         for each in patterns:
-            more: list[Entry] = []
+            more: list[AclEntry] = []
             if each.type is _T.TOPIC:
                 more = _entries(given, (_O.READ, _O.DESCRIBE))
             elif each.type is _T.GROUP:
@@ -247,25 +251,25 @@ def _rules(given: Given) -> dict[Pattern, list[Entry]]:
     return rules
 
 
-def _check_operations(pattern: Pattern, entries: Sequence[Entry]) -> None:
+def _check_operations(pattern: AclPattern, entries: Sequence[AclEntry]) -> None:
     allowed = (*ALLOWED[pattern.type], _O.ALL)
     if any(entry.operation not in allowed for entry in entries):
         listed = ", ".join(each.name.title().replace("_", "") for each in allowed)
-        raise UsageRefused(f"ResourceType {pattern.type.name} only supports operations {listed}")
+        raise UsageRejected(f"ResourceType {pattern.type.name} only supports operations {listed}")
 
 
-# -- what is done
+# -- actions
 
 
-def _add(admin: Admin, given: Given) -> None:
+def _add(admin: Admin, given: GivenOptions) -> None:
     if _kind(given) not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise UsageRefused(
+        raise UsageRejected(
             f"A '--resource-pattern-type' value of '{_kind(given).name}' is not valid when adding "
             "acls."
         )
     rules = _rules(given)
     if not all(rules.values()):
-        raise UsageRefused(
+        raise UsageRejected(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
     for pattern, entries in rules.items():
@@ -291,11 +295,11 @@ def _add(admin: Admin, given: Given) -> None:
                 raise error
 
 
-def _entry(acl: Acl) -> Entry:
-    return Entry(acl.principal, acl.host, acl.operation, acl.permission)
+def _entry(acl: Acl) -> AclEntry:
+    return AclEntry(acl.principal, acl.host, acl.operation, acl.permission)
 
 
-def _remove(admin: Admin, given: Given) -> None:
+def _remove(admin: Admin, given: GivenOptions) -> None:
     for pattern, entries in _rules(given).items():
         named = pattern.shown("ResourcePattern")
         question = f"Are you sure you want to delete all ACLs for resource filter `{named}`? (y/n)"
@@ -321,7 +325,7 @@ def _confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "y"
 
 
-def _filters(pattern: Pattern, entries: Sequence[Entry]) -> Iterator[AclFilter]:
+def _filters(pattern: AclPattern, entries: Sequence[AclEntry]) -> Iterator[AclFilter]:
     if not entries:
         yield AclFilter(pattern.type, pattern.name, pattern_type=pattern.kind)
     for entry in entries:
@@ -331,14 +335,14 @@ def _filters(pattern: Pattern, entries: Sequence[Entry]) -> Iterator[AclFilter]:
         )  # fmt: skip
 
 
-def _list(admin: Admin, given: Given) -> None:
+def _list(admin: Admin, given: GivenOptions) -> None:
     filters = [
         AclFilter(each.type, each.name, pattern_type=each.kind)
         for each in _patterns(given, required=False)
     ] or [AclFilter()]
-    rules: dict[Pattern, list[Entry]] = {}
+    rules: dict[AclPattern, list[AclEntry]] = {}
     for acl in dict.fromkeys(acl for wanted in filters for acl in admin.acls.describe(wanted)):
-        pattern = Pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
+        pattern = AclPattern(acl.resource_type, acl.resource_name, acl.pattern_type)
         rules.setdefault(pattern, []).append(_entry(acl))
     principals = [_principal(text) for text in given.texts("principal")]
     if not principals:
@@ -353,12 +357,12 @@ def _list(admin: Admin, given: Given) -> None:
         )
 
 
-def _print_all(rules: Mapping[Pattern, Sequence[Entry]]) -> None:
+def _print_all(rules: Mapping[AclPattern, Sequence[AclEntry]]) -> None:
     for pattern, entries in rules.items():
         if entries:
             _print_rules(f"Current ACLs for resource `{pattern.shown()}`", entries)
 
 
-def _print_rules(title: str, entries: Sequence[Entry]) -> None:
+def _print_rules(title: str, entries: Sequence[AclEntry]) -> None:
     listed = "\n".join(f"\t{entry}" for entry in entries)
     print(f"{title}:\n{listed} \n")

@@ -1,10 +1,17 @@
-"""kafka-broker-api-versions: which versions of each API every broker serves."""
+"""kafka-broker-api-versions: the API versions that each broker serves."""
 
 from collections.abc import Iterator, Sequence
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import Given
-from penstock.cli.kafka.running import OK, Command, message_of, print_failure, require, run_command
+from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import GivenOptions
+from penstock.cli.kafka.framework.runner import (
+    OK,
+    Command,
+    message_of,
+    print_failure,
+    require,
+    run_command,
+)
 from penstock.client.admin.cluster_values import BrokerApis, LevelRange
 from penstock.client.values import Broker
 from penstock.wire.apis import APIS
@@ -14,14 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "bootstrap-server")
     with admin_of(given) as admin:
-        for broker, told in admin.api_versions().items():
-            if isinstance(told, BrokerApis):
-                print(f"{_named(broker)} -> (\n\t" + ",\n\t".join(_lines(told)) + "\n)")
+        for broker, answered in admin.api_versions().items():
+            if isinstance(answered, BrokerApis):
+                print(f"{_named(broker)} -> (\n\t" + ",\n\t".join(_lines(answered)) + "\n)")
             else:
-                print(f"{_named(broker)} -> ERROR: {message_of(told)}")
+                print(f"{_named(broker)} -> ERROR: {message_of(answered)}")
     return OK
 
 
@@ -31,7 +38,7 @@ COMMAND = Command(
     (COMMAND_CONFIG, BOOTSTRAP_SERVER),
     _run,
     print_failure,
-    usage_on_refusal=False,
+    usage_on_error=False,
 )
 
 
@@ -40,11 +47,13 @@ def _named(broker: Broker) -> str:
     return f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {rack} isFenced: false)"
 
 
-def _lines(told: BrokerApis) -> Iterator[str]:
-    """What the broker serves, and what it does not of what clients may ask."""
-    for key in sorted({*told.versions, *(key for key, api in APIS.items() if _for_clients(key))}):
+def _lines(answered: BrokerApis) -> Iterator[str]:
+    """Yield a line per API that the broker serves or that clients may use."""
+    for key in sorted(
+        {*answered.versions, *(key for key, api in APIS.items() if _for_clients(key))}
+    ):
         name = APIS[key].name if key in APIS else "UNKNOWN"
-        versions = told.versions.get(key)
+        versions = answered.versions.get(key)
         shown = "UNSUPPORTED" if versions is None else _shown(key, versions)
         yield f"{name}({key}): {shown}"
 

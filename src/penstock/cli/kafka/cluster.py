@@ -1,11 +1,15 @@
-"""kafka-cluster: the cluster's id, its nodes, and taking a broker out of it."""
+"""kafka-cluster: prints the cluster id and the nodes, and unregisters brokers."""
 
 import argparse
 from collections.abc import Sequence
 
-from penstock.cli.kafka.connecting import open_admin, read_properties, refuse_controllers
-from penstock.cli.kafka.running import OK, message_of, say
-from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.cli.kafka.framework.client_options import (
+    open_admin,
+    read_properties,
+    reject_controllers,
+)
+from penstock.cli.kafka.framework.runner import OK, print_message
+from penstock.cli.kafka.framework.subcommands import VerbParser, run_verbs
 from penstock.client.admin.blocking import Admin
 from penstock.errors import UnsupportedVersion
 
@@ -13,7 +17,7 @@ WIDTH_MIN = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_verbs(_parser(), _run, _failed, arguments)
+    return run_verbs(_parser(), _run, print_message, arguments)
 
 
 def _parser() -> VerbParser:
@@ -35,21 +39,17 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _failed(problem: Exception) -> None:
-    say(message_of(problem))
-
-
-def _run(said: argparse.Namespace) -> int:
-    properties = read_properties(said.config or said.command_config)
-    refuse_controllers(said.bootstrap_controller)
-    with open_admin(said.bootstrap_server, properties) as admin:
-        match said.command:
+def _run(parsed: argparse.Namespace) -> int:
+    properties = read_properties(parsed.config or parsed.command_config)
+    reject_controllers(parsed.bootstrap_controller)
+    with open_admin(parsed.bootstrap_server, properties) as admin:
+        match parsed.command:
             case "cluster-id":
                 print(f"Cluster ID: {admin.describe_cluster().cluster_id}")
             case "unregister":
-                _unregister(admin, said.id)
+                _unregister(admin, parsed.id)
             case _:
-                _print_brokers(admin, include_fenced=said.include_fenced_brokers)
+                _print_brokers(admin, include_fenced=parsed.include_fenced_brokers)
     return OK
 
 
@@ -63,7 +63,7 @@ def _unregister(admin: Admin, broker: int) -> None:
 
 
 def _print_brokers(admin: Admin, *, include_fenced: bool) -> None:
-    """Brokers that serve, and on request those that do not."""
+    """Print the brokers; fenced ones on request."""
     brokers = admin.describe_cluster(include_fenced=include_fenced).brokers
     rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
     for each in brokers:

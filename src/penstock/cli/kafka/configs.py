@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.cli.kafka.config_entities import (
+from penstock.cli.kafka.config.entities import (
     BROKER_LOGGERS,
     BROKERS,
     CLIENT_METRICS,
@@ -16,23 +16,24 @@ from penstock.cli.kafka.config_entities import (
     Entities,
     entities_of,
 )
-from penstock.cli.kafka.config_quotas import alter_quotas, describe_quotas
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.config.quotas import alter_quotas, describe_quotas
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_CONTROLLER,
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     admin_of_either,
     read_properties,
 )
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
     Command,
-    CommandRefused,
+    CommandRejected,
     exclude,
     message_of,
     one_action,
+    print_message,
     run_command,
     say,
 )
@@ -58,7 +59,7 @@ SOURCES = {
     7: "DYNAMIC_CLIENT_METRICS_CONFIG",
     8: "DYNAMIC_GROUP_CONFIG",
 }
-# What an entity itself has set; a broker without a name stands for all of them.
+# The source of an entity's own settings; a broker without a name stands for all brokers.
 OWN_SOURCE = {TOPICS: 1, BROKERS: 2, CLIENT_METRICS: 7, GROUPS: 8}
 DEFAULT_BROKER_SOURCE = 3
 RESOURCES = {
@@ -68,9 +69,9 @@ RESOURCES = {
     CLIENT_METRICS: ResourceType.CLIENT_METRICS,
     GROUPS: ResourceType.GROUP,
 }
-# Of these it is told if one that is named is not there.
+# Types whose missing entities are reported.
 LISTED = (TOPICS, CLIENT_METRICS, GROUPS)
-# Commas and equals signs inside of [] are part of a value.
+# Commas and equals signs within [] are part of a value.
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 
 OPTIONS = (
@@ -79,7 +80,7 @@ OPTIONS = (
     COMMAND_CONFIG,
     Option("alter", "Change settings."),
     Option("describe", "Print settings."),
-    Option("all", "Print what is not set by anybody too."),
+    Option("all", "Print defaults, too."),
     Option("entity-type", "topics, clients, users, brokers, ips, groups, ...", "String"),
     Option("entity-name", "The name of the topic, client, user, ..., or a broker's id.", "String"),
     Option("entity-default", "The default of clients, users, brokers or ips, not one of them."),
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     action = one_action(given, "describe", "alter")
     exclude(given, "describe", "add-config", "delete-config")
     entities = entities_of(given)
@@ -128,74 +129,70 @@ def _run(given: Given) -> int:
     return OK
 
 
-def _failed(problem: Exception) -> None:
-    say(message_of(problem))
-
-
 COMMAND = Command(
     "kafka-configs",
     "Shows and changes settings of topics, brokers, groups, users and clients.",
     OPTIONS,
     _run,
-    _failed,
-    usage_on_refusal=False,
+    print_message,
+    usage_on_error=False,
 )
 
-# -- what was said
+# -- arguments
 
 
-def _check(given: Given, entities: Entities, action: str) -> None:
+def _check(given: GivenOptions, entities: Entities, action: str) -> None:
     listed = ",".join(entities.types)
     named = any(entities.names)
     with_defaults = any(each in WITH_DEFAULTS for each in entities.types)
     if action == "describe":
         if given.has("entity-default") and not with_defaults:
-            raise CommandRefused(
+            raise CommandRejected(
                 f"--entity-default must not be specified with --describe of {listed}"
             )
         if BROKER_LOGGERS in entities.types and not named:
-            raise CommandRefused(f"An entity name must be specified with --describe of {listed}")
+            raise CommandRejected(f"An entity name must be specified with --describe of {listed}")
         return
     if with_defaults and not entities.names:
-        raise CommandRefused(
+        raise CommandRejected(
             "An entity-name or default entity must be specified with --alter of users, clients, "
             "brokers or ips"
         )
     if not with_defaults and not named:
-        raise CommandRefused(f"An entity name must be specified with --alter of {listed}")
+        raise CommandRejected(f"An entity name must be specified with --alter of {listed}")
     if len(entities.types) != len(entities.names):
-        raise CommandRefused("An entity name must be specified for every entity type")
+        raise CommandRejected("An entity name must be specified for every entity type")
     if given.has("add-config") and given.has("add-config-file"):
-        raise CommandRefused("Only one of --add-config or --add-config-file must be specified")
+        raise CommandRejected("Only one of --add-config or --add-config-file must be specified")
     if not given.any_of("add-config", "add-config-file", "delete-config"):
-        raise CommandRefused(
+        raise CommandRejected(
             "At least one of --add-config, --add-config-file, or --delete-config must be "
             "specified with --alter"
         )
 
 
-def _added(given: Given) -> dict[str, str]:
+def _added(given: GivenOptions) -> dict[str, str]:
     added = read_properties(given.text("add-config-file"))
     text = given.text("add-config")
     for pair in re.split("," + _OUTSIDE_BRACKETS, text) if text else ():
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair)
         if len(parts) != 2:
-            raise CommandRefused(
+            raise CommandRejected(
                 "Invalid entity config: all configs to be added must be in the format "
                 '"key=val" or "key=[val1,val2]" to group values which contain commas.'
             )
         added[parts[0].strip()] = parts[1].replace("[", "").replace("]", "").strip()
     for key in added:
         if not re.fullmatch(r"[$a-zA-Z0-9._-]*", key):
-            raise CommandRefused(f"Invalid character found for config key: {key}")
+            raise CommandRejected(f"Invalid character found for config key: {key}")
     return added
 
 
-def _deleted(given: Given) -> list[str]:
+def _deleted(given: GivenOptions) -> list[str]:
     return given.texts("delete-config")
 
 
-# -- what is shown
+# -- describing
 
 
 def _describe(admin: Admin, entities: Entities, *, everything: bool) -> None:
@@ -203,7 +200,7 @@ def _describe(admin: Admin, entities: Entities, *, everything: bool) -> None:
         describe_quotas(admin, entities)
         return
     kind = entities.type
-    # Of all settings of a broker only itself can tell: whether it is there, the question shows.
+    # All settings of a broker come from the broker itself, so its answer shows whether it exists.
     listed = kind in LISTED or (kind in (BROKERS, BROKER_LOGGERS) and not everything)
     if entities.name and listed and entities.name not in _all_of(admin, kind):
         what = f"The {kind.removesuffix('s')} '{entities.name}'"
@@ -259,7 +256,7 @@ def _shown(value: str | None) -> str:
     return "null" if value is None else value
 
 
-# -- what is changed
+# -- altering
 
 
 def _alter(
@@ -284,7 +281,7 @@ def _alter_resource(
         known = {value.name for value in _values(admin, kind, name, everything=False)}
         unknown = [each for each in (*deleted, *added) if each not in known]
         if unknown:
-            raise CommandRefused(f"Invalid broker logger(s): {','.join(unknown)}")
+            raise CommandRejected(f"Invalid broker logger(s): {','.join(unknown)}")
     resource = Resource(RESOURCES[kind], name)
     changes = [ConfigChange(key, Operation.SET, value) for key, value in added.items()]
     changes += [ConfigChange(key, Operation.DELETE) for key in deleted]

@@ -1,7 +1,7 @@
 """kafka-console-consumer: prints records as they come.
 
-What is not there yet (a topic, a partition, anything that an expression chooses) is waited for. An
-error that no waiting helps against is told on stderr and ends the command; as Kafka's does, with 0.
+The command waits for missing topics and partitions. A permanent error is printed on stderr and
+ends the command with exit code 0, as in Kafka's tool.
 """
 
 import random
@@ -10,32 +10,32 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.cli.ending_signals import Signalled, ended_by_signals
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_KEY,
     key_values,
+    note_unused,
     read_properties,
-    refusing,
-    tell_unused,
-    told_once,
+    rejecting_settings,
+    report_errors_once,
 )
-from penstock.cli.kafka.formatters import DEFAULT, Formatter, formatter_of
-from penstock.cli.kafka.missing_topics import MissingTopics
-from penstock.cli.kafka.options import LONG_LAST, Given, Option, whole
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.options import LONG_LAST, GivenOptions, Option, whole
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     INTERRUPTED,
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
-    nobody_reads,
+    CommandRejected,
+    UsageRejected,
+    discard_output,
     print_failure,
     require,
     run_command,
     say,
     say_no_effect,
 )
+from penstock.cli.kafka.records.formatters import DEFAULT, Formatter, formatter_of
+from penstock.cli.kafka.records.missing_topics import MissingTopics
+from penstock.cli.terminal.signals import Signalled, ended_by_signals
 from penstock.client.failures import from_rdkafka
 from penstock.client.settings import ConsumerSettings, consumer_settings
 from penstock.model import INTERNAL_TOPICS
@@ -44,8 +44,8 @@ RECORDS_AT_ONCE_MAX = 500
 NO_LIMIT = -1  # of --max-messages
 POLL_SECONDS = 0.5
 GROUPS_MADE_UP = 100_000
-# Keys that this command sees to, beside what librdkafka does.
-HEEDED = ("auto.commit.interval.ms", "enable.auto.commit", "exclude.internal.topics")
+# Keys that this command implements, besides librdkafka.
+HANDLED_KEYS = ("auto.commit.interval.ms", "enable.auto.commit", "exclude.internal.topics")
 PROPERTIES_HELP = (
     "print.timestamp, print.partition, print.offset, print.epoch, print.headers, print.key, "
     "print.value (true), key.separator (tab), line.separator, headers.separator (comma), "
@@ -88,12 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     _check(given)
     say_no_effect(given, enable_systest_events="it is for Kafka's own system tests")
     formatter = _formatter(given)
     begin = _begin(given)
-    reader = _Reader(_settings(given), given)
+    reader = _ConsoleReader(_settings(given), given)
     try:
         with ended_by_signals():
             reader.start(given, begin)
@@ -105,9 +105,9 @@ def _run(given: Given) -> int:
     except Signalled as signalled:
         code = signalled.code
     except KeyboardInterrupt:
-        code = INTERRUPTED  # an ordinary end of a command that has no other
+        code = INTERRUPTED  # Ctrl-C is the usual end of this command
     except BrokenPipeError:
-        nobody_reads()
+        discard_output()
         say("Unable to write to standard out, closing consumer.")
         code = OK
     finally:
@@ -120,27 +120,29 @@ COMMAND = Command(
     "kafka-console-consumer", "Prints records as they come.", OPTIONS, _run, print_failure
 )
 
-# -- what was said
+# -- arguments
 
 
-def _check(given: Given) -> None:
+def _check(given: GivenOptions) -> None:
     if given.has("topic") == given.has("include"):
-        raise UsageRefused("Exactly one of the following arguments is required: [topic], [include]")
+        raise UsageRejected(
+            "Exactly one of the following arguments is required: [topic], [include]"
+        )
     for old, new in (*OLDER.items(), ("property", "formatter-property")):
         if given.has(old) and given.has(new):
-            raise UsageRefused(f"Options --{old} and --{new} cannot be specified together.")
+            raise UsageRejected(f"Options --{old} and --{new} cannot be specified together.")
     if given.has("partition"):
         if not given.has("topic"):
-            raise UsageRefused("The topic is required when partition is specified.")
+            raise UsageRejected("The topic is required when partition is specified.")
         if given.has("from-beginning") and given.has("offset"):
-            raise UsageRefused("Options from-beginning and offset cannot be specified together.")
+            raise UsageRejected("Options from-beginning and offset cannot be specified together.")
     elif given.has("offset"):
-        raise UsageRefused("The partition is required when offset is specified.")
+        raise UsageRejected("The partition is required when offset is specified.")
     require(given, "bootstrap-server")
 
 
-def _begin(given: Given) -> int:
-    """An offset, or what librdkafka calls its first and last."""
+def _begin(given: GivenOptions) -> int:
+    """Return an offset, or librdkafka's constant for the beginning or the end."""
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
     said = given.required("offset").lower()
@@ -156,14 +158,14 @@ def _begin(given: Given) -> int:
     except ValueError:
         offset = -1
     if offset < 0:
-        raise UsageRefused(
+        raise UsageRejected(
             f"The provided offset value '{said}' is incorrect. Valid values are 'earliest', "
             "'latest', or a non-negative long."
         )
     return offset
 
 
-def _formatter(given: Given) -> Formatter:
+def _formatter(given: GivenOptions) -> Formatter:
     properties = read_properties(given.text("formatter-config"))
     for option in ("key-deserializer", "value-deserializer"):
         if (name := given.text(option)) is not None:
@@ -171,64 +173,66 @@ def _formatter(given: Given) -> Formatter:
     properties |= key_values([*given.texts("property"), *given.texts("formatter-property")])
     try:
         return formatter_of(given.required("formatter"), properties)
-    except CommandRefused as refused:
-        raise UsageRefused(str(refused)) from None
+    except CommandRejected as rejected:
+        raise UsageRejected(str(rejected)) from None
 
 
-def _settings(given: Given) -> ConsumerSettings:
-    told = read_properties(given.text("consumer.config") or given.text("command-config"))
+def _settings(given: GivenOptions) -> ConsumerSettings:
+    configured = read_properties(given.text("consumer.config") or given.text("command-config"))
     extra = key_values([*given.texts("consumer-property"), *given.texts("command-property")])
-    groups = {given.text("group"), told.get("group.id"), extra.get("group.id")}
+    groups = {given.text("group"), configured.get("group.id"), extra.get("group.id")}
     named = sorted(each for each in groups if each)
     if len(named) > 1:
-        raise UsageRefused(
+        raise UsageRejected(
             "The group ids provided in different places (directly using '--group', via "
             "'--consumer-property', or via '--consumer.config') do not match. Detected group "
             "ids: " + ", ".join(f"'{each}'" for each in named)
         )
     if "" in groups:
-        raise CommandRefused("the group id is empty: give it a name, or leave it out")
+        raise CommandRejected("the group id is empty: give it a name, or leave it out")
     if named and given.has("partition"):
-        raise UsageRefused("Options group and partition cannot be specified together.")
-    told |= extra
-    reset = told.get("auto.offset.reset")
+        raise UsageRejected("Options group and partition cannot be specified together.")
+    configured |= extra
+    reset = configured.get("auto.offset.reset")
     if given.has("from-beginning") and reset not in (None, "earliest"):
-        raise CommandRefused(
+        raise CommandRejected(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', "
             "please remove one option"
         )
-    told.setdefault("auto.offset.reset", "earliest" if given.has("from-beginning") else "latest")
-    told.setdefault("client.id", "console-consumer")
-    if given.has("isolation-level") or "isolation.level" not in told:
-        told["isolation.level"] = given.required("isolation-level")
+    configured.setdefault(
+        "auto.offset.reset", "earliest" if given.has("from-beginning") else "latest"
+    )
+    configured.setdefault("client.id", "console-consumer")
+    if given.has("isolation-level") or "isolation.level" not in configured:
+        configured["isolation.level"] = given.required("isolation-level")
     if not named:
-        # A made-up group is not met again: what it has read is nobody's to know.
-        told["group.id"] = f"console-consumer-{random.randrange(GROUPS_MADE_UP)}"
-        told.setdefault("enable.auto.commit", "false")
+        # A random group is not used again, so its offsets are not committed.
+        configured["group.id"] = f"console-consumer-{random.randrange(GROUPS_MADE_UP)}"
+        configured.setdefault("enable.auto.commit", "false")
     else:
-        told["group.id"] = named[0]
-    told.pop(BOOTSTRAP_KEY, None)
-    with refusing("--command-property"):
-        settings = consumer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings, told, *HEEDED)
+        configured["group.id"] = named[0]
+    configured.pop(BOOTSTRAP_KEY, None)
+    with rejecting_settings("--command-property"):
+        settings = consumer_settings(configured, bootstrap=given.required("bootstrap-server"))
+    note_unused(settings, configured, *HANDLED_KEYS)
     return settings
 
 
-# -- what is read and written
+# -- reading and printing
 
 
 class ReadingEnded(Exception):
-    """The cluster said something that no waiting helps against."""
+    """The cluster reported a permanent error."""
 
 
-class _Reader:
-    """librdkafka's consumer. What is printed counts as read, what is fetched does not."""
+class _ConsoleReader:
+    """A consumer of librdkafka that commits printed records only."""
 
-    def __init__(self, settings: ConsumerSettings, given: Given) -> None:
+    def __init__(self, settings: ConsumerSettings, given: GivenOptions) -> None:
         from confluent_kafka import Consumer
 
         if isinstance(settings.offset_reset, tuple):
-            raise CommandRefused(
+            raise CommandRejected(
                 "auto.offset.reset=by_duration has no effect here; kafka-consumer-groups "
                 "--reset-offsets --by-duration moves a group"
             )
@@ -237,17 +241,17 @@ class _Reader:
             {
                 **settings.rdkafka,
                 "enable.auto.offset.store": False,
-                **told_once(),
-                **left_out(given, settings),
+                **report_errors_once(),
+                **exclude_internal_topics(given, settings),
             }
         )
-        self._assigned: Any = None  # a partition that was asked for, and where to begin
+        self._assigned: Any = None  # the chosen partition with its start offset
         self._missing = MissingTopics(
             self._consumer, given.text("topic"), given.number("partition"), self._assign
         )
         self.count = 0
 
-    def start(self, given: Given, begin: int) -> None:
+    def start(self, given: GivenOptions, begin: int) -> None:
         from confluent_kafka import TopicPartition
 
         topic, partition = given.text("topic"), given.number("partition")
@@ -264,7 +268,7 @@ class _Reader:
         self._consumer.assign([self._assigned])
 
     def messages(self, timeout_seconds: float | None) -> Iterator[Any]:
-        """One by one; ends when none has come for the timeout. ReadingEnded if none will."""
+        """Yield messages until none comes for the timeout; raise ReadingEnded at an error."""
         waited = 0.0
         while True:
             step = POLL_SECONDS
@@ -296,23 +300,23 @@ class _Reader:
         self._consumer.close()
 
 
-def left_out(given: Given, settings: ConsumerSettings) -> dict[str, str]:
-    """An expression does not choose the topics that the cluster made for itself."""
+def exclude_internal_topics(given: GivenOptions, settings: ConsumerSettings) -> dict[str, str]:
+    """Return settings that exclude internal topics from an expression."""
     if given.has("topic") or not settings.excludes_internal_topics:
         return {}
     return {"topic.blacklist": ",".join(f"^{name}$" for name in sorted(INTERNAL_TOPICS))}
 
 
 def include_pattern(expression: str) -> str:
-    """librdkafka looks for an expression anywhere in a name; Java's must match the whole of it."""
+    """Return the expression for whole names, as in Java; librdkafka searches within names."""
     try:
         re.compile(expression)
     except re.error as problem:
-        raise UsageRefused(f"--include {expression}: {problem}") from None
+        raise UsageRejected(f"--include {expression}: {problem}") from None
     return f"^({expression})$"
 
 
-def _print(reader: _Reader, formatter: Formatter, given: Given) -> int:
+def _print(reader: _ConsoleReader, formatter: Formatter, given: GivenOptions) -> int:
     from confluent_kafka import KafkaException
 
     timeout_ms, wanted = given.long("timeout-ms"), given.number("max-messages")

@@ -1,45 +1,45 @@
 """kafka-console-producer: every line of stdin becomes a record.
 
-A record that does not arrive is told of on stderr; that alone does not change the exit code, but
-with --sync it ends the command with 1.
+Undelivered records are reported on stderr. They do not change the exit code, but with --sync the
+first one ends the command with exit code 1.
 """
 
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.cli.ending_signals import Signalled, ended_by_signals
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_KEY,
     key_values,
-    overridden,
+    note_unused,
+    override,
     read_properties,
-    refusing,
-    tell_unused,
+    rejecting_settings,
 )
-from penstock.cli.kafka.lines import KEYS, LineReader, LineRecord, LineRefused
-from penstock.cli.kafka.options import INT_LAST, LONG_LAST, Given, Option
-from penstock.cli.kafka.record_sending import HEEDED, NotTaken, TopicSender
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.options import INT_LAST, LONG_LAST, GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     INTERRUPTED,
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
+    CommandRejected,
+    UsageRejected,
     print_failure,
     require,
     run_command,
     say,
 )
+from penstock.cli.kafka.records.line_reader import KEYS, LineReader, LineRecord, LineRejected
+from penstock.cli.kafka.records.topic_sender import HANDLED_KEYS, NotTaken, TopicSender
+from penstock.cli.terminal.signals import Signalled, ended_by_signals
 from penstock.client.cluster.nodes import parse_bootstrap
 from penstock.client.settings import ProducerSettings, producer_settings
 
 READER = "org.apache.kafka.tools.LineMessageReader"
-POLL_EVERY = 1_000  # records, so that reports of failures do not pile up
+POLL_EVERY = 1_000  # records, so that reports of failures are served soon
 FAILURES_SHOWN_MAX = 20
 
-# Options that stand for a key of the producer, with Kafka's defaults of the command.
+# Options for keys of the producer, with the defaults of Kafka's command.
 FOR_KEYS = {
     "timeout": "linger.ms",
     "request-required-acks": "acks",
@@ -107,11 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "topic")
     for old, new in OLDER.items():
         if given.has(old) and given.has(new):
-            raise UsageRefused(f"Options --{new} and --{old} cannot be specified together.")
+            raise UsageRejected(f"Options --{new} and --{old} cannot be specified together.")
     _check_bootstrap(given)
     reader = _reader(given)
     settings = _settings(given)
@@ -121,15 +121,15 @@ def _run(given: Given) -> int:
         with ended_by_signals():
             for record in _records(reader):
                 sender.send(record)
-    except LineRefused as refused:
-        say(str(refused))
+    except LineRejected as rejected:
+        say(str(rejected))
         sender.finish()
         return FAILED
-    except CommandRefused:
+    except CommandRejected:
         sender.finish()
         raise
     except KeyboardInterrupt:
-        sender.finish()  # what was typed before Ctrl-C shall arrive
+        sender.finish()  # deliver lines typed before Ctrl-C
         return INTERRUPTED
     except Signalled as signalled:
         sender.finish()
@@ -146,21 +146,21 @@ COMMAND = Command(
     print_failure,
 )
 
-# -- what was said
+# -- arguments
 
 
-def _check_bootstrap(given: Given) -> None:
+def _check_bootstrap(given: GivenOptions) -> None:
     require(given, "bootstrap-server")
     try:
         parse_bootstrap(given.required("bootstrap-server"))
     except ValueError as problem:
-        raise UsageRefused(f"--bootstrap-server: {problem}") from None
+        raise UsageRejected(f"--bootstrap-server: {problem}") from None
 
 
-def _reader(given: Given) -> LineReader:
+def _reader(given: GivenOptions) -> LineReader:
     wanted = given.required("line-reader")
     if wanted not in (READER, READER.rpartition(".")[2]):
-        raise CommandRefused(f"--line-reader {wanted}: there is {READER} only")
+        raise CommandRejected(f"--line-reader {wanted}: there is {READER} only")
     properties = read_properties(given.text("reader-config"))
     properties |= key_values([*given.texts("property"), *given.texts("reader-property")])
     for key in properties:
@@ -169,26 +169,26 @@ def _reader(given: Given) -> LineReader:
     return LineReader.of(properties)
 
 
-def _settings(given: Given) -> ProducerSettings:
-    told = read_properties(given.text("producer.config") or given.text("command-config"))
-    told |= key_values([*given.texts("producer-property"), *given.texts("command-property")])
+def _settings(given: GivenOptions) -> ProducerSettings:
+    configured = read_properties(given.text("producer.config") or given.text("command-config"))
+    configured |= key_values([*given.texts("producer-property"), *given.texts("command-property")])
     for option, key in FOR_KEYS.items():
         if option != "request-required-acks":
             given.number(option, LONG_LAST if option in LONGS else INT_LAST)
-        if given.has(option) or key not in told:
-            told[key] = given.required(option)
+        if given.has(option) or key not in configured:
+            configured[key] = given.required(option)
     codec = given.text("compression-codec") or "gzip"
     codec = codec if given.has("compression-codec") else "none"
-    overridden(told, {"compression.type": codec}, "--compression-codec")
-    told.setdefault("client.id", "console-producer")
-    told.pop(BOOTSTRAP_KEY, None)
-    with refusing("--command-property"):
-        settings = producer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings, told, *HEEDED)
+    override(configured, {"compression.type": codec}, "--compression-codec")
+    configured.setdefault("client.id", "console-producer")
+    configured.pop(BOOTSTRAP_KEY, None)
+    with rejecting_settings("--command-property"):
+        settings = producer_settings(configured, bootstrap=given.required("bootstrap-server"))
+    note_unused(settings, configured, *HANDLED_KEYS)
     return settings
 
 
-# -- what is read
+# -- reading
 
 
 def _records(reader: LineReader) -> Iterator[LineRecord]:
@@ -205,11 +205,11 @@ def _records(reader: LineReader) -> Iterator[LineRecord]:
         yield LineRecord(None, line, []) if reader.plain else reader.record(line, number)
 
 
-# -- what is sent
+# -- sending
 
 
 class _Sender:
-    """Sends lines; whatever becomes of one of them, the others go their way."""
+    """Sends lines; a failed line does not stop the others."""
 
     def __init__(self, settings: ProducerSettings, topic: str, *, wait_for_each: bool) -> None:
         self._topic = topic
@@ -223,13 +223,13 @@ class _Sender:
         before = self.failures
         try:
             self._sender.send(record.value, record.key, record.headers)
-        except NotTaken as refused:
-            self._tell(record.key, record.value, str(refused))
+        except NotTaken as rejected:
+            self._tell(record.key, record.value, str(rejected))
         self._since_poll += 1
         if self._wait_for_each:
             self._sender.finish()
             if self.failures > before:
-                raise CommandRefused(
+                raise CommandRejected(
                     "a record was not delivered; with --sync that ends the command"
                 )
         elif self._since_poll >= POLL_EVERY:
@@ -237,7 +237,7 @@ class _Sender:
             self._sender.producer.poll(0)
 
     def finish(self) -> None:
-        """Until everything is delivered, or given up."""
+        """Wait until all records are delivered or failed."""
         self._sender.finish()
         if self.failures:
             say(f"{self.failures} records were not delivered")

@@ -1,24 +1,15 @@
-"""kafka-consumer-groups: lists and describes groups, moves and deletes what they have committed."""
+"""kafka-consumer-groups: lists, describes and deletes groups, resets and deletes offsets."""
 
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.cli.kafka.connecting import COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.group_deletion import delete_groups, delete_offsets
-from penstock.cli.kafka.group_reset import AIMS, reset
-from penstock.cli.kafka.group_tables import (
-    OffsetRow,
-    members_table,
-    offsets_table,
-    print_error,
-    states_table,
-)
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
+    CommandRejected,
+    UsageRejected,
     exclude,
     message_of,
     one_action,
@@ -26,6 +17,15 @@ from penstock.cli.kafka.running import (
     require,
     run_command,
     say,
+)
+from penstock.cli.kafka.group.deletion import delete_groups, delete_offsets
+from penstock.cli.kafka.group.reset import AIMS, reset
+from penstock.cli.kafka.group.tables import (
+    OffsetRow,
+    members_table,
+    offsets_table,
+    print_error,
+    states_table,
 )
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription, GroupListing
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     action = one_action(given, *ACTIONS)
     if action == "validate-regex":
         return _validate(given.required("validate-regex"))
@@ -116,13 +116,13 @@ def _run(given: Given) -> int:
     _check(given, action)
     try:
         _act(given, action)
-    except (KafkaError, CannotReach, ClientError, CommandRefused) as problem:
-        # Kafka's tool tells of it, and its exit code is 0 all the same.
+    except (KafkaError, CannotReach, ClientError, CommandRejected) as problem:
+        # Kafka's tool prints the error and exits with 0.
         print_error(f"Executing consumer group command failed due to {message_of(problem)}")
     return OK
 
 
-def _act(given: Given, action: str) -> None:
+def _act(given: GivenOptions, action: str) -> None:
     with admin_of(given) as admin, admin.within((given.long("timeout") or 0) / 1000):
         match action:
             case "list":
@@ -145,32 +145,32 @@ COMMAND = Command(
     print_failure,
 )
 
-# -- what was said
+# -- arguments
 
 
-def _check(given: Given, action: str) -> None:
+def _check(given: GivenOptions, action: str) -> None:
     scope = "[group], [all-groups]"
     match action:
         case "describe":
             if not given.any_of("group", "all-groups"):
-                raise UsageRefused(f"Option [describe] takes one of these options: {scope}")
+                raise UsageRejected(f"Option [describe] takes one of these options: {scope}")
             if sum(map(given.has, ("members", "offsets", "state"))) > 1:
-                raise UsageRefused(
+                raise UsageRejected(
                     "Option [describe] takes at most one of these options: [members], "
                     "[offsets], [state]"
                 )
             if given.has("state") and given.text("state") is not None:
-                raise UsageRefused("Option [describe] does not take a value for [state]")
+                raise UsageRejected("Option [describe] does not take a value for [state]")
         case "delete":
             if not given.any_of("group", "all-groups"):
-                raise UsageRefused(f"Option [delete] takes one of these options: {scope}")
+                raise UsageRejected(f"Option [delete] takes one of these options: {scope}")
             if given.has("topic"):
-                raise UsageRefused(
+                raise UsageRejected(
                     "Groups are deleted as a whole; --delete-offsets is for some topics of one."
                 )
         case "delete-offsets":
             if not given.has("group") or not given.has("topic"):
-                raise UsageRefused(
+                raise UsageRejected(
                     "Option [delete-offsets] takes the following options: [group], [topic]"
                 )
         case "reset-offsets":
@@ -181,13 +181,13 @@ def _check(given: Given, action: str) -> None:
     exclude(given, "topic", "list", "describe")
 
 
-def _check_reset(given: Given, scope: str) -> None:
+def _check_reset(given: GivenOptions, scope: str) -> None:
     if given.has("dry-run") and given.has("execute"):
-        raise UsageRefused("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+        raise UsageRejected("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     if not given.any_of("dry-run", "execute"):
         say("WARN: without --execute nothing is changed; say --dry-run if that is what you want.")
     if not given.any_of("group", "all-groups"):
-        raise UsageRefused(f"Option [reset-offsets] takes one of these options: {scope}")
+        raise UsageRejected(f"Option [reset-offsets] takes one of these options: {scope}")
     for aim in AIMS:
         exclude(given, aim, *(each for each in AIMS if each != aim))
 
@@ -202,21 +202,21 @@ def _validate(expression: str) -> int:
     return OK
 
 
-def _chosen(admin: Admin, given: Given) -> list[str]:
+def _chosen(admin: Admin, given: GivenOptions) -> list[str]:
     if given.has("all-groups"):
         return [each.group_id for each in admin.groups.list_all() if _is_consumers(each)]
     return list(dict.fromkeys(given.texts("group")))
 
 
 def _is_consumers(listing: GroupListing) -> bool:
-    """Groups of consumers, and those that only ever committed: connectors are in others."""
+    """Return whether a group has consumers or only commits; Connect's groups are excluded."""
     return listing.protocol_type in ("consumer", "")
 
 
 # -- listing
 
 
-def _list(admin: Admin, given: Given) -> None:
+def _list(admin: Admin, given: GivenOptions) -> None:
     states = _names("state", given.text("state"), STATES)
     types = _names("types", given.text("type"), TYPES)
     found = [
@@ -245,14 +245,14 @@ def _names(what: str, text: str | None, known: Mapping[str, str]) -> list[str]:
     names = [each.strip().lower() for each in text.split(",")]
     if any(each not in known or each == "unknown" for each in names):
         valid = ", ".join(name for key, name in known.items() if key != "unknown")
-        raise UsageRefused(f"Invalid {what} list '{text}'. Valid {what}s are: {valid}")
+        raise UsageRejected(f"Invalid {what} list '{text}'. Valid {what}s are: {valid}")
     return [known[each] for each in names]
 
 
 # -- describing
 
 
-def _describe(admin: Admin, given: Given) -> None:
+def _describe(admin: Admin, given: GivenOptions) -> None:
     names = sorted(_chosen(admin, given))
     verbose = given.has("verbose")
     for name, group in admin.groups.describe(names).items():
@@ -288,7 +288,7 @@ def _coordinator(admin: Admin, group: GroupDescription) -> str:
 
 
 def _offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
-    """Members with the most partitions first, then what nobody reads."""
+    """Return rows by member, the largest assignment first, then unassigned partitions."""
     committed = admin.groups.offsets(group.group_id)
     assigned = {each for member in group.members for each in member.assigned}
     left = [each for each in committed if each not in assigned]

@@ -1,34 +1,38 @@
-"""kafka-consumer-perf-test: reads so many records and says how long that took."""
+"""kafka-consumer-perf-test: measures the time to read a number of records."""
 
 import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.console_consumer import (
+    HANDLED_KEYS,
+    exclude_internal_topics,
+    include_pattern,
+)
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_KEY,
     key_values,
-    overridden,
+    note_unused,
+    override,
     read_properties,
-    refusing,
-    tell_unused,
-    told_once,
+    rejecting_settings,
+    report_errors_once,
 )
-from penstock.cli.kafka.console_consumer import HEEDED, include_pattern, left_out
-from penstock.cli.kafka.missing_topics import MissingTopics
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.perf_figures import MEGABYTE, DateFormat
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
+    CommandRejected,
+    UsageRejected,
     print_failure,
     require,
     run_command,
     say,
     say_no_effect,
 )
+from penstock.cli.kafka.records.missing_topics import MissingTopics
+from penstock.cli.kafka.records.perf_figures import MEGABYTE, DateFormat
 from penstock.client.settings import ConsumerSettings, consumer_settings
 
 RECORDS_AT_ONCE_MAX = 5_000
@@ -64,15 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     _check(given)
     say_no_effect(given, print_metrics="librdkafka keeps others than Java's client")
     interval = given.number("reporting-interval") or 0
     if interval <= 0:
-        raise CommandRefused("Reporting interval must be greater than 0.")
+        raise CommandRejected("Reporting interval must be greater than 0.")
     settings = _settings(given)
     test = _Test(
-        {**settings.rdkafka, **left_out(given, settings)},
+        {**settings.rdkafka, **exclude_internal_topics(given, settings)},
         date=DateFormat(given.required("date-format")),
         detailed=given.has("show-detailed-stats"),
         interval_seconds=interval / 1000,
@@ -99,42 +103,46 @@ COMMAND = Command(
 )
 
 
-def _check(given: Given) -> None:
+def _check(given: GivenOptions) -> None:
     require(given, "bootstrap-server")
     if given.has("topic") == given.has("include"):
-        raise UsageRefused("Exactly one of the following arguments is required: [topic], [include]")
+        raise UsageRejected(
+            "Exactly one of the following arguments is required: [topic], [include]"
+        )
     if given.has("messages") == given.has("num-records"):
-        raise UsageRefused(
+        raise UsageRejected(
             "Exactly one of the following arguments is required: [num-records], [messages]"
         )
     if given.has("consumer.config") and given.has("command-config"):
-        raise UsageRefused("Options --consumer.config and --command-config cannot go together.")
+        raise UsageRejected("Options --consumer.config and --command-config cannot go together.")
     for old, new in (("messages", "num-records"), ("consumer.config", "command-config")):
         if given.has(old):
             say(f"Warning: --{old} is deprecated. Use --{new} instead.")
 
 
-def _settings(given: Given) -> ConsumerSettings:
-    told = read_properties(given.text("consumer.config") or given.text("command-config"))
-    told |= key_values(given.texts("command-property"))
+def _settings(given: GivenOptions) -> ConsumerSettings:
+    configured = read_properties(given.text("consumer.config") or given.text("command-config"))
+    configured |= key_values(given.texts("command-property"))
     made_up = f"perf-consumer-{random.randrange(GROUPS_MADE_UP)}"
-    told["group.id"] = given.text("group") or told.get("group.id") or made_up
+    configured["group.id"] = given.text("group") or configured.get("group.id") or made_up
     begin = "latest" if given.has("from-latest") else "earliest"
     size = given.required("socket-buffer-size")
-    overridden(told, {"receive.buffer.bytes": size}, "--socket-buffer-size")
-    overridden(told, {"max.partition.fetch.bytes": given.required("fetch-size")}, "--fetch-size")
-    overridden(told, {"auto.offset.reset": begin}, "--from-latest or its absence")
-    overridden(told, {"check.crcs": "false"}, "this command, as Kafka's does,")
-    told.setdefault("client.id", "perf-consumer-client")
-    told.pop(BOOTSTRAP_KEY, None)
-    with refusing("--command-property"):
-        settings = consumer_settings(told, bootstrap=given.required("bootstrap-server"))
-    tell_unused(settings, told, *HEEDED)
+    override(configured, {"receive.buffer.bytes": size}, "--socket-buffer-size")
+    override(
+        configured, {"max.partition.fetch.bytes": given.required("fetch-size")}, "--fetch-size"
+    )
+    override(configured, {"auto.offset.reset": begin}, "--from-latest or its absence")
+    override(configured, {"check.crcs": "false"}, "this command, as Kafka's does,")
+    configured.setdefault("client.id", "perf-consumer-client")
+    configured.pop(BOOTSTRAP_KEY, None)
+    with rejecting_settings("--command-property"):
+        settings = consumer_settings(configured, bootstrap=given.required("bootstrap-server"))
+    note_unused(settings, configured, *HANDLED_KEYS)
     return settings
 
 
 class _Test:
-    """One reading; times of joining the group are told apart from times of fetching."""
+    """One test; the time to join the group is measured apart from the time to fetch."""
 
     def __init__(
         self,
@@ -146,7 +154,9 @@ class _Test:
     ) -> None:
         from confluent_kafka import Consumer
 
-        self._consumer = Consumer({**rdkafka, "enable.auto.offset.store": True, **told_once()})
+        self._consumer = Consumer(
+            {**rdkafka, "enable.auto.offset.store": True, **report_errors_once()}
+        )
         self._date = date
         self._detailed = detailed
         self._interval = interval_seconds
@@ -186,7 +196,7 @@ class _Test:
             now = time.time()
             if first is None:
                 if (problem := missing.ask()) is not None:
-                    raise CommandRefused(str(problem))
+                    raise CommandRejected(str(problem))
                 if (now - last_record) * 1000 > timeout_ms:
                     break
                 continue
@@ -194,7 +204,7 @@ class _Test:
                 if missing.only(message.error()):
                     continue
                 if message.error() is not None:
-                    raise CommandRefused(str(message.error()))
+                    raise CommandRejected(str(message.error()))
                 self._records += 1
                 self._bytes += len(message) + len(message.key() or b"")
                 last_record = now

@@ -1,14 +1,14 @@
-"""kafka-delete-records: drops what comes before an offset, per partition, from a JSON file."""
+"""kafka-delete-records: deletes records before an offset per partition, from a JSON file."""
 
 from collections.abc import Sequence
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.partition_json import listed_twice, read_partitions
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.partition_json import listed_twice, read_partitions
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
+    CommandRejected,
     print_failure,
     require,
     run_command,
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "bootstrap-server", "offset-json-file")
     before = _offsets(given.required("offset-json-file"))
     with admin_of(given) as admin:
@@ -53,7 +53,7 @@ COMMAND = Command(
     OPTIONS,
     _run,
     print_failure,
-    usage_on_refusal=False,
+    usage_on_error=False,
 )
 
 
@@ -61,13 +61,13 @@ def _offsets(path: str) -> dict[TopicPartition, int]:
     listed = read_partitions(path)
     twice = listed_twice([partition for partition, _ in listed])
     if twice:
-        raise CommandRefused(
+        raise CommandRejected(
             "Offset json file contains duplicate topic partitions: " + ",".join(map(str, twice))
         )
     offsets: dict[TopicPartition, int] = {}
     for partition, said in listed:
         offset = said.get("offset")
         if not isinstance(offset, int):
-            raise CommandRefused(f"{path}: {partition} has no offset")
+            raise CommandRejected(f"{path}: {partition} has no offset")
         offsets[partition] = offset
     return offsets

@@ -1,26 +1,26 @@
-"""kafka-dump-log: what is inside segments, indexes and snapshots of a data directory; no server."""
+"""kafka-dump-log: prints segments, indexes and snapshots of a data directory, without a server."""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.cli.kafka.dump_indexes import dump_index, dump_time_index
-from penstock.cli.kafka.dump_records import Printing, Shown, dump_batches, shown_by
-from penstock.cli.kafka.options import INT_LAST, Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.dump.batches import Printing, Shown, dump_batches, shown_by
+from penstock.cli.kafka.dump.indexes import dump_index, dump_time_index
+from penstock.cli.kafka.framework.options import INT_LAST, GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
+    CommandRejected,
     print_failure,
     require,
     run_command,
     say,
     say_no_effect,
 )
-from penstock.log.producers import CorruptSnapshot, Producers
+from penstock.cli.log.stored_files import read_producers
+from penstock.log.producers import CorruptSnapshot
 from penstock.log.transactions import aborted_entries
 
-NEVER_MS = 2**62  # no producer is too old to be shown
 ABORTED_VERSION = 0
 DECODERS = (
     "offsets-decoder",
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "files")
     say_no_effect(given, max_message_size="batches are looked at one by one")
     printing = Printing(
@@ -70,7 +70,7 @@ def _run(given: Given) -> int:
             _dump(path, given, printing)
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
-            raise CommandRefused(f"{path}: {reason}") from None
+            raise CommandRejected(f"{path}: {reason}") from None
     return OK
 
 
@@ -83,27 +83,25 @@ COMMAND = Command(
 )
 
 
-def _shown(given: Given) -> Shown:
+def _shown(given: GivenOptions) -> Shown:
     if given.has("remote-log-metadata-decoder"):
-        raise CommandRefused("--remote-log-metadata-decoder: there are no remote segments here")
+        raise CommandRejected("--remote-log-metadata-decoder: there are no remote segments here")
     for option in ("key-decoder-class", "value-decoder-class"):
         said = given.text(option)
         if said not in (None, STRING_DECODER, "kafka.serializer.StringDecoder"):
-            raise CommandRefused(f"--{option} {said}: there is {STRING_DECODER} only")
+            raise CommandRejected(f"--{option} {said}: there is {STRING_DECODER} only")
     return shown_by(next((each for each in DECODERS if given.has(each)), None))
 
 
-def _dump(path: Path, given: Given, printing: Printing) -> None:
+def _dump(path: Path, given: GivenOptions, printing: Printing) -> None:
     match path.suffix:
         case ".log" | ".checkpoint":
             for first, second in dump_batches(path, printing):
                 say(f"Non-consecutive offsets in {path}\n  {first} is followed by {second}")
-        case ".index":
-            sane_only, silent = given.has("index-sanity-check"), given.has("verify-index-only")
-            dump_index(path, sane_only=sane_only, silent=silent)
-        case ".timeindex":
-            sane_only, silent = given.has("index-sanity-check"), given.has("verify-index-only")
-            dump_time_index(path, sane_only=sane_only, silent=silent)
+        case ".index" | ".timeindex":
+            dump = dump_index if path.suffix == ".index" else dump_time_index
+            silent = given.has("verify-index-only")
+            dump(path, sane_only=given.has("index-sanity-check"), silent=silent)
         case ".snapshot":
             _dump_producers(path)
         case ".txnindex":
@@ -119,13 +117,12 @@ def _dump(path: Path, given: Given, printing: Printing) -> None:
 
 
 def _dump_producers(path: Path) -> None:
-    producers = Producers()
     try:
-        producers.load_snapshot(path.read_bytes(), 0, NEVER_MS)
+        producers = read_producers(path)
     except CorruptSnapshot as problem:
         say(str(problem))
         return
-    for producer_id, state in producers.states.items():
+    for producer_id, state in producers.items():
         epoch, last_sequence, last_timestamp, coordinator_epoch, first_offset, batches = state
         open_at = f"OptionalLong[{first_offset}]" if first_offset >= 0 else "OptionalLong.empty"
         line = (

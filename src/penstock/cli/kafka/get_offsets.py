@@ -1,21 +1,21 @@
-"""kafka-get-offsets: where partitions begin and end, as lines of topic:partition:offset."""
+"""kafka-get-offsets: prints offsets of partitions as lines of topic:partition:offset."""
 
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import LONG_LAST, Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import LONG_LAST, GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
+    CommandRejected,
     message_of,
     require,
     run_command,
     say,
 )
-from penstock.cli.kafka.topic_filter import TopicFilter, visible
+from penstock.cli.kafka.framework.topic_filter import TopicFilter, visible
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import At, FoundOffset
 from penstock.errors import KafkaError
@@ -60,14 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "bootstrap-server")
     place = _place(given.required("time"))
     wanted = _wanted(given)
     with admin_of(given) as admin:
         partitions = _matching(admin, wanted, given.has("exclude-internal-topics"))
         if not partitions:
-            raise CommandRefused("Could not match any topic-partitions with the specified filters")
+            raise CommandRejected("Could not match any topic-partitions with the specified filters")
         found = admin.offsets(dict.fromkeys(partitions, place))
     for each in sorted(partitions, key=str):
         known = found[each]
@@ -88,8 +88,8 @@ COMMAND = Command(
     OPTIONS,
     _run,
     _failed,
-    usage_on_refusal=False,
-    before_refusal="Error occurred: ",
+    usage_on_error=False,
+    before_error="Error occurred: ",
 )
 
 
@@ -100,39 +100,32 @@ def _place(text: str) -> int:
         value = int(text)
     except ValueError:
         names = " / ".join(f"{int(at)} or {name}" for name, at in PLACES.items())
-        raise CommandRefused(
+        raise CommandRejected(
             f"Malformed time argument {text}. Please use {names}, or a specified long format "
             "timestamp"
         ) from None
     if abs(value) > LONG_LAST:
-        raise CommandRefused(f"Malformed time argument {text}: it is no timestamp")
+        raise CommandRejected(f"Malformed time argument {text}: it is no timestamp")
     return value
 
 
-def _wanted(given: Given) -> Wanted:
+def _wanted(given: GivenOptions) -> Wanted:
     rules = given.text("topic-partitions")
     if rules is not None:
         if given.any_of("topic", "partitions"):
-            raise CommandRefused("--topic-partitions cannot be used with --topic or --partitions")
+            raise CommandRejected("--topic-partitions cannot be used with --topic or --partitions")
         parsed = [_rule(rule) for rule in rules.split(",")]
         return lambda each: any(rule(each) for rule in parsed)
-    topics = _filter(given.text("topic") or ".*")
+    topics = TopicFilter(given.text("topic") or ".*")
     numbers = _numbers(given.text("partitions") or "")
     return lambda each: topics(each.topic) and (not numbers or each.partition in numbers)
-
-
-def _filter(text: str) -> TopicFilter:
-    try:
-        return TopicFilter(text)
-    except re.error as problem:
-        raise CommandRefused(f"{text} is no regular expression: {problem}") from None
 
 
 def _numbers(text: str) -> frozenset[int]:
     try:
         return frozenset(int(each) for each in text.split(",") if text)
     except ValueError:
-        raise CommandRefused(
+        raise CommandRejected(
             "--partitions expects a comma separated list of numeric partition ids, but received: "
             f"{text}"
         ) from None
@@ -141,9 +134,9 @@ def _numbers(text: str) -> frozenset[int]:
 def _rule(text: str) -> Wanted:
     found = _RULE.fullmatch(text)
     if found is None:
-        raise CommandRefused(f"Invalid rule specification: {text}")
+        raise CommandRejected(f"Invalid rule specification: {text}")
     topic, only, first, last = found.groups()
-    topics = _filter(topic or ".*")
+    topics = TopicFilter(topic or ".*")
     if only:
         return lambda each: topics(each.topic) and each.partition == int(only)
     low, high = int(first or 0), int(last) if last else LONG_LAST

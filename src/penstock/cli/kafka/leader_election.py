@@ -1,15 +1,19 @@
-"""kafka-leader-election: lets the preferred replica lead again, or, if need be, any."""
+"""kafka-leader-election: elects the preferred replica, or any replica (unclean)."""
 
 from collections.abc import Sequence
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, open_admin, read_properties
-from penstock.cli.kafka.options import Given, Option, OptionRefused
-from penstock.cli.kafka.partition_json import listed_twice, read_partitions
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import (
+    BOOTSTRAP_SERVER,
+    open_admin,
+    read_properties,
+)
+from penstock.cli.kafka.framework.options import GivenOptions, Option, OptionRejected
+from penstock.cli.kafka.framework.partition_json import listed_twice, read_partitions
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
     Command,
-    CommandRefused,
+    CommandRejected,
     message_of,
     run_command,
     say,
@@ -41,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     election = _checked(given)
     partitions = _partitions(given)
     if given.has("admin.config"):
@@ -85,37 +89,37 @@ COMMAND = Command(
     OPTIONS,
     _run,
     _failed,
-    usage_on_refusal=False,
+    usage_on_error=False,
 )
 
 
-def _checked(given: Given) -> Election:
+def _checked(given: GivenOptions) -> Election:
     missing = [name for name in ("bootstrap-server", "election-type") if not given.has(name)]
     if missing:
-        raise CommandRefused(f"Missing required option(s): {', '.join(missing)}")
+        raise CommandRejected(f"Missing required option(s): {', '.join(missing)}")
     if sum(map(given.has, SCOPES)) != 1:
-        raise CommandRefused(
+        raise CommandRejected(
             f"One and only one of the following options is required: {', '.join(SCOPES)}"
         )
     if given.has("topic") and not given.has("partition"):
-        raise CommandRefused("Missing required option(s): partition")
+        raise CommandRejected("Missing required option(s): partition")
     if given.has("partition") and not given.has("topic"):
-        raise CommandRefused("Option partition is only allowed if topic is used")
+        raise CommandRejected("Option partition is only allowed if topic is used")
     said = given.required("election-type")
     try:
         return Election[said.upper()]
     except KeyError:
-        raise OptionRefused(f"Cannot parse argument '{said}' of option election-type") from None
+        raise OptionRejected(f"Cannot parse argument '{said}' of option election-type") from None
 
 
-def _partitions(given: Given) -> list[TopicPartition] | None:
-    """None for all of them."""
+def _partitions(given: GivenOptions) -> list[TopicPartition] | None:
+    """Return the chosen partitions; None for all."""
     path = given.text("path-to-json-file")
     if path is not None:
         listed = [partition for partition, _ in read_partitions(path)]
         twice = listed_twice(listed)
         if twice:
-            raise CommandRefused(
+            raise CommandRejected(
                 "Replica election data contains duplicate partitions: " + ",".join(map(str, twice))
             )
         return listed

@@ -1,20 +1,19 @@
-"""kafka-log-dirs: what is in the data directories of brokers, as one line of JSON."""
+"""kafka-log-dirs: prints the log directories of brokers as one line of JSON."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
-    message_of,
+    CommandRejected,
+    print_message,
     require,
     run_command,
-    say,
 )
-from penstock.cli.output import Json
+from penstock.cli.terminal.output import Json
 from penstock.client.admin.cluster_values import LogDir
 from penstock.errors import KafkaError
 
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     require(given, "bootstrap-server", "describe")
     topics = {each for each in given.required("topic-list").split(",") if each}
     with admin_of(given) as admin:
@@ -40,7 +39,7 @@ def _run(given: Given) -> int:
         wanted = _brokers(given) or present
         missing = [each for each in wanted if each not in present]
         if missing:
-            raise CommandRefused(
+            raise CommandRejected(
                 "ERROR: The given brokers do not exist from --broker-list: "
                 f"{_joined(missing)}. Current existent brokers: {_joined(present)}"
             )
@@ -55,26 +54,22 @@ def _run(given: Given) -> int:
     return OK
 
 
-def _failed(problem: Exception) -> None:
-    say(message_of(problem))
-
-
 COMMAND = Command(
     "kafka-log-dirs",
     "What is in the data directories of brokers.",
     OPTIONS,
     _run,
-    _failed,
-    usage_on_refusal=False,
+    print_message,
+    usage_on_error=False,
 )
 
 
-def _brokers(given: Given) -> list[int]:
+def _brokers(given: GivenOptions) -> list[int]:
     text = given.required("broker-list")
     try:
         return [int(each) for each in text.split(",") if each]
     except ValueError:
-        raise CommandRefused(f"--broker-list {text}: must be ids of brokers") from None
+        raise CommandRejected(f"--broker-list {text}: must be ids of brokers") from None
 
 
 def _joined(ids: Sequence[int]) -> str:

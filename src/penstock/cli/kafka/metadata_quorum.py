@@ -1,22 +1,25 @@
-"""kafka-metadata-quorum: who votes on the cluster's metadata, and how far each has got."""
+"""kafka-metadata-quorum: prints voters and observers of the metadata quorum, and changes voters."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.cli.kafka.connecting import open_admin, read_properties, refuse_controllers
-from penstock.cli.kafka.running import OK, CommandRefused, message_of, say
-from penstock.cli.kafka.server_config import load_server
-from penstock.cli.kafka.subcommands import VerbParser, run_verbs
-from penstock.cli.kafka.tables import print_table
-from penstock.cli.times import wall_ms
+from penstock.cli.arguments.times import wall_ms
+from penstock.cli.kafka.framework.client_options import (
+    load_server,
+    open_admin,
+    read_properties,
+    reject_controllers,
+)
+from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_message
+from penstock.cli.kafka.framework.subcommands import VerbParser, print_table, run_verbs
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
 from penstock.config.properties import PropertiesError, parse_properties
 from penstock.model import ZERO_ID, id_from_text, id_to_text
 
 META_PROPERTIES = "meta.properties"
-# Keys of a client that a controller's file may have beside its own.
+# Client keys in the file of a controller.
 CLIENT_KEYS = ("security.", "sasl.", "ssl.", "client.", "request.", "default.api.", "retry.")
 COLUMNS = (
     "NodeId",
@@ -30,7 +33,7 @@ COLUMNS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_verbs(_parser(), _run, _failed, arguments)
+    return run_verbs(_parser(), _run, print_message, arguments)
 
 
 def _parser() -> VerbParser:
@@ -58,42 +61,38 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _failed(problem: Exception) -> None:
-    say(message_of(problem))
-
-
-def _run(said: argparse.Namespace) -> int:
-    refuse_controllers(said.bootstrap_controller)
-    properties = read_properties(said.command_config)
-    if said.command == "add-controller":
+def _run(parsed: argparse.Namespace) -> int:
+    reject_controllers(parsed.bootstrap_controller)
+    properties = read_properties(parsed.command_config)
+    if parsed.command == "add-controller":
         properties = {k: v for k, v in properties.items() if k.startswith(CLIENT_KEYS)}
-    with open_admin(said.bootstrap_server, properties) as admin:
-        match said.command:
+    with open_admin(parsed.bootstrap_server, properties) as admin:
+        match parsed.command:
             case "describe":
-                _describe(admin, said)
+                _describe(admin, parsed)
             case "add-controller":
-                _add(admin, said)
+                _add(admin, parsed)
             case _:
-                _remove(admin, said)
+                _remove(admin, parsed)
     return OK
 
 
 # -- describing
 
 
-def _describe(admin: Admin, said: argparse.Namespace) -> None:
-    if said.status and said.replication:
-        raise CommandRefused(
+def _describe(admin: Admin, parsed: argparse.Namespace) -> None:
+    if parsed.status and parsed.replication:
+        raise CommandRejected(
             "Only one of --status or --replication should be specified with describe sub-command"
         )
-    if said.replication:
-        _print_replication(admin.quorum.describe(), ages=said.human_readable)
-    elif not said.status:
-        raise CommandRefused(
+    if parsed.replication:
+        _print_replication(admin.quorum.describe(), ages=parsed.human_readable)
+    elif not parsed.status:
+        raise CommandRejected(
             "One of --status or --replication must be specified with describe sub-command"
         )
-    elif said.human_readable:
-        raise CommandRefused(
+    elif parsed.human_readable:
+        raise CommandRejected(
             "The option --human-readable is only supported along with --replication"
         )
     else:
@@ -104,15 +103,15 @@ def _leader(quorum: QuorumDescription) -> QuorumReplica:
     for voter in quorum.voters:
         if voter.node_id == quorum.leader_id:
             return voter
-    raise CommandRefused(f"the leader, node {quorum.leader_id}, is none of the voters")
+    raise CommandRejected(f"the leader, node {quorum.leader_id}, is none of the voters")
 
 
 def _print_replication(quorum: QuorumDescription, *, ages: bool) -> None:
     leader = _leader(quorum)
     now_ms = wall_ms()
-    told = [(leader, "Leader")]
-    told += [(each, "Follower") for each in quorum.voters if each is not leader]
-    told += [(each, "Observer") for each in quorum.observers]
+    answered = [(leader, "Leader")]
+    answered += [(each, "Follower") for each in quorum.voters if each is not leader]
+    answered += [(each, "Observer") for each in quorum.observers]
 
     def when(timestamp: int | None) -> str:
         if timestamp is None:
@@ -131,7 +130,7 @@ def _print_replication(quorum: QuorumDescription, *, ages: bool) -> None:
                 when(each.last_caught_up_ms),
                 status,
             )
-            for each, status in told
+            for each, status in answered
         ],
     )
 
@@ -175,15 +174,15 @@ def _nodes(quorum: QuorumDescription, replicas: Sequence[QuorumReplica]) -> str:
 # -- changing
 
 
-def _add(admin: Admin, said: argparse.Namespace) -> None:
-    if said.command_config is None:
-        raise CommandRefused(
+def _add(admin: Admin, parsed: argparse.Namespace) -> None:
+    if parsed.command_config is None:
+        raise CommandRejected(
             "You must supply the configuration file of the controller you are adding when using "
             "add-controller."
         )
-    config = load_server(said.command_config).config
+    config = load_server(parsed.command_config).config
     if not config.is_controller:
-        raise CommandRefused(
+        raise CommandRejected(
             "process.roles did not contain 'controller' in configuration file. Is this a valid "
             "controller configuration file?"
         )
@@ -194,11 +193,11 @@ def _add(admin: Admin, said: argparse.Namespace) -> None:
         for each in config.advertised_listeners
         if each.name in names
     ]
-    if not said.dry_run:
+    if not parsed.dry_run:
         admin.quorum.add_voter(config.node_id, directory_id, listeners)
     places = ", ".join(f"{each.name}://{each.host}:{each.port}" for each in listeners)
     print(
-        f"{'DRY RUN of adding' if said.dry_run else 'Added'} controller {config.node_id} with "
+        f"{'DRY RUN of adding' if parsed.dry_run else 'Added'} controller {config.node_id} with "
         f"directory id {id_to_text(directory_id)} and endpoints: {places}"
     )
 
@@ -206,24 +205,24 @@ def _add(admin: Admin, said: argparse.Namespace) -> None:
 def _directory_id(directory: str) -> bytes:
     try:
         text = (Path(directory) / META_PROPERTIES).read_text()
-        told = {entry.key: entry.value for entry in parse_properties(text)}
-        return id_from_text(told["directory.id"])
+        answered = {entry.key: entry.value for entry in parse_properties(text)}
+        return id_from_text(answered["directory.id"])
     except (OSError, PropertiesError, ValueError):
-        raise CommandRefused(f"Unable to read meta.properties from {directory}") from None
+        raise CommandRejected(f"Unable to read meta.properties from {directory}") from None
     except KeyError:
-        raise CommandRefused(f"No directory id found in {directory}") from None
+        raise CommandRejected(f"No directory id found in {directory}") from None
 
 
-def _remove(admin: Admin, said: argparse.Namespace) -> None:
-    if said.controller_id < 0:
-        raise CommandRefused(f"Invalid negative --controller-id: {said.controller_id}")
+def _remove(admin: Admin, parsed: argparse.Namespace) -> None:
+    if parsed.controller_id < 0:
+        raise CommandRejected(f"Invalid negative --controller-id: {parsed.controller_id}")
     try:
-        directory_id = id_from_text(said.controller_directory_id)
+        directory_id = id_from_text(parsed.controller_directory_id)
     except ValueError as problem:
-        raise CommandRefused(f"Failed to parse --controller-directory-id: {problem}") from None
-    if not said.dry_run:
-        admin.quorum.remove_voter(said.controller_id, directory_id)
+        raise CommandRejected(f"Failed to parse --controller-directory-id: {problem}") from None
+    if not parsed.dry_run:
+        admin.quorum.remove_voter(parsed.controller_id, directory_id)
     print(
-        f"{'DRY RUN of removing ' if said.dry_run else 'Removed '} KRaft controller "
-        f"{said.controller_id} with directory id {id_to_text(directory_id)}"
+        f"{'DRY RUN of removing ' if parsed.dry_run else 'Removed '} KRaft controller "
+        f"{parsed.controller_id} with directory id {id_to_text(directory_id)}"
     )

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test: sends records as fast as it is told, and says how long they took."""
+"""kafka-producer-perf-test: sends records at a given rate and prints their latencies."""
 
 import argparse
 import json
@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.kafka.batch_splitting import SplittingSender
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_KEY,
+    note_unused,
     read_file,
     read_properties,
-    refusing,
-    tell_unused,
+    rejecting_settings,
 )
-from penstock.cli.kafka.perf_figures import Latencies, Pace
-from penstock.cli.kafka.record_sending import HEEDED, NotTaken
-from penstock.cli.kafka.running import OK, CommandRefused, print_failure, say
-from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_failure, say
+from penstock.cli.kafka.framework.subcommands import VerbParser, run_verbs
+from penstock.cli.kafka.records.perf_figures import Latencies, ThroughputLimit
+from penstock.cli.kafka.records.splitting_sender import SplittingSender
+from penstock.cli.kafka.records.topic_sender import HANDLED_KEYS, NotTaken
 from penstock.client.settings import ProducerSettings, producer_settings
 
 REPORT_MS = 5_000
@@ -66,106 +66,112 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _run(said: argparse.Namespace) -> int:
-    _check(said)
-    payload = _payloads(said)
-    properties = _properties(said)
-    transactional = _transactional(said, properties)
+def _run(parsed: argparse.Namespace) -> int:
+    _check(parsed)
+    payload = _payloads(parsed)
+    properties = _properties(parsed)
+    transactional = _transactional(parsed, properties)
     in_file = properties.pop(BOOTSTRAP_KEY, None)
-    where = said.bootstrap_server or in_file
+    where = parsed.bootstrap_server or in_file
     if where is None:
-        raise CommandRefused("say --bootstrap-server, or bootstrap.servers in a property or file")
-    with refusing("--command-property"):
+        raise CommandRejected("say --bootstrap-server, or bootstrap.servers in a property or file")
+    with rejecting_settings("--command-property"):
         settings = producer_settings(properties, bootstrap=where)
-    tell_unused(settings, properties, *HEEDED)
-    run = _Run(settings, said, transactional_ms=transactional)
+    note_unused(settings, properties, *HANDLED_KEYS)
+    run = _Run(settings, parsed, transactional_ms=transactional)
     run.send_all(payload)
     return OK
 
 
-# -- what was said
+# -- arguments
 
 
-def _check(said: argparse.Namespace) -> None:
+def _check(parsed: argparse.Namespace) -> None:
     for name in ("num_records", "record_size", "transaction_duration_ms", "reporting_interval"):
-        value = getattr(said, name)
+        value = getattr(parsed, name)
         if value is not None and value <= 0:
-            raise CommandRefused(f"--{name.replace('_', '-')} should be greater than zero")
-    if said.warmup_records >= said.num_records:
-        raise CommandRefused("--warmup-records should be fewer than --num-records")
+            raise CommandRejected(f"--{name.replace('_', '-')} should be greater than zero")
+    if parsed.warmup_records >= parsed.num_records:
+        raise CommandRejected("--warmup-records should be fewer than --num-records")
     pairs = (("producer_props", "command_property"), ("producer_config", "command_config"))
     for old, new in pairs:
-        if getattr(said, old) and getattr(said, new):
-            raise CommandRefused(f"--{new.replace('_', '-')} and its older name cannot go together")
+        if getattr(parsed, old) and getattr(parsed, new):
+            raise CommandRejected(
+                f"--{new.replace('_', '-')} and its older name cannot go together"
+            )
 
 
-def _properties(said: argparse.Namespace) -> dict[str, str]:
-    properties = read_properties(said.producer_config or said.command_config)
-    for text in [*(said.producer_props or []), *(said.command_property or [])]:
+def _properties(parsed: argparse.Namespace) -> dict[str, str]:
+    properties = read_properties(parsed.producer_config or parsed.command_config)
+    for text in [*(parsed.producer_props or []), *(parsed.command_property or [])]:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise CommandRefused(f"Invalid property: {text}")
+            raise CommandRejected(f"Invalid property: {text}")
         properties[key] = value
     properties.setdefault("client.id", "perf-producer-client")
     return properties
 
 
-def _transactional(said: argparse.Namespace, properties: dict[str, str]) -> int | None:
-    """How long each transaction shall be; None without any."""
-    wanted = said.transactional_id or properties.get("transactional.id")
-    if wanted is None and said.transaction_duration_ms is None:
+def _transactional(parsed: argparse.Namespace, properties: dict[str, str]) -> int | None:
+    """Return the duration of a transaction; None without transactions."""
+    wanted = parsed.transactional_id or properties.get("transactional.id")
+    if wanted is None and parsed.transaction_duration_ms is None:
         return None
     properties["transactional.id"] = wanted or f"performance-producer-{uuid.uuid4()}"
-    return int(said.transaction_duration_ms or TRANSACTION_MS)
+    return int(parsed.transaction_duration_ms or TRANSACTION_MS)
 
 
-def _payloads(said: argparse.Namespace) -> Callable[[int], bytes]:
-    """The payload of each record by its number."""
+def _payloads(parsed: argparse.Namespace) -> Callable[[int], bytes]:
+    """Return a function from the number of a record to its payload."""
     chosen = random.Random(0)
-    if said.payload_monotonic:
+    if parsed.payload_monotonic:
         return lambda number: str(number).encode()
-    if said.payload_file is not None:
-        print(f"Reading payloads from: {Path(said.payload_file).absolute()}")
-        delimiter = "\n" if said.payload_delimiter == "\\n" else said.payload_delimiter
-        payloads = [text.encode() for text in read_file(said.payload_file).split(delimiter)]
+    if parsed.payload_file is not None:
+        print(f"Reading payloads from: {Path(parsed.payload_file).absolute()}")
+        delimiter = "\n" if parsed.payload_delimiter == "\\n" else parsed.payload_delimiter
+        payloads = [text.encode() for text in read_file(parsed.payload_file).split(delimiter)]
         while payloads and not payloads[-1]:
             payloads.pop()
         if not payloads:
-            raise CommandRefused("File does not exist or empty file provided.")
+            raise CommandRejected("File does not exist or empty file provided.")
         print(f"Number of records read: {len(payloads)}")
         return lambda _number: chosen.choice(payloads)
-    size = said.record_size
+    size = parsed.record_size
     letters = bytes(chosen.choices(range(65, 91), k=size + LETTERS_BEYOND))
     place = chosen.randrange
     return lambda _number: letters[(at := place(LETTERS_BEYOND)) : at + size]
 
 
-# -- what is done
+# -- sending
 
 
 class _Run:
     """One test, with a producer of its own."""
 
     def __init__(
-        self, settings: ProducerSettings, said: argparse.Namespace, *, transactional_ms: int | None
+        self,
+        settings: ProducerSettings,
+        parsed: argparse.Namespace,
+        *,
+        transactional_ms: int | None,
     ) -> None:
-        self._said = said
+        self._parsed = parsed
         self._transactional_ms = transactional_ms
         self._statistics = ""
         extra: dict[str, Any] = {}
-        if said.print_metrics:
+        if parsed.print_metrics:
             extra = {"statistics.interval.ms": 500, "stats_cb": self._take_statistics}
-        self._sender = SplittingSender(settings, said.topic, extra)
+        self._sender = SplittingSender(settings, parsed.topic, extra)
         self._failures = 0
-        self._figures = Latencies(said.num_records, said.reporting_interval)
+        self._figures = Latencies(parsed.num_records, parsed.reporting_interval)
         self._steady: Latencies | None = None
 
     def _take_statistics(self, text: str) -> None:
         self._statistics = text
 
     def send_all(self, payload: Callable[[int], bytes]) -> None:
-        count = self._said.num_records
-        warmup = self._said.warmup_records
+        count = self._parsed.num_records
+        warmup = self._parsed.warmup_records
         if warmup:
             print(
                 f"Warmup first {warmup} records. Steady state results will print after the "
@@ -173,7 +179,7 @@ class _Run:
             )
         if self._transactional_ms is not None:
             self._sender.producer.init_transactions(TRANSACTION_SECONDS)
-        pace = Pace(self._said.throughput)
+        pace = ThroughputLimit(self._parsed.throughput)
         longest_ms = self._transactional_ms or 0
         began: float | None = None
         for number in range(count):
@@ -199,8 +205,8 @@ class _Run:
         delivered = self._delivered if self._steady is None else self._delivered_steadily
         try:
             self._sender.send(payload, delivered)
-        except NotTaken as refused:
-            self._tell(str(refused))
+        except NotTaken as rejected:
+            self._tell(str(rejected))
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
@@ -214,7 +220,7 @@ class _Run:
             say(why)
 
     def _delivered_steadily(self, error: Any, message: Any) -> None:
-        """What was sent after the warmup counts twice: in all, and for itself."""
+        """Count a record after the warmup: in the total, and in the steady state."""
         assert self._steady is not None, "the steady state has begun"
         if error is None:
             self._steady.add(_latency_ms(message), len(message))
@@ -224,7 +230,7 @@ class _Run:
         print(self._figures.total())
         if self._steady is not None:
             print(self._steady.total("steady state records sent"))
-        if self._said.print_metrics and self._statistics:
+        if self._parsed.print_metrics and self._statistics:
             _print_statistics(self._statistics)
         if self._failures:
             say(f"{self._failures} records were not delivered")

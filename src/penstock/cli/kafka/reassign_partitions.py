@@ -4,16 +4,27 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.cli.kafka.connecting import (
+from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_CONTROLLER,
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
     admin_of_either,
 )
-from penstock.cli.kafka.options import Given, Option
-from penstock.cli.kafka.partition_json import listed_twice, read_object
-from penstock.cli.kafka.reassign_plan import (
-    Plan,
+from penstock.cli.kafka.framework.options import GivenOptions, Option
+from penstock.cli.kafka.framework.partition_json import listed_twice, read_object
+from penstock.cli.kafka.framework.runner import (
+    OK,
+    Command,
+    CommandRejected,
+    UsageRejected,
+    message_of,
+    one_action,
+    require,
+    run_command,
+    say_no_effect,
+)
+from penstock.cli.kafka.reassign.plan import (
+    ReassignmentPlan,
     as_json,
     directories_of,
     parse_plan,
@@ -22,18 +33,7 @@ from penstock.cli.kafka.reassign_plan import (
     proposed,
     where,
 )
-from penstock.cli.kafka.reassign_throttles import clear_throttles, throttle_moves, throttle_replicas
-from penstock.cli.kafka.running import (
-    OK,
-    Command,
-    CommandRefused,
-    UsageRefused,
-    message_of,
-    one_action,
-    require,
-    run_command,
-    say_no_effect,
-)
+from penstock.cli.kafka.reassign.throttles import clear_throttles, throttle_moves, throttle_replicas
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import Reassignment, Replica
 from penstock.errors import KafkaError, ReplicaNotAvailable
@@ -103,15 +103,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     action = one_action(given, *ACTIONS)
     require(given, *NEEDS[action])
     allowed = (*ANYWHERE, action, *NEEDS[action], *TAKES[action])
     for name in given.order:
         if name not in allowed:
-            raise UsageRefused(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+            raise UsageRejected(f'Option "[{name}]" can\'t be used with action "[{action}]"')
     if given.has("bootstrap-controller") and action not in ("cancel", "list"):
-        raise UsageRefused(
+        raise UsageRejected(
             f'Option "[bootstrap-controller]" can\'t be used with action "[{action}]"'
         )
     with admin_of_either(given) as admin:
@@ -130,7 +130,7 @@ def _run(given: Given) -> int:
 
 
 def _failed(problem: Exception) -> None:
-    if isinstance(problem, CommandRefused):
+    if isinstance(problem, CommandRejected):
         print(str(problem))
     else:
         print(f"Error: {message_of(problem)}")
@@ -145,7 +145,7 @@ COMMAND = Command(
 )
 
 
-def _plan(given: Given) -> Plan:
+def _plan(given: GivenOptions) -> ReassignmentPlan:
     return parse_plan(given.required("reassignment-json-file"))
 
 
@@ -176,10 +176,10 @@ def _topics(path: str) -> list[str]:
             topics = [each for each in names if isinstance(each, str)]
             if len(topics) == len(listed):
                 return topics
-    raise CommandRefused(f'{path}: must be {{"version": 1, "topics": [{{"topic": "..."}}]}}')
+    raise CommandRejected(f'{path}: must be {{"version": 1, "topics": [{{"topic": "..."}}]}}')
 
 
-def _generate(admin: Admin, given: Given) -> None:
+def _generate(admin: Admin, given: GivenOptions) -> None:
     path = given.required("topics-to-move-json-file")
     topics = _topics(path)
     brokers = _brokers(given.required("broker-list"))
@@ -187,13 +187,13 @@ def _generate(admin: Admin, given: Given) -> None:
     for what, listed in lists.items():
         twice = sorted({each for each in listed if listed.count(each) > 1})
         if twice:
-            raise CommandRefused(f"{what} contains duplicate entries: {_ids(twice)}")
+            raise CommandRejected(f"{what} contains duplicate entries: {_ids(twice)}")
     racks = {each.node_id: each.rack for each in admin.describe_cluster().brokers}
     known = {each: racks[each] for each in brokers if each in racks}
     if given.has("disable-rack-aware"):
         known = dict.fromkeys(known)
     if len({rack is None for rack in known.values()}) > 1:
-        raise CommandRefused(
+        raise CommandRejected(
             "Not all brokers have rack information. Add --disable-rack-aware in command line to "
             "make replica assignment without rack information."
         )
@@ -208,14 +208,14 @@ def _brokers(text: str) -> list[int]:
     try:
         return [int(each) for each in text.split(",")]
     except ValueError:
-        raise CommandRefused(f"--broker-list {text}: must be ids of brokers") from None
+        raise CommandRejected(f"--broker-list {text}: must be ids of brokers") from None
 
 
 def _current(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for name, topic in admin.describe_topics(list(dict.fromkeys(topics))).items():
         if isinstance(topic, KafkaError):
-            raise CommandRefused(f"Error: Topic {name} not found.")
+            raise CommandRejected(f"Error: Topic {name} not found.")
         for each in topic.partitions:
             found[TopicPartition(name, each.partition)] = each.replicas
     return found
@@ -224,12 +224,12 @@ def _current(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[
 # -- moving
 
 
-def _execute(admin: Admin, given: Given) -> None:
+def _execute(admin: Admin, given: GivenOptions) -> None:
     plan = _plan(given)
     _check_plan(admin, plan)
     ongoing = admin.reassignments.list_all()
     if ongoing and not given.has("additional"):
-        raise CommandRefused(
+        raise CommandRejected(
             "Cannot execute because there is an existing partition assignment.  Use --additional "
             "to override this and create a new partition assignment in addition to the existing "
             "one. The --additional option can also be used to change the throttle by resubmitting "
@@ -238,7 +238,7 @@ def _execute(admin: Admin, given: Given) -> None:
     everything = _current(admin, [each.topic for each in plan.replicas])
     missing = [str(each) for each in plan.replicas if each not in everything]
     if missing:
-        raise CommandRefused(f"Error: Unable to find partition: {', '.join(missing)}")
+        raise CommandRejected(f"Error: Unable to find partition: {', '.join(missing)}")
     current = {each: everything[each] for each in plan.replicas}
     here = as_json(current, directories_of(admin, current))
     print(
@@ -251,34 +251,34 @@ def _execute(admin: Admin, given: Given) -> None:
         _move_directories(admin, plan.directories, (given.long("timeout") or 0) / 1000)
 
 
-def _check_plan(admin: Admin, plan: Plan) -> None:
+def _check_plan(admin: Admin, plan: ReassignmentPlan) -> None:
     if not plan.replicas:
-        raise CommandRefused("Error: Partition reassignment list cannot be empty")
+        raise CommandRejected("Error: Partition reassignment list cannot be empty")
     twice = listed_twice(plan.partitions)
     if twice:
-        raise CommandRefused(
+        raise CommandRejected(
             f"Error: Partition reassignment contains duplicate topic partitions: "
             f"{', '.join(map(str, twice))}"
         )
     known = {each.node_id for each in admin.describe_cluster().brokers}
     for partition, replicas in plan.replicas.items():
         if not replicas:
-            raise CommandRefused("Error: Partition replica list cannot be empty")
+            raise CommandRejected("Error: Partition replica list cannot be empty")
         repeated = sorted({each for each in replicas if replicas.count(each) > 1})
         if repeated:
-            raise CommandRefused(
+            raise CommandRejected(
                 "Error: Partition replica lists may not contain duplicate entries: "
                 f"{partition} contains multiple entries for {_ids(repeated)}"
             )
         for broker in replicas:
             if broker not in known:
-                raise CommandRefused(f"Error: Unknown broker id {broker}")
+                raise CommandRejected(f"Error: Unknown broker id {broker}")
 
 
 def _throttle(
     admin: Admin,
-    given: Given,
-    plan: Plan,
+    given: GivenOptions,
+    plan: ReassignmentPlan,
     current: Mapping[TopicPartition, Sequence[int]],
     ongoing: Mapping[TopicPartition, Reassignment],
 ) -> None:
@@ -298,8 +298,8 @@ def _throttle(
         throttle_moves(admin, sorted({each.broker for each in plan.directories}), inside)
 
 
-def _begin(admin: Admin, given: Given, plan: Plan) -> None:
-    """The controller sees what is in its place already."""
+def _begin(admin: Admin, given: GivenOptions, plan: ReassignmentPlan) -> None:
+    """Start the reassignments; the controller skips replicas that are in place."""
     results = admin.reassignments.alter(
         {each: list(replicas) for each, replicas in plan.replicas.items()},
         allow_replication_factor_change=not given.has("disallow-replication-factor-change"),
@@ -307,7 +307,7 @@ def _begin(admin: Admin, given: Given, plan: Plan) -> None:
     failed = {each: error for each, error in results.items() if error is not None}
     if failed:
         listed = "\n".join(f"{each}: {error.message}" for each, error in sorted(failed.items()))
-        raise CommandRefused(f"Error reassigning partition(s):\n{listed}")
+        raise CommandRejected(f"Error reassigning partition(s):\n{listed}")
     plural = "" if len(plan.replicas) == 1 else "s"
     listed = ",".join(map(str, sorted(plan.replicas)))
     print(f"Successfully started partition reassignment{plural} for {listed}")
@@ -316,7 +316,7 @@ def _begin(admin: Admin, given: Given, plan: Plan) -> None:
 def _move_directories(
     admin: Admin, directories: Mapping[Replica, str], timeout_seconds: float
 ) -> None:
-    """A replica that is still on its way to a broker has no directory there yet: ask again."""
+    """Move replicas between directories; retry until a replica exists on its broker."""
     pending = dict(directories)
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -328,12 +328,12 @@ def _move_directories(
                     f"{replica.topic}-{replica.partition} with broker {replica.broker} "
                 )
             elif not isinstance(error, ReplicaNotAvailable):
-                raise CommandRefused(f"Error: Failed to alter dir for {replica}: {error.message}")
+                raise CommandRejected(f"Error: Failed to alter dir for {replica}: {error.message}")
         if not pending:
             return
         if time.monotonic() >= deadline:
             plural = "" if len(pending) == 1 else "s"
-            raise CommandRefused(
+            raise CommandRejected(
                 f"Timed out before log directory move{plural} could be started for: "
                 + ",".join(map(str, sorted(pending)))
             )
@@ -343,7 +343,7 @@ def _move_directories(
 # -- following
 
 
-def _verify(admin: Admin, given: Given) -> None:
+def _verify(admin: Admin, given: GivenOptions) -> None:
     plan = _plan(given)
     ongoing = admin.reassignments.list_all()
     names = list(dict.fromkeys(each.topic for each in plan.replicas))
@@ -358,7 +358,7 @@ def _verify(admin: Admin, given: Given) -> None:
         clear_throttles(admin, plan.replicas)
 
 
-def _cancel(admin: Admin, given: Given) -> None:
+def _cancel(admin: Admin, given: GivenOptions) -> None:
     plan = _plan(given)
     ongoing = admin.reassignments.list_all(list(plan.replicas))
     if ongoing:
@@ -367,13 +367,13 @@ def _cancel(admin: Admin, given: Given) -> None:
         if failed:
             listed = "\n".join(f"{each}: {error.message}" for each, error in sorted(failed.items()))
             plural = "" if len(failed) == 1 else "s"
-            raise CommandRefused(f"Error cancelling partition reassignment{plural} for:\n{listed}")
+            raise CommandRejected(f"Error cancelling partition reassignment{plural} for:\n{listed}")
         plural = "" if len(ongoing) == 1 else "s"
         listed = ",".join(map(str, sorted(ongoing)))
         print(f"Successfully cancelled partition reassignment{plural} for: {listed}")
     else:
         print("None of the specified partition reassignments are active.")
-    back = _homes(admin, plan)
+    back = _current_directories(admin, plan)
     if back:
         _move_directories(admin, back, (given.long("timeout") or 0) / 1000)
     else:
@@ -382,8 +382,8 @@ def _cancel(admin: Admin, given: Given) -> None:
         clear_throttles(admin, plan.replicas)
 
 
-def _homes(admin: Admin, plan: Plan) -> dict[Replica, str]:
-    """Of the replicas that are on their way to another directory, the one that they are in."""
+def _current_directories(admin: Admin, plan: ReassignmentPlan) -> dict[Replica, str]:
+    """Return the current directories of replicas that move to another one."""
     brokers = sorted({each.broker for each in plan.directories})
     found = admin.log_dirs.describe(brokers, list(plan.replicas)) if brokers else {}
     homes: dict[Replica, str] = {}

@@ -8,20 +8,27 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from penstock.cli.kafka.options import Option, OptionRefused, help_text, parse
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import load_server
+from penstock.cli.kafka.framework.options import (
+    HELP,
+    VERSION,
+    Option,
+    OptionRejected,
+    help_text,
+    parse,
+)
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
-    CommandRefused,
+    CommandRejected,
     guarded,
     print_failure,
     print_version,
     say,
 )
-from penstock.cli.kafka.server_config import load_server
-from penstock.cli.logs import logging_to
-from penstock.cli.progress_bar import BarredStream, RecoveryBar
-from penstock.cli.start import Running, banner
+from penstock.cli.start import RunningNode, banner
+from penstock.cli.terminal.log_lines import logging_to
+from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar
 from penstock.log_levels import LogLevel
 
 MODULE = "penstock.cli.kafka.server_start"
@@ -29,8 +36,8 @@ USAGE = "USAGE: kafka-server-start [-daemon] server.properties [--override prope
 OUTPUT = "kafkaServer.out"
 OPTIONS = (
     Option("override", "A key of the file, with another value.", "String: key=value"),
-    Option("version", "Print which Kafka this stands for, and end."),
-    Option("help", "Print this and end."),
+    VERSION,
+    HELP,
 )
 
 
@@ -51,8 +58,8 @@ def _run(arguments: Sequence[str]) -> int:
     path, *rest = arguments[1:] if background else arguments
     try:
         given = parse(OPTIONS, rest)
-    except OptionRefused as refused:
-        say(f"{refused}\n{USAGE}")
+    except OptionRejected as rejected:
+        say(f"{rejected}\n{USAGE}")
         return FAILED
     if given.rest:
         say(f"Found non argument parameters: {','.join(given.rest)}\n{USAGE}")
@@ -67,9 +74,9 @@ def _serve(path: str, overrides: Sequence[str]) -> int:
     loaded = load_server(path, overrides)
     node = import_module("penstock.node")
 
-    def announce(running: Running) -> None:
+    def announce(running: RunningNode) -> None:
         print(banner(running, []))
-        # The line that scripts wait for in the output of Kafka's own server.
+        # Scripts wait for this line of Kafka's server.
         print(f"[KafkaRaftServer nodeId={running.config.node_id}] Kafka Server started")
         sys.stdout.flush()
 
@@ -78,15 +85,15 @@ def _serve(path: str, overrides: Sequence[str]) -> int:
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
         try:
             return int(node.run_node(loaded.config, announce, None, bar))
-        except node.StartRefused as refused:
-            raise CommandRefused(str(refused)) from None
+        except node.StartRefused as rejected:
+            raise CommandRejected(str(rejected)) from None
         except OSError as problem:
             where = f" ({problem.filename})" if problem.filename else ""
-            raise CommandRefused(f"the node cannot start: {problem.strerror}{where}") from None
+            raise CommandRejected(f"the node cannot start: {problem.strerror}{where}") from None
 
 
 def _start_in_background(path: str, overrides: Sequence[str]) -> int:
-    """Apart from this terminal; what it says goes to LOG_DIR (./logs)."""
+    """Start the node in a new session; its output goes to LOG_DIR (./logs)."""
     load_server(path, overrides)
     directory = Path(os.environ.get("LOG_DIR", "logs"))
     try:
@@ -100,7 +107,7 @@ def _start_in_background(path: str, overrides: Sequence[str]) -> int:
                 start_new_session=True,
             )
     except OSError as problem:
-        raise CommandRefused(f"{directory / OUTPUT}: {problem.strerror}") from None
+        raise CommandRejected(f"{directory / OUTPUT}: {problem.strerror}") from None
     say(f"started as process {node.pid}; its output is in {directory / OUTPUT}")
     return OK
 

@@ -1,7 +1,7 @@
 """kafka-server-stop: stops the nodes of this machine that kafka-server-start has started.
 
-All of them, as Kafka's script does, or those with a number or a role. Nodes that were started by
-`penstock start` are not its business.
+All nodes, as with Kafka's script, or those with an id or a role. Nodes of `penstock start` are not
+stopped.
 """
 
 import os
@@ -12,11 +12,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.cli.kafka.options import Given, Option, OptionRefused, help_text, parse
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.options import (
+    HELP,
+    VERSION,
+    GivenOptions,
+    Option,
+    OptionRejected,
+    help_text,
+    parse,
+)
+from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
-    CommandRefused,
+    CommandRejected,
     guarded,
     print_failure,
     print_version,
@@ -27,13 +35,13 @@ from penstock.config.properties import PropertiesError, parse_properties
 OPTIONS = (
     Option("node-id", "Only the node with this node.id.", "Integer"),
     Option("process-role", "Only nodes with this process.roles.", "String"),
-    Option("version", "Print which Kafka this stands for, and end."),
-    Option("help", "Print this and end."),
+    VERSION,
+    HELP,
 )
 STARTED_BY = ("kafka-server-start", "penstock.cli.kafka.server_start")
 
 
-class Process(NamedTuple):
+class ServerProcess(NamedTuple):
     pid: int
     arguments: tuple[str, ...]
     directory: Path
@@ -47,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     try:
         given = parse(OPTIONS, arguments)
-    except OptionRefused as refused:
-        say(f"{refused}\n{help_text(OPTIONS)}")
+    except OptionRejected as rejected:
+        say(f"{rejected}\n{help_text(OPTIONS)}")
         return FAILED
     if given.has("help"):
         print(help_text(OPTIONS))
@@ -61,7 +69,9 @@ def _run(arguments: Sequence[str]) -> int:
             "When both node-id and process-role are provided, the value for node-id will take "
             "precedence"
         )
-    found = [each for each in _processes() if (at := _file_at(each)) and _meant(each, at, given)]
+    found = [
+        each for each in _processes() if (at := _file_at(each)) and _is_chosen(each, at, given)
+    ]
     if not found:
         print("No kafka server to stop")
         return FAILED
@@ -75,11 +85,11 @@ def _signal(name: str) -> signal.Signals:
     try:
         return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
     except KeyError:
-        raise CommandRefused(f"SIGNAL={name}: there is no such signal") from None
+        raise CommandRejected(f"SIGNAL={name}: there is no such signal") from None
 
 
-def _file_at(process: Process) -> int:
-    """Where its arguments name the file; 0 if it is no node."""
+def _file_at(process: ServerProcess) -> int:
+    """Return the index of the file among the arguments; 0 if the process is no node."""
     if not Path(process.arguments[0]).name.startswith("python"):
         return 0
     for at, argument in enumerate(process.arguments[1:], 1):
@@ -88,7 +98,7 @@ def _file_at(process: Process) -> int:
     return 0
 
 
-def _meant(process: Process, file_at: int, given: Given) -> bool:
+def _is_chosen(process: ServerProcess, file_at: int, given: GivenOptions) -> bool:
     if not given.any_of("node-id", "process-role"):
         return True
     settings = _settings(process, file_at)
@@ -97,8 +107,8 @@ def _meant(process: Process, file_at: int, given: Given) -> bool:
     return settings.get("process.roles") == given.text("process-role")
 
 
-def _settings(process: Process, file_at: int) -> dict[str, str]:
-    """What its file and its overrides say; nothing where the file cannot be read any more."""
+def _settings(process: ServerProcess, file_at: int) -> dict[str, str]:
+    """Return the settings of a process: its file, if readable, and its overrides."""
     found: dict[str, str] = {}
     try:
         text = (process.directory / process.arguments[file_at]).read_text("utf-8", "replace")
@@ -114,18 +124,18 @@ def _settings(process: Process, file_at: int) -> dict[str, str]:
     return found
 
 
-# -- what runs on this machine
+# -- processes of this machine
 
 
-def _processes() -> Iterator[Process]:
-    """Those of this user, or all for root; this one is none of them."""
+def _processes() -> Iterator[ServerProcess]:
+    """Yield processes of this user, or all for root, without this one."""
     proc = Path("/proc")
     for each in _from_proc(proc) if (proc / "self" / "cmdline").exists() else _from_ps():
         if each.pid != os.getpid():
             yield each
 
 
-def _from_proc(proc: Path) -> Iterator[Process]:
+def _from_proc(proc: Path) -> Iterator[ServerProcess]:
     for place in proc.iterdir():
         if not place.name.isdecimal():
             continue
@@ -133,20 +143,20 @@ def _from_proc(proc: Path) -> Iterator[Process]:
             words = (place / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             directory = (place / "cwd").readlink()
         except OSError:
-            continue  # it has ended, or is somebody else's
+            continue  # the process has ended, or belongs to another user
         if words[0]:
-            yield Process(int(place.name), tuple(words[:-1]), directory)
+            yield ServerProcess(int(place.name), tuple(words[:-1]), directory)
 
 
-def _from_ps() -> Iterator[Process]:
-    """Where there is no /proc: files are looked for from here, and names have no blanks."""
+def _from_ps() -> Iterator[ServerProcess]:
+    """Yield processes without /proc: relative paths start here, and names have no blanks."""
     listed = subprocess.run(
         ["ps", "axo", "pid=,args="], capture_output=True, text=True, check=False
     )
     for line in listed.stdout.splitlines():
         pid, *words = line.split()
         if words:
-            yield Process(int(pid), tuple(words), Path.cwd())
+            yield ServerProcess(int(pid), tuple(words), Path.cwd())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""kafka-storage: ids for clusters, and data directories for them."""
+"""kafka-storage: creates cluster ids, and formats and describes data directories."""
 
 import argparse
 import uuid
@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.kafka.running import FAILED, OK, CommandRefused, say
-from penstock.cli.kafka.server_config import load_server
-from penstock.cli.kafka.subcommands import VerbParser, run_verbs
+from penstock.cli.kafka.framework.client_options import load_server
+from penstock.cli.kafka.framework.runner import FAILED, OK, CommandRejected, say
+from penstock.cli.kafka.framework.subcommands import VerbParser, run_verbs
 from penstock.config.properties import PropertiesError, parse_properties
 from penstock.model import id_to_text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 META_PROPERTIES = "meta.properties"
 RELEASE = "4.3-IV0"
-# What a new cluster's features are: those of Apache Kafka 4.3 that are served here.
+# Features of a new cluster: those of Apache Kafka 4.3 that Penstock serves.
 LEVELS = {
     "metadata.version": 30,
     "kraft.version": 1,
@@ -28,7 +28,7 @@ LEVELS = {
 }
 CHOSEN = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 RELEASES = ("4.3-IV0", "4.3")
-# What a level needs of metadata.version, by Kafka's own table.
+# The metadata.version that a feature level needs, by Kafka's table.
 NEEDS_METADATA = {("eligible.leader.replicas.version", 1): 23}
 
 
@@ -68,27 +68,27 @@ def _failed(problem: Exception) -> None:
     say(str(problem))
 
 
-def _run(said: argparse.Namespace) -> int:
-    match said.command:
+def _run(parsed: argparse.Namespace) -> int:
+    match parsed.command:
         case "random-uuid":
             print(_new_id())
         case "version-mapping":
-            _check_release(said.release_version)
+            _check_release(parsed.release_version)
             for name, level in LEVELS.items():
                 shown = f"{level} ({RELEASE})" if name == "metadata.version" else str(level)
                 print(f"{name}={shown}")
         case "feature-dependencies":
-            for text in said.feature:
+            for text in parsed.feature:
                 _print_needs(text)
         case "info":
-            return _info(load_server(said.config).config)
+            return _info(load_server(parsed.config).config)
         case _:
-            _format(said)
+            _format(parsed)
     return OK
 
 
 def _new_id() -> str:
-    """None that begins with a dash, which would look like an option."""
+    """Return a new id that does not begin with a dash, which would look like an option."""
     while (text := id_to_text(uuid.uuid4().bytes)).startswith("-"):
         pass
     return text
@@ -99,20 +99,22 @@ def _new_id() -> str:
 
 def _check_release(text: str) -> None:
     if text not in RELEASES:
-        raise CommandRefused(f"Unknown release version '{text}'. Supported versions are: {RELEASE}")
+        raise CommandRejected(
+            f"Unknown release version '{text}'. Supported versions are: {RELEASE}"
+        )
 
 
 def _level(text: str) -> tuple[str, int]:
     name, equals, level = text.partition("=")
     if not equals:
-        raise CommandRefused(f"Can't parse feature=level string {text}: equals sign not found.")
+        raise CommandRejected(f"Can't parse feature=level string {text}: equals sign not found.")
     if not level.isdecimal():
-        raise CommandRefused(
+        raise CommandRejected(
             f"Can't parse feature=level string {text}: unable to parse {level} as a short."
         )
     if name not in LEVELS:
         known = ", ".join(sorted(LEVELS))
-        raise CommandRefused(f"Unsupported feature: {name}. Supported features are: {known}")
+        raise CommandRejected(f"Unsupported feature: {name}. Supported features are: {known}")
     return name, int(level)
 
 
@@ -123,9 +125,9 @@ def _chosen_levels(texts: Sequence[str]) -> dict[str, int]:
         if level == LEVELS[name]:
             continue
         if name not in CHOSEN:
-            raise CommandRefused(f"--feature {name}={level}: a new cluster has {LEVELS[name]}")
+            raise CommandRejected(f"--feature {name}={level}: a new cluster has {LEVELS[name]}")
         if level > LEVELS[name]:
-            raise CommandRefused(
+            raise CommandRejected(
                 f"Unsupported level {level} of feature {name}. Supported levels are: "
                 f"0 to {LEVELS[name]}"
             )
@@ -136,7 +138,7 @@ def _chosen_levels(texts: Sequence[str]) -> dict[str, int]:
 def _print_needs(text: str) -> None:
     name, level = _level(text)
     if level > LEVELS[name]:
-        raise CommandRefused(f"Feature level {level} is not supported for feature {name}")
+        raise CommandRejected(f"Feature level {level} is not supported for feature {name}")
     needed = NEEDS_METADATA.get((name, level))
     if needed is None:
         print(f"{name}={level} has no dependencies.")
@@ -147,21 +149,21 @@ def _print_needs(text: str) -> None:
 # -- directories
 
 
-def _format(said: argparse.Namespace) -> None:
-    config = load_server(said.config).config
-    if said.add_scram:
-        raise CommandRefused("--add-scram: credentials are not stored here, so none is added")
-    if said.release_version is not None:
-        _check_release(said.release_version)
-    levels = _chosen_levels(said.feature)
-    _check_quorum(said, config)
+def _format(parsed: argparse.Namespace) -> None:
+    config = load_server(parsed.config).config
+    if parsed.add_scram:
+        raise CommandRejected("--add-scram: credentials are not stored here, so none is added")
+    if parsed.release_version is not None:
+        _check_release(parsed.release_version)
+    levels = _chosen_levels(parsed.feature)
+    _check_quorum(parsed, config)
     formatting = import_module("penstock.formatting")
     try:
         done = formatting.format_directories(
-            config, said.cluster_id, skip_formatted=said.ignore_formatted, levels=levels
+            config, parsed.cluster_id, skip_formatted=parsed.ignore_formatted, levels=levels
         )
-    except formatting.FormatRefused as refused:
-        raise CommandRefused(str(refused)) from None
+    except formatting.FormatRefused as rejected:
+        raise CommandRejected(str(rejected)) from None
     if not done.directories:
         print("All of the log directories are already formatted.")
     for directory in done.directories:
@@ -171,31 +173,31 @@ def _format(said: argparse.Namespace) -> None:
         print(f"Formatting {kind} {directory} with metadata.version {RELEASE}.")
 
 
-def _check_quorum(said: argparse.Namespace, config: "BrokerConfig") -> None:
-    """A node is a quorum of its own, so far."""
-    if config.voters and (said.standalone or said.initial_controllers):
-        raise CommandRefused(
+def _check_quorum(parsed: argparse.Namespace, config: "BrokerConfig") -> None:
+    """Raise CommandRejected for a quorum of several nodes."""
+    if config.voters and (parsed.standalone or parsed.initial_controllers):
+        raise CommandRejected(
             "controller.quorum.voters is set, so the quorum is said already: leave out "
             "--standalone and --initial-controllers, or set controller.quorum.bootstrap.servers "
             "instead"
         )
-    chosen = said.standalone or said.initial_controllers or said.no_initial_controllers
+    chosen = parsed.standalone or parsed.initial_controllers or parsed.no_initial_controllers
     if config.is_controller and not config.voters and not chosen:
-        raise CommandRefused(
+        raise CommandRejected(
             "Because controller.quorum.voters is not set on this controller, you must specify one "
             "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
         )
-    if said.standalone and not config.is_controller:
-        raise CommandRefused("You can only use --standalone on a controller.")
-    if said.no_initial_controllers or (said.initial_controllers or "").count(",") > 0:
-        raise CommandRefused(
+    if parsed.standalone and not config.is_controller:
+        raise CommandRejected("You can only use --standalone on a controller.")
+    if parsed.no_initial_controllers or (parsed.initial_controllers or "").count(",") > 0:
+        raise CommandRejected(
             "a node here is a quorum of its own: --standalone, or --initial-controllers with this "
             "node alone"
         )
 
 
 def _info(config: "BrokerConfig") -> int:
-    """What kafka-storage info tells, from the files alone."""
+    """Print the data directories and their metadata; return the exit code."""
     directories = sorted({*config.log_dirs, config.metadata_log_dir})
     found: list[str] = []
     problems: list[str] = []
@@ -212,15 +214,15 @@ def _info(config: "BrokerConfig") -> int:
             continue
         try:
             text = (path / META_PROPERTIES).read_text()
-            told = {entry.key: entry.value for entry in parse_properties(text)}
+            answered = {entry.key: entry.value for entry in parse_properties(text)}
         except (OSError, PropertiesError, UnicodeDecodeError) as problem:
             problems.append(f"Error loading {path / META_PROPERTIES}: {problem}")
             continue
         if first is None:
-            first = told
-        elif told.get("cluster.id") != first.get("cluster.id"):
+            first = answered
+        elif answered.get("cluster.id") != first.get("cluster.id"):
             problems.append("Mismatched cluster IDs between storage directories.")
-        elif told.get("node.id") != first.get("node.id"):
+        elif answered.get("node.id") != first.get("node.id"):
             problems.append("Mismatched node IDs between storage directories.")
     _print_part("Found log directory:", "Found log directories:", found)
     if first is not None:

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.cli.kafka.connecting import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
-from penstock.cli.kafka.options import INT_LAST, Given, Option, whole
-from penstock.cli.kafka.running import (
+from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
+from penstock.cli.kafka.framework.options import INT_LAST, GivenOptions, Option, whole
+from penstock.cli.kafka.framework.runner import (
     OK,
     Command,
-    CommandRefused,
-    UsageRefused,
+    CommandRejected,
+    UsageRejected,
     exclude,
     message_of,
     one_action,
@@ -17,8 +17,8 @@ from penstock.cli.kafka.running import (
     run_command,
     say,
 )
-from penstock.cli.kafka.topic_filter import TopicFilter, visible
-from penstock.cli.kafka.topic_view import Report, describe_lines
+from penstock.cli.kafka.framework.topic_filter import TopicFilter, visible
+from penstock.cli.kafka.topic.view import TopicReport, describe_lines
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import Reassignment
 from penstock.client.values import NewTopic, Resource, ResourceType, TopicDescription
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(COMMAND, arguments)
 
 
-def _run(given: Given) -> int:
+def _run(given: GivenOptions) -> int:
     action = one_action(given, *ACTIONS)
     if given.has("delete-config"):
         say("note: --delete-config has no effect: kafka-configs --alter --delete-config does it")
@@ -118,22 +118,22 @@ COMMAND = Command(
     OPTIONS,
     _run,
     _failed,
-    usage_on_refusal=False,
+    usage_on_error=False,
 )
 
-# -- what may be said together
+# -- allowed combinations
 
 
-def _check(given: Given, action: str) -> None:
+def _check(given: GivenOptions, action: str) -> None:
     require(given, "bootstrap-server")
     if action == "describe" and given.has("if-exists"):
         if not given.any_of("topic", "topic-id"):
-            raise UsageRefused("--topic or --topic-id is required to describe a topic")
+            raise UsageRejected("--topic or --topic-id is required to describe a topic")
     if action not in ("list", "describe"):
         require(given, "topic")
     if action == "alter":
         if given.has("config"):
-            raise UsageRefused(
+            raise UsageRejected(
                 'Option combination "[bootstrap-server],[config]" can\'t be used with option '
                 f'"[alter]"{WHERE_TO_ALTER}'
             )
@@ -157,13 +157,13 @@ def _check(given: Given, action: str) -> None:
         exclude(given, report, *others, "topics-with-overrides")
 
 
-# -- what is meant
+# -- arguments
 
 
-def _names(admin: Admin, given: Given) -> list[str]:
-    """The topics that --topic and --exclude-internal leave."""
+def _names(admin: Admin, given: GivenOptions) -> list[str]:
+    """Return the topics of --topic and --exclude-internal."""
     chosen = given.text("topic")
-    wanted = None if chosen is None else _filter(chosen)
+    wanted = None if chosen is None else TopicFilter(chosen)
     without_internal = given.has("exclude-internal")
     return [
         topic.name
@@ -172,57 +172,50 @@ def _names(admin: Admin, given: Given) -> list[str]:
     ]
 
 
-def _filter(text: str) -> TopicFilter:
-    try:
-        return TopicFilter(text)
-    except re.error as problem:
-        raise CommandRefused(f"{text} is no regular expression: {problem}") from None
-
-
-def _existing(admin: Admin, given: Given) -> list[str]:
+def _existing(admin: Admin, given: GivenOptions) -> list[str]:
     names = _names(admin, given)
     said = given.text("topic")
     if said and not names and not given.has("if-exists"):
-        raise CommandRefused(f"Topic '{said}' does not exist as expected")
+        raise CommandRejected(f"Topic '{said}' does not exist as expected")
     return names
 
 
-def _assignments(given: Given) -> dict[int, list[int]]:
-    """`0:1,1:2`: the brokers of partition 0, then those of partition 1."""
+def _assignments(given: GivenOptions) -> dict[int, list[int]]:
+    """Parse `0:1,1:2`: the brokers of partition 0, then those of partition 1."""
     text = given.text("replica-assignment") or ""
     found: dict[int, list[int]] = {}
     for partition, brokers in enumerate(text.split(",") if text else ()):
         try:
             ids = [whole(each, INT_LAST) for each in brokers.split(":")]
         except ValueError:
-            raise CommandRefused(
+            raise CommandRejected(
                 f"--replica-assignment {text}: {brokers!r} is not broker ids with colons between"
             ) from None
         repeated = sorted({each for each in ids if ids.count(each) > 1})
         if repeated:
             listed = ", ".join(map(str, repeated))
-            raise CommandRefused(
+            raise CommandRejected(
                 f"Partition replica lists may not contain duplicate entries: {listed}"
             )
         if found and len(ids) != len(found[0]):
-            raise CommandRefused(f"Partition {partition} has different replication factor: {ids}")
+            raise CommandRejected(f"Partition {partition} has different replication factor: {ids}")
         found[partition] = ids
     return found
 
 
-def _configs(given: Given) -> dict[str, str]:
+def _configs(given: GivenOptions) -> dict[str, str]:
     pairs = [re.split(r"\s*=\s*", text) for text in given.texts("config")]
     if any(len(pair) != 2 or not pair[1] for pair in pairs):
-        raise CommandRefused(
+        raise CommandRejected(
             'Invalid topic config: all configs to be added must be in the format "key=val".'
         )
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-# -- what is done
+# -- actions
 
 
-def _create(admin: Admin, given: Given) -> None:
+def _create(admin: Admin, given: GivenOptions) -> None:
     name = given.required("topic")
     if "." in name or "_" in name:
         print(
@@ -231,9 +224,11 @@ def _create(admin: Admin, given: Given) -> None:
         )
     factor, partitions = given.number("replication-factor"), given.number("partitions")
     if factor is not None and not 1 <= factor <= SHORT_LAST:
-        raise CommandRefused(f"The replication factor must be between 1 and {SHORT_LAST} inclusive")
+        raise CommandRejected(
+            f"The replication factor must be between 1 and {SHORT_LAST} inclusive"
+        )
     if partitions is not None and partitions < 1:
-        raise CommandRefused("The partitions must be greater than 0")
+        raise CommandRejected("The partitions must be greater than 0")
     topic = NewTopic(
         name,
         -1 if partitions is None else partitions,
@@ -249,7 +244,7 @@ def _create(admin: Admin, given: Given) -> None:
     print(f"Created topic {name}.")
 
 
-def _alter(admin: Admin, given: Given) -> None:
+def _alter(admin: Admin, given: GivenOptions) -> None:
     total = given.number("partitions")
     assert total is not None, "--alter requires it"
     assignments = _assignments(given)
@@ -265,7 +260,7 @@ def _alter(admin: Admin, given: Given) -> None:
     _raise_first(results)
 
 
-def _delete(admin: Admin, given: Given) -> None:
+def _delete(admin: Admin, given: GivenOptions) -> None:
     names = _existing(admin, given)
     if names:
         _raise_first(admin.delete_topics(names))
@@ -277,11 +272,11 @@ def _raise_first(results: Mapping[str, KafkaError | None]) -> None:
             raise error
 
 
-def _describe(admin: Admin, given: Given) -> None:
+def _describe(admin: Admin, given: GivenOptions) -> None:
     names = _described(admin, given)
     topics = _with_partitions(admin, names, given).values()
     configs = admin.describe_configs([Resource(ResourceType.TOPIC, name) for name in names])
-    report = Report(
+    report = TopicReport(
         partitions=next((each for each in REPORTS if given.has(each)), None),
         overrides_only=given.has("topics-with-overrides"),
         live=frozenset(broker.node_id for broker in admin.brokers),
@@ -297,15 +292,15 @@ def _describe(admin: Admin, given: Given) -> None:
             print(line)
 
 
-def _described(admin: Admin, given: Given) -> list[str]:
-    """By its id where one was said, else by name."""
+def _described(admin: Admin, given: GivenOptions) -> list[str]:
+    """Return the topics of --topic-id, else of --topic."""
     said = given.text("topic-id")
     if said is None:
         return _existing(admin, given)
     try:
         wanted = id_from_text(said)
     except ValueError as problem:
-        raise CommandRefused(str(problem)) from None
+        raise CommandRejected(str(problem)) from None
     if wanted == ZERO_ID:
         return _existing(admin, given)
     if given.has("topic"):
@@ -317,14 +312,14 @@ def _described(admin: Admin, given: Given) -> list[str]:
         and visible(topic.name, None, without_internal=given.has("exclude-internal"))
     ]
     if not names and not given.has("if-exists"):
-        raise CommandRefused(f"TopicId '{said}' does not exist as expected")
+        raise CommandRejected(f"TopicId '{said}' does not exist as expected")
     return names
 
 
 def _with_partitions(
-    admin: Admin, names: Sequence[str], given: Given
+    admin: Admin, names: Sequence[str], given: GivenOptions
 ) -> dict[str, TopicDescription | KafkaError]:
-    """With eligible leaders, where the server tells of them."""
+    """Return descriptions, with eligible leaders if the server reports them."""
     page = given.number("partition-size-limit-per-response") or PARTITIONS_PER_ANSWER
     try:
         return admin.describe_topic_partitions(names, page_partitions=page)

@@ -1,26 +1,30 @@
-"""kafka-transactions: who has transactions open, which of them hang, and ending those."""
+"""kafka-transactions: lists transactions, finds hanging ones and aborts them."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from penstock.cli.hanging import Coordinated, hanging, idle_longer_than, open_transactions
-from penstock.cli.kafka.connecting import open_admin, read_properties
-from penstock.cli.kafka.running import OK, CommandRefused, message_of, say
-from penstock.cli.kafka.subcommands import VerbParser, add_version, run_verbs
-from penstock.cli.kafka.tables import print_table
-from penstock.cli.times import MINUTE_MS, wall_ms
+from penstock.cli.arguments.times import MINUTE_MS, wall_ms
+from penstock.cli.kafka.framework.client_options import open_admin, read_properties
+from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_message
+from penstock.cli.kafka.framework.subcommands import VerbParser, add_version, print_table, run_verbs
+from penstock.cli.txn.open_transactions import (
+    ask_coordinators,
+    hanging_transactions,
+    idle_longer_than,
+    open_transactions,
+)
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import AbortMarker, ProducerState, TransactionFilter
-from penstock.errors import KafkaError, TransactionalIdNotFound
+from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
-# A producer whose first transaction hangs has no coordinator's epoch yet; none is lower than this.
+# Before a producer's first transaction ends, its coordinator epoch is unknown (-1).
 COORDINATOR_EPOCH_MIN = 0
 TIMEOUT_MINUTES = 15
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_verbs(_parser(), _run, _failed, arguments)
+    return run_verbs(_parser(), _run, print_message, arguments)
 
 
 def _parser() -> VerbParser:
@@ -48,7 +52,7 @@ def _parser() -> VerbParser:
     abort.add_argument("--producer-id", type=int, help="or: whose it is")
     abort.add_argument("--producer-epoch", type=int, help="with --producer-id")
     abort.add_argument("--coordinator-epoch", type=int, help="with --producer-id")
-    found = verbs.add_parser("find-hanging", help="transactions that nobody will end")
+    found = verbs.add_parser("find-hanging", help="transactions without a coordinator")
     found.add_argument("--broker-id", type=int, help="partitions of this broker")
     found.add_argument(
         "--max-transaction-timeout",
@@ -63,34 +67,30 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _failed(problem: Exception) -> None:
-    say(message_of(problem))
-
-
-def _run(said: argparse.Namespace) -> int:
-    with open_admin(said.bootstrap_server, read_properties(said.command_config)) as admin:
-        match said.command:
+def _run(parsed: argparse.Namespace) -> int:
+    with open_admin(parsed.bootstrap_server, read_properties(parsed.command_config)) as admin:
+        match parsed.command:
             case "list":
-                _list(admin, said)
+                _list(admin, parsed)
             case "describe":
-                _describe(admin, said.transactional_id)
+                _describe(admin, parsed.transactional_id)
             case "describe-producers":
-                _describe_producers(admin, said)
+                _describe_producers(admin, parsed)
             case "abort":
-                _abort(admin, said)
+                _abort(admin, parsed)
             case "find-hanging":
-                _find_hanging(admin, said)
+                _find_hanging(admin, parsed)
             case _:
-                _terminate(admin, said.transactionalId)
+                _terminate(admin, parsed.transactionalId)
     return OK
 
 
 # -- looking
 
 
-def _list(admin: Admin, said: argparse.Namespace) -> None:
-    longer = said.duration_filter if (said.duration_filter or -1) >= 0 else None
-    wanted = TransactionFilter(longer_than_ms=longer, pattern=said.transactional_id_pattern)
+def _list(admin: Admin, parsed: argparse.Namespace) -> None:
+    longer = parsed.duration_filter if (parsed.duration_filter or -1) >= 0 else None
+    wanted = TransactionFilter(longer_than_ms=longer, pattern=parsed.transactional_id_pattern)
     print_table(
         ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
         [
@@ -103,7 +103,7 @@ def _list(admin: Admin, said: argparse.Namespace) -> None:
 def _describe(admin: Admin, transactional_id: str) -> None:
     found = admin.transactions.describe([transactional_id])[transactional_id]
     if isinstance(found, KafkaError):
-        raise CommandRefused(
+        raise CommandRejected(
             f"Failed to describe transaction state of transactional-id `{transactional_id}`: "
             f"{found.message}"
         )
@@ -138,9 +138,9 @@ def _describe(admin: Admin, transactional_id: str) -> None:
     )
 
 
-def _describe_producers(admin: Admin, said: argparse.Namespace) -> None:
-    partition = TopicPartition(said.topic, said.partition)
-    where = "leader" if said.broker_id is None else f"broker {said.broker_id}"
+def _describe_producers(admin: Admin, parsed: argparse.Namespace) -> None:
+    partition = TopicPartition(parsed.topic, parsed.partition)
+    where = "leader" if parsed.broker_id is None else f"broker {parsed.broker_id}"
     print_table(
         (
             "ProducerId",
@@ -163,7 +163,7 @@ def _describe_producers(admin: Admin, said: argparse.Namespace) -> None:
                 admin,
                 partition,
                 f"Failed to describe producers for partition {partition} on {where}",
-                said.broker_id,
+                parsed.broker_id,
             )
         ],
     )
@@ -174,27 +174,27 @@ def _producers(
 ) -> list[ProducerState]:
     found = admin.transactions.producers([partition], broker=broker)[partition]
     if isinstance(found, KafkaError):
-        raise CommandRefused(f"{complaint}: {found.message}")
+        raise CommandRejected(f"{complaint}: {found.message}")
     return found
 
 
-def _find_hanging(admin: Admin, said: argparse.Namespace) -> None:
-    if said.topic is None and said.broker_id is None:
-        raise CommandRefused(
+def _find_hanging(admin: Admin, parsed: argparse.Namespace) -> None:
+    if parsed.topic is None and parsed.broker_id is None:
+        raise CommandRejected(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope "
             "of the search"
         )
-    if said.partition is not None and said.topic is None:
-        raise CommandRefused("The --partition argument requires --topic to be provided")
-    found = admin.transactions.producers(_searched(admin, said), broker=said.broker_id)
+    if parsed.partition is not None and parsed.topic is None:
+        raise CommandRejected("The --partition argument requires --topic to be provided")
+    found = admin.transactions.producers(_searched(admin, parsed), broker=parsed.broker_id)
     for each, error in found.items():
         if isinstance(error, KafkaError):
-            raise CommandRefused(f"Failed to describe producers for {each}: {error.message}")
-    told = {each: some for each, some in found.items() if not isinstance(some, KafkaError)}
+            raise CommandRejected(f"Failed to describe producers for {each}: {error.message}")
+    answered = {each: some for each, some in found.items() if not isinstance(some, KafkaError)}
     now_ms = wall_ms()
-    limit_ms = said.max_transaction_timeout * MINUTE_MS
-    candidates = idle_longer_than(open_transactions(told), limit_ms, now_ms)
-    known = _coordinated(admin, (each.producer.producer_id for each in candidates))
+    limit_ms = parsed.max_transaction_timeout * MINUTE_MS
+    candidates = idle_longer_than(open_transactions(answered), limit_ms, now_ms)
+    known = ask_coordinators(admin, (each.producer.producer_id for each in candidates))
     print_table(
         (
             "Topic",
@@ -217,18 +217,18 @@ def _find_hanging(admin: Admin, said: argparse.Namespace) -> None:
                 str(each.producer.last_timestamp),
                 str((now_ms - each.producer.last_timestamp) // MINUTE_MS),
             )
-            for each in hanging(candidates, known)
+            for each in hanging_transactions(candidates, known)
         ],
     )
 
 
-def _searched(admin: Admin, said: argparse.Namespace) -> list[TopicPartition]:
-    if said.partition is not None:
-        return [TopicPartition(said.topic, said.partition)]
-    if said.topic is not None:
-        topic = admin.describe_topics([said.topic])[said.topic]
+def _searched(admin: Admin, parsed: argparse.Namespace) -> list[TopicPartition]:
+    if parsed.partition is not None:
+        return [TopicPartition(parsed.topic, parsed.partition)]
+    if parsed.topic is not None:
+        topic = admin.describe_topics([parsed.topic])[parsed.topic]
         if isinstance(topic, KafkaError):
-            raise CommandRefused(f"Failed to describe 1 topics: {topic.message}")
+            raise CommandRejected(f"Failed to describe 1 topics: {topic.message}")
         topics = [topic]
     else:
         topics = admin.list_topics()
@@ -236,64 +236,48 @@ def _searched(admin: Admin, said: argparse.Namespace) -> list[TopicPartition]:
         TopicPartition(topic.name, each.partition)
         for topic in topics
         for each in topic.partitions
-        if said.broker_id is None or said.broker_id in each.replicas
+        if parsed.broker_id is None or parsed.broker_id in each.replicas
     ]
-
-
-def _coordinated(admin: Admin, producer_ids: Iterable[int]) -> Coordinated:
-    """What coordinators know of these producers; one that cannot tell ends the command."""
-    asked = tuple(dict.fromkeys(producer_ids))
-    if not asked:
-        return Coordinated({}, {})
-    listed = admin.transactions.list_all(TransactionFilter(producer_ids=asked))
-    ids = {each.producer_id: each.transactional_id for each in listed}
-    described = admin.transactions.describe(list(dict.fromkeys(ids.values())))
-    for error in described.values():
-        if isinstance(error, KafkaError) and not isinstance(error, TransactionalIdNotFound):
-            raise error
-    return Coordinated(
-        ids, {name: each for name, each in described.items() if not isinstance(each, KafkaError)}
-    )
 
 
 # -- ending
 
 
-def _abort(admin: Admin, said: argparse.Namespace) -> None:
-    partition = TopicPartition(said.topic, said.partition)
-    if said.start_offset is None and said.producer_id is None:
-        raise CommandRefused(
+def _abort(admin: Admin, parsed: argparse.Namespace) -> None:
+    partition = TopicPartition(parsed.topic, parsed.partition)
+    if parsed.start_offset is None and parsed.producer_id is None:
+        raise CommandRejected(
             "The transaction to abort must be identified either with --start-offset (for brokers "
             "on 3.0 or above) or with --producer-id, --producer-epoch, and --coordinator-epoch "
             "(for older brokers)"
         )
-    if said.start_offset is None:
+    if parsed.start_offset is None:
         for name in ("producer_epoch", "coordinator_epoch"):
-            if getattr(said, name) is None:
-                raise CommandRefused(f"Missing required argument --{name.replace('_', '-')}")
-        producer, epoch = said.producer_id, said.producer_epoch
-        coordinator = said.coordinator_epoch
+            if getattr(parsed, name) is None:
+                raise CommandRejected(f"Missing required argument --{name.replace('_', '-')}")
+        producer, epoch = parsed.producer_id, parsed.producer_epoch
+        coordinator = parsed.coordinator_epoch
     else:
         complaint = f"Failed to validate producer state for partition {partition}"
         for each in _producers(admin, partition, complaint):
-            if each.transaction_start == said.start_offset:
+            if each.transaction_start == parsed.start_offset:
                 producer, epoch = each.producer_id, each.producer_epoch
                 coordinator = each.coordinator_epoch
                 break
         else:
-            raise CommandRefused(
-                f"Could not find any open transactions starting at offset {said.start_offset} on "
+            raise CommandRejected(
+                f"Could not find any open transactions starting at offset {parsed.start_offset} on "
                 f"partition {partition}"
             )
     marker = AbortMarker(partition, producer, epoch, max(COORDINATOR_EPOCH_MIN, coordinator))
     error = admin.transactions.abort(marker)
     if error is not None:
-        raise CommandRefused(f"Failed to abort transaction {marker}: {error.message}")
+        raise CommandRejected(f"Failed to abort transaction {marker}: {error.message}")
 
 
 def _terminate(admin: Admin, transactional_id: str) -> None:
     found = admin.transactions.fence([transactional_id])[transactional_id]
     if isinstance(found, KafkaError):
-        raise CommandRefused(
+        raise CommandRejected(
             f"Failed to force terminate transactionalId `{transactional_id}`: {found.message}"
         )

@@ -1,4 +1,5 @@
-"""What the admin client takes and tells about access: ACLs, quotas, SCRAM credentials, tokens."""
+"""Arguments and results of the admin client about access: ACLs, quotas, SCRAM credentials,
+tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from penstock.client.transport.scram import ITERATIONS_MIN
 
 
 class AclResourceType(IntEnum):
-    """ANY is for filters; UNKNOWN stands for what a newer server may tell."""
+    """A type of resource. ANY is for filters; UNKNOWN stands for a type that only a newer server
+    knows."""
 
     UNKNOWN = 0
     ANY = 1
@@ -24,7 +26,8 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """ANY and MATCH are for filters; MATCH also finds prefixes and `*` that cover the name."""
+    """A type of name pattern. ANY and MATCH are for filters; MATCH also finds covering prefixes and
+    `*`."""
 
     UNKNOWN = 0
     ANY = 1
@@ -34,7 +37,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """ANY is for filters."""
+    """An operation on a resource. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,7 +58,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """ANY is for filters."""
+    """Allow or deny. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +67,7 @@ class AclPermission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """Who may do what, from where: e.g. `User:alice`, READ, `*` for every host."""
+    """One access rule: principal, operation, resource and host; `*` stands for every host."""
 
     resource_type: AclResourceType
     resource_name: str
@@ -76,7 +79,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs are meant; the defaults mean all of them."""
+    """A filter over ACLs; the defaults find all of them."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -93,13 +96,13 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is for: parts like ("user", "alice"); None is the default of that part."""
+    """The subject of a quota: parts such as ("user", "alice"); None is the default of that part."""
 
     parts: tuple[tuple[str, str | None], ...]
 
     @classmethod
     def of(cls, parts: Mapping[str, str | None]) -> "QuotaEntity":
-        """The same entity whatever the order of its parts."""
+        """Return the entity of these parts; their order does not matter."""
         return cls(tuple(sorted(parts.items())))
 
 
@@ -110,7 +113,7 @@ class QuotaMatch(IntEnum):
 
 
 class QuotaFilter(NamedTuple):
-    """One part of the entities that are meant; `name` goes with EXACT."""
+    """A filter over one part of the entities; `name` goes with EXACT."""
 
     part: str
     match: QuotaMatch = QuotaMatch.ANY
@@ -127,7 +130,7 @@ class ScramMechanism(IntEnum):
 
     @property
     def text(self) -> str:
-        """As in sasl.mechanism, e.g. SCRAM-SHA-256."""
+        """Return the mechanism as sasl.mechanism spells it, e.g. SCRAM-SHA-256."""
         return f"SCRAM-{self.name.replace('_', '-')}"
 
 
@@ -138,7 +141,7 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """Salted and hashed here: the password does not travel. A salt is drawn unless one is given."""
+    """A new password, salted and hashed in this process. Without a salt, a random one is used."""
 
     user: str
     mechanism: ScramMechanism
@@ -165,7 +168,7 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Principal":
-        """`User:alice`; ValueError if it has no type."""
+        """Parse `User:alice`. Raise ValueError without a type."""
         kind, colon, name = text.partition(":")
         if not colon or not kind or not name:
             raise ValueError(f"{text!r} is no principal: it looks like User:alice")
@@ -174,7 +177,7 @@ class Principal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """`requester` is None where an older server does not tell; the secret is not printed."""
+    """A token. `requester` is None if an older server omits it; the secret is never printed."""
 
     token_id: str
     owner: Principal

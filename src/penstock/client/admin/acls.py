@@ -1,8 +1,9 @@
-"""Access control lists: who may do what.
+"""Access control lists.
 
 In a namespace an ACL is about names of that namespace: `*` means all of its names, which on the
-cluster is an ACL on its prefix. ACLs on names of others are not shown and never deleted, also
-where a filter says no name; those on the cluster itself, on users and on tokens have no namespace.
+cluster is an ACL on its prefix. ACLs on names of other namespaces are not shown and never deleted,
+even by a filter without a name. ACLs on the cluster itself, on users and on tokens have no
+namespace.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ NAMED = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTI
 
 
 class Acls:
-    """Asks the controller, which keeps them. `Admin.acls` is one of these."""
+    """The ACLs of a cluster, kept by the controller: `Admin.acls`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -42,7 +43,7 @@ class Acls:
 
     @limited
     def describe(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 - it is frozen
-        """Those that the filter finds, in order."""
+        """Return the ACLs that the filter finds, sorted."""
         return self._describe(wanted)
 
     def _describe(self, wanted: AclFilter) -> list[Acl]:
@@ -53,7 +54,7 @@ class Acls:
 
     @limited
     def create(self, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
-        """Make them; for each None, also if it was there already, or why it was not made."""
+        """Create ACLs. Return None for each one that exists now, or its error."""
         namespace = self._routes.namespace
         return self._routes.of_controller(
             list(acls),
@@ -70,7 +71,8 @@ class Acls:
     def delete(
         self, filters: Sequence[AclFilter]
     ) -> dict[AclFilter, dict[Acl, KafkaError | None] | KafkaError]:
-        """What each filter has found, and whether it could be deleted."""
+        """Delete ACLs. Return the ACLs that each filter found, with None or the error of the
+        deletion."""
         if self._routes.namespace:
             return {each: self._delete_own(each) for each in filters}
         return self._routes.of_controller(
@@ -78,7 +80,8 @@ class Acls:
         )
 
     def _delete_own(self, wanted: AclFilter) -> dict[Acl, KafkaError | None] | KafkaError:
-        """One by one: a filter may find what belongs to others, exact ones cannot."""
+        """Delete the ACLs of this namespace one by one: the filter itself may find other
+        namespaces' ACLs."""
         namespace = self._routes.namespace
         try:
             exact = {each: _exactly(_into(namespace, each)) for each in self._describe(wanted)}
@@ -93,7 +96,7 @@ class Acls:
         found: dict[Acl, KafkaError | None] = {}
         for acl, asked in exact.items():
             told = answer[asked]
-            # One that is gone by now was deleted by somebody else.
+            # An ACL that is gone by now was deleted by another client.
             found[acl] = told if isinstance(told, KafkaError) else next(iter(told.values()), None)
         return found
 
@@ -195,7 +198,7 @@ def _ask_create(connection: Connection, acls: Sequence[Acl]) -> list[KafkaError 
         from_code(each.error_code, each.error_message) if each.error_code else None
         for each in answer.results
     ]
-    # They come in the order of the request, without names.
+    # Results come in the order of the request, without names.
     silent = UnknownServerError("the server did not answer for it")
     return (results + [silent] * len(acls))[: len(acls)]
 
@@ -242,5 +245,5 @@ def _deleted(told: k31_delete_acls.DeleteAclsMatchingAcl) -> tuple[Acl, KafkaErr
 
 
 def _known(kind: type[E], number: int) -> E:
-    """UNKNOWN for what a newer server has."""
+    """Return the enumeration's member; UNKNOWN for a number of a newer server."""
     return kind(number) if number in kind.__members__.values() else kind(0)

@@ -1,23 +1,33 @@
-"""Administration for asyncio: the same calls as blocking.Admin, awaited.
+"""Administration for asyncio: the calls of blocking.Admin, awaited.
 
-All calls of one client are done on one thread of its own, one after the other. Each has the limit
-of time that blocking.Admin gives it; `asyncio.timeout` sets another. A call that is cancelled is
-broken off, and the client goes on to work.
+Generated from blocking.py by tools/faces.py; `make faces` writes this file again.
+
+The calls of one client run on one thread of its own, one after the other. Each has the time limit
+of blocking.Admin; `asyncio.timeout` sets a shorter one. A cancelled call leaves the client usable.
 """
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Never
 
-from penstock.client.admin.aio_access import Acls, DelegationTokens, Quotas, ScramCredentials
+from penstock.client.admin import blocking
 from penstock.client.admin.aio_calls import Calls
-from penstock.client.admin.aio_cluster import Features, LogDirs, MetadataQuorum, Reassignments
-from penstock.client.admin.aio_groups import Groups, Transactions
+from penstock.client.admin.aio_parts import (
+    Acls,
+    DelegationTokens,
+    Features,
+    Groups,
+    LogDirs,
+    MetadataQuorum,
+    Quotas,
+    Reassignments,
+    ScramCredentials,
+    Transactions,
+)
 from penstock.client.admin.blocking import PAGE_PARTITIONS
-from penstock.client.admin.blocking import Admin as BlockingAdmin
 from penstock.client.admin.cluster_values import BrokerApis, Election
 from penstock.client.admin.options import SettingsLike
-from penstock.client.admin.pairs import ByPair, Pair
+from penstock.client.admin.partition_pairs import ByPair, Pair
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import CannotReach
 from penstock.client.transport.security import Security
@@ -38,7 +48,10 @@ from penstock.model import TopicPartition
 
 
 class Admin:
-    """Close it, or use it in an `async with`. Any task of one event loop may use it."""
+    """An admin client for asyncio. Any task of one event loop may use it.
+
+    Close it, or use it in an `async with`.
+    """
 
     def __init__(
         self,
@@ -53,11 +66,13 @@ class Admin:
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """`settings` are `host:port,...`, or Kafka's own keys; what is named besides goes first.
+        """Configure a client. `settings` are `host:port,...` or Kafka's own keys; keywords override
+        them.
 
-        Nothing is connected to before the first call.
+        `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.
+        The first call opens the first connection.
         """
-        self._admin = BlockingAdmin(
+        self._blocking = blocking.Admin(
             settings,
             bootstrap=bootstrap,
             client_id=client_id,
@@ -67,17 +82,17 @@ class Admin:
             namespace=namespace,
             **unknown,
         )
-        calls = self._calls = Calls(self._admin.limit, "penstock-admin")
-        self.groups = Groups(calls, self._admin.groups)
-        self.transactions = Transactions(calls, self._admin.transactions)
-        self.reassignments = Reassignments(calls, self._admin.reassignments)
-        self.log_dirs = LogDirs(calls, self._admin.log_dirs)
-        self.quorum = MetadataQuorum(calls, self._admin.quorum)
-        self.features = Features(calls, self._admin.features)
-        self.acls = Acls(calls, self._admin.acls)
-        self.quotas = Quotas(calls, self._admin.quotas)
-        self.scram = ScramCredentials(calls, self._admin.scram)
-        self.tokens = DelegationTokens(calls, self._admin.tokens)
+        self._calls = Calls(self._blocking.limit, "penstock-admin")
+        self.groups = Groups(self._calls, self._blocking.groups)
+        self.transactions = Transactions(self._calls, self._blocking.transactions)
+        self.reassignments = Reassignments(self._calls, self._blocking.reassignments)
+        self.log_dirs = LogDirs(self._calls, self._blocking.log_dirs)
+        self.quorum = MetadataQuorum(self._calls, self._blocking.quorum)
+        self.features = Features(self._calls, self._blocking.features)
+        self.acls = Acls(self._calls, self._blocking.acls)
+        self.quotas = Quotas(self._calls, self._blocking.quotas)
+        self.scram = ScramCredentials(self._calls, self._blocking.scram)
+        self.tokens = DelegationTokens(self._calls, self._blocking.tokens)
 
     async def __aenter__(self) -> "Admin":
         return self
@@ -91,65 +106,70 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        """What is under way ends with ClientClosed."""
-        await self._calls.close(self._admin.close)
-
-    # -- cluster
-
-    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """With `include_fenced` also the brokers that are registered and not up."""
-        return await self._calls.do(self._admin.describe_cluster, include_fenced=include_fenced)
+        """End all connections; calls under way raise ClientClosed."""
+        await self._calls.close(self._blocking.close)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """As the last answer named them."""
-        return self._admin.brokers
+        """The brokers of the last metadata response."""
+        return self._blocking.brokers
+
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Return the cluster's id, controller and brokers; with `include_fenced` also the fenced
+        brokers."""
+        return await self._calls.do(self._blocking.describe_cluster, include_fenced=include_fenced)
 
     async def api_versions(self) -> dict[Broker, BrokerApis | KafkaError | CannotReach]:
-        """What each broker serves, and its features."""
-        return await self._calls.do(self._admin.api_versions)
+        """Return the API versions and features of each broker."""
+        return await self._calls.do(self._blocking.api_versions)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that is down and will not come back."""
-        await self._calls.do(self._admin.unregister_broker, broker_id)
+        """Remove a broker that is down for good from the cluster's metadata."""
+        await self._calls.do(self._blocking.unregister_broker, broker_id)
 
     async def elect_leaders(
-        self,
-        partitions: Sequence[Pair] | None = None,
-        election: Election = Election.PREFERRED,
+        self, partitions: Sequence[Pair] | None = None, election: Election = Election.PREFERRED
     ) -> dict[TopicPartition, KafkaError | None]:
-        """For these partitions, or for all: then only those that needed one are told."""
-        return await self._calls.do(self._admin.elect_leaders, partitions, election)
+        """Elect leaders of these partitions. Without partitions, return those that needed an
+        election.
 
-    # -- topics
+        A partition that has the right leader already gets ElectionNotNeeded.
+        """
+        return await self._calls.do(self._blocking.elect_leaders, partitions, election)
 
     async def list_topics(self) -> list[TopicDescription]:
-        """All topics that have no error, by name."""
-        return await self._calls.do(self._admin.list_topics)
+        """Return all topics without an error, sorted by name."""
+        return await self._calls.do(self._blocking.list_topics)
 
     async def describe_topics(
         self, names: Sequence[str]
     ) -> dict[str, TopicDescription | KafkaError]:
-        """Partitions, leaders and replicas of topics; or the error of one that cannot be told."""
-        return await self._calls.do(self._admin.describe_topics, names)
+        """Return partitions, leaders and replicas of each topic, or its error."""
+        return await self._calls.do(self._blocking.describe_topics, names)
 
     async def describe_topic_partitions(
         self, names: Sequence[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[str, TopicDescription | KafkaError]:
-        """As describe_topics, with eligible and last known leaders, and in pages."""
+        """Return topics as describe_topics does, with eligible and last known leaders.
+
+        The response comes in pages, for very large topics. Without names, return all topics.
+        """
         return await self._calls.do(
-            self._admin.describe_topic_partitions, names, page_partitions=page_partitions
+            self._blocking.describe_topic_partitions, names, page_partitions=page_partitions
         )
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Make topics; what came of each. `validate_only` only sees whether they could be made."""
-        return await self._calls.do(self._admin.create_topics, topics, validate_only=validate_only)
+        """Create topics. Return each created topic or its error. `validate_only` creates
+        nothing."""
+        return await self._calls.do(
+            self._blocking.create_topics, topics, validate_only=validate_only
+        )
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        """Delete topics with all that is in them; for each None, or why it is still there."""
-        return await self._calls.do(self._admin.delete_topics, names)
+        """Delete topics with their records. Return None or the error of each."""
+        return await self._calls.do(self._blocking.delete_topics, names)
 
     async def create_partitions(
         self,
@@ -158,51 +178,51 @@ class Admin:
         assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
         validate_only: bool = False,
     ) -> dict[str, KafkaError | None]:
-        """Grow topics to a total number of partitions."""
+        """Raise topics to a total number of partitions. Return None or the error of each.
+
+        `assignments` has the brokers of each new partition; without it the server chooses.
+        """
         return await self._calls.do(
-            self._admin.create_partitions,
+            self._blocking.create_partitions,
             totals,
             assignments=assignments,
             validate_only=validate_only,
         )
 
-    # -- configurations
-
     async def describe_configs(
         self, resources: Sequence[Resource], *, keys: Sequence[str] | None = None
     ) -> dict[Resource, list[ConfigValue] | KafkaError]:
-        """All keys of each resource, or only `keys`; with synonyms and documentation."""
-        return await self._calls.do(self._admin.describe_configs, resources, keys=keys)
+        """Return all keys of each resource, or only `keys`, with synonyms and documentation."""
+        return await self._calls.do(self._blocking.describe_configs, resources, keys=keys)
 
     async def alter_configs(
-        self,
-        changes: Mapping[Resource, Sequence[ConfigChange]],
-        *,
-        validate_only: bool = False,
+        self, changes: Mapping[Resource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError | None]:
-        """Change single keys and leave the others as they are."""
-        return await self._calls.do(self._admin.alter_configs, changes, validate_only=validate_only)
+        """Change single keys; the other keys keep their values."""
+        return await self._calls.do(
+            self._blocking.alter_configs, changes, validate_only=validate_only
+        )
 
     async def replace_configs(
         self, values: Mapping[Resource, Mapping[str, str]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError | None]:
-        """Set exactly these keys: all others go back to their defaults."""
+        """Set exactly these keys; all other keys return to their defaults."""
         return await self._calls.do(
-            self._admin.replace_configs, values, validate_only=validate_only
+            self._blocking.replace_configs, values, validate_only=validate_only
         )
 
     async def list_config_resources(self, types: Sequence[ResourceType] = ()) -> list[Resource]:
-        """What has a configuration, of these types or of all."""
-        return await self._calls.do(self._admin.list_config_resources, types)
-
-    # -- offsets
+        """Return the resources that have a configuration, of these types or of all."""
+        return await self._calls.do(self._blocking.list_config_resources, types)
 
     async def offsets(
         self, places: ByPair[int], *, committed_only: bool = False
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-        """The offset at a place (`At`), or of the first record at or after a timestamp."""
-        return await self._calls.do(self._admin.offsets, places, committed_only=committed_only)
+        """Return the offset at a position (`At`), or of the first record at or after a
+        timestamp."""
+        return await self._calls.do(self._blocking.offsets, places, committed_only=committed_only)
 
     async def delete_records(self, before: ByPair[int]) -> dict[TopicPartition, int | KafkaError]:
-        """Drop what comes before an offset (-1: everything); the new start of each partition."""
-        return await self._calls.do(self._admin.delete_records, before)
+        """Delete records before an offset (-1: all). Return the new log start offset of each
+        partition."""
+        return await self._calls.do(self._blocking.delete_records, before)

@@ -1,25 +1,25 @@
 """Calls of a blocking client for asyncio: on one thread, one after the other, in order.
 
-A task that is cancelled while it waits leaves the client usable: its call is broken off, and the
-next one begins at once. Closing does the same to all that are still there.
+A cancelled task leaves the client usable: its call is cancelled, and the next one starts at once.
+Closing cancels every call that is waiting or under way.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from penstock.client.calls import CallThread
-from penstock.client.cluster.limits import BrokenOff, Call, CallLimit
+from penstock.client.cluster.limits import BrokenOff, CallLimit, ClientCall
 from penstock.client.failures.kinds import ClientClosed
+from penstock.client.runtime.call_thread import CallThread
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CLOSE_TIMEOUT_S = 5.0  # only a connection that is just being made holds it up
+CLOSE_TIMEOUT_S = 5.0  # only the opening of a connection can take this long
 
 
 class Calls:
-    """The thread of one client; it begins with the first call."""
+    """The thread of one client. The first call starts the thread."""
 
     def __init__(self, limit: CallLimit, name: str) -> None:
         self._limit = limit
@@ -30,7 +30,7 @@ class Calls:
         self._limit.check_usable()
         if self._closed:
             raise ClientClosed
-        call = Call(self._limit.timeout_ms)
+        call = ClientCall(self._limit.timeout_ms)
 
         def run() -> R:
             if self._closed:
@@ -48,7 +48,7 @@ class Calls:
             raise ClientClosed from None
 
     async def close(self, last: Callable[[], None]) -> None:
-        """Break off what is under way, drop what waits, and do `last` on the thread."""
+        """Cancel the call under way, drop the waiting calls, and run `last` on the thread."""
         if self._closed:
             return
         self._closed = True

@@ -1,9 +1,10 @@
 """Administration over the protocol: every admin API, typed, one result or error per item.
 
-Synchronous; aio.py is the same for asyncio. Requests go to the node that answers
-(cluster/routing.py). A KafkaError stands where that item failed; what fails as a whole is raised.
-An API that the server does not have is UnsupportedVersion. Every call has a limit of time
-(cluster/limits.py). In a namespace all names are those of the namespace (namespaced.py).
+Blocking; aio.py has the same for asyncio. A request goes to the node that answers it
+(cluster/routing.py). If one item fails, its result is a KafkaError; if the request fails, the call
+raises. An API that the server lacks raises UnsupportedVersion. Every call has a time limit
+(cluster/limits.py). In a namespace all names are those of the namespace
+(namespace_translation.py).
 """
 
 import logging
@@ -13,6 +14,11 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Never
 
+from penstock.client.admin.cluster_requests import (
+    ask_cluster_with_fenced,
+    ask_election,
+    ask_unregister,
+)
 from penstock.client.admin.cluster_values import BrokerApis, Election
 from penstock.client.admin.configs import (
     ask_config_resources,
@@ -21,24 +27,26 @@ from penstock.client.admin.configs import (
     replace_configs,
 )
 from penstock.client.admin.connection import AdminConnection
-from penstock.client.admin.described_cluster import ask_cluster_with_fenced, ask_unregister
-from penstock.client.admin.elections import ask_election
 from penstock.client.admin.groups import Groups
 from penstock.client.admin.options import KNOWN, AdminOptions, SettingsLike
-from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
-from penstock.client.admin.topic_changes import (
+from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
+from penstock.client.admin.topic_requests import (
     ask_create_partitions,
     ask_create_topics,
     ask_delete_topics,
+    ask_topic_pages,
     check_new_topics,
 )
-from penstock.client.admin.topic_pages import ask_topic_pages
 from penstock.client.admin.transactions import Transactions
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.nodes import Nodes
-from penstock.client.cluster.offsets import ask_delete_records, ask_offsets
 from penstock.client.cluster.routing import Routes
-from penstock.client.cluster.topics import ask_all_topics, ask_topics
+from penstock.client.cluster.topics import (
+    ask_all_topics,
+    ask_delete_records,
+    ask_offsets,
+    ask_topics,
+)
 from penstock.client.keywords import refuse_text, refuse_unknown
 from penstock.client.namespace import Namespace, namespace_of
 from penstock.client.transport.connection import CannotReach, Connection
@@ -58,7 +66,7 @@ from penstock.client.values import (
 from penstock.errors import BrokerNotAvailable, ElectionNotNeeded, InvalidRequest, KafkaError
 from penstock.model import TopicPartition
 
-# Most clients use few of these: each is loaded when it is first asked for.
+# Most clients use few of these parts: each is loaded at its first use.
 if TYPE_CHECKING:
     from penstock.client.admin.acls import Acls
     from penstock.client.admin.delegation_tokens import DelegationTokens
@@ -76,7 +84,7 @@ OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 class Admin:
-    """Close it, or use it in a `with`. One thread at a time may use it."""
+    """A blocking admin client for one thread at a time. Close it, or use it in a `with`."""
 
     def __init__(
         self,
@@ -91,10 +99,11 @@ class Admin:
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """`settings` are `host:port,...`, or Kafka's own keys; what is named besides goes first.
+        """Configure a client. `settings` are `host:port,...` or Kafka's own keys; keywords override
+        them.
 
-        `timeout_s` is for one request, `api_timeout_s` for a call with all its requests and
-        retries. Nothing is connected to before the first call.
+        `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.
+        The first call opens the first connection.
         """
         refuse_unknown("Admin", unknown, KNOWN)
         options = AdminOptions.of(
@@ -133,25 +142,25 @@ class Admin:
         self.close()
 
     def close(self) -> None:
-        """End all connections; every call from now on raises ClientClosed."""
+        """Close all connections. Every later call raises ClientClosed."""
         self.limit.close()
         self._nodes.close()
 
     def within(self, timeout_s: float) -> AbstractContextManager[None]:
-        """`with admin.within(5): ...` gives all calls inside so much time together."""
+        """Limit all calls inside to one time together: `with admin.within(5): ...`."""
         return self.limit.within(timeout_s)
 
     @property
     def nodes(self) -> Nodes:
-        """For what stands beside it on the same connections: reading, writing, transactions.
+        """Return the connections, for readers, writers and transactions beside this client.
 
-        Of a namespace it translates single requests; produced and fetched bytes pass as they are.
+        In a namespace, single requests are translated; produced and fetched bytes are not.
         """
         return self._nodes
 
     @property
     def routes(self) -> Routes:
-        """Which broker is asked what; for what stands beside it, as `nodes`."""
+        """Return the routing of requests to brokers, for readers and writers beside this client."""
         return self._routes
 
     # -- parts
@@ -165,7 +174,7 @@ class Admin:
 
     @cached_property
     def log_dirs(self) -> "LogDirs":
-        """Directories of brokers, and what is in them."""
+        """Log directories of brokers, and their replicas."""
         from penstock.client.admin.log_dirs import LogDirs
 
         return LogDirs(self._routes)
@@ -186,21 +195,21 @@ class Admin:
 
     @cached_property
     def acls(self) -> "Acls":
-        """Who may do what."""
+        """Access control lists."""
         from penstock.client.admin.acls import Acls
 
         return Acls(self._routes)
 
     @cached_property
     def quotas(self) -> "Quotas":
-        """How much clients may use."""
+        """Limits on what clients may use."""
         from penstock.client.admin.quotas import Quotas
 
         return Quotas(self._routes)
 
     @cached_property
     def scram(self) -> "ScramCredentials":
-        """Passwords of users, as SCRAM keeps them."""
+        """SCRAM credentials of users."""
         from penstock.client.admin.scram_credentials import ScramCredentials
 
         return ScramCredentials(self._routes)
@@ -216,7 +225,8 @@ class Admin:
 
     @limited
     def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
-        """With `include_fenced` also the brokers that are registered and not up."""
+        """Return the cluster's id, controller and brokers; with `include_fenced` also the fenced
+        brokers."""
         if include_fenced:
             return ask_cluster_with_fenced(self._nodes.any())
         answer = self._nodes.refresh()
@@ -224,19 +234,19 @@ class Admin:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """As the last answer named them."""
+        """The brokers of the last metadata response."""
         return self._nodes.brokers
 
     @limited
     def api_versions(self) -> dict[Broker, BrokerApis | KafkaError | CannotReach]:
-        """What each broker serves, and its features."""
+        """Return the API versions and features of each broker."""
         from penstock.client.admin.features import ask_versions_of_all
 
         return ask_versions_of_all(self._routes)
 
     @limited
     def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker that is down and will not come back."""
+        """Remove a broker that is down for good from the cluster's metadata."""
         self._routes.of_controller_as_one(lambda connection: ask_unregister(connection, broker_id))
 
     @limited
@@ -245,9 +255,10 @@ class Admin:
         partitions: Sequence[Pair] | None = None,
         election: Election = Election.PREFERRED,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """For these partitions, or for all: then only those that needed one are told.
+        """Elect leaders of these partitions. Without partitions, return those that needed an
+        election.
 
-        ElectionNotNeeded stands for a partition that has the leader it should.
+        A partition that has the right leader already gets ElectionNotNeeded.
         """
         if partitions is not None:
             named = partitions_of(partitions)
@@ -255,7 +266,8 @@ class Admin:
                 named,
                 lambda connection: ask_election(connection, named, election, self._timeout_ms),
             )
-        # All means all of the cluster to the server: a namespace names its own.
+        # Without a list the server takes the whole cluster, so a namespace lists its own
+        # partitions.
         asked = self._all_partitions() if self._routes.namespace else None
         found = self._routes.of_controller_as_one(
             lambda connection: ask_election(connection, asked, election, self._timeout_ms)
@@ -273,12 +285,12 @@ class Admin:
 
     @limited
     def list_topics(self) -> list[TopicDescription]:
-        """All topics that have no error, by name."""
+        """Return all topics without an error, sorted by name."""
         return ask_all_topics(self._nodes)
 
     @limited
     def describe_topics(self, names: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
-        """Partitions, leaders and replicas of topics; or the error of one that cannot be told."""
+        """Return partitions, leaders and replicas of each topic, or its error."""
         refuse_text("describe_topics", names)
         return ask_topics(self._nodes, names)
 
@@ -286,8 +298,10 @@ class Admin:
     def describe_topic_partitions(
         self, names: Sequence[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[str, TopicDescription | KafkaError]:
-        """As describe_topics, with eligible and last known leaders, and in pages: for very large
-        topics, and for all of them if no names are given."""
+        """Return topics as describe_topics does, with eligible and last known leaders.
+
+        The response comes in pages, for very large topics. Without names, return all topics.
+        """
         if names is None:
             names = [topic.name for topic in ask_all_topics(self._nodes)]
         return ask_topic_pages(self._nodes.any(), names, page_partitions)
@@ -296,7 +310,8 @@ class Admin:
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Make topics; what came of each. `validate_only` only sees whether they could be made."""
+        """Create topics. Return each created topic or its error. `validate_only` creates
+        nothing."""
         check_new_topics(topics)
         return self._routes.of_controller(
             [topic.name for topic in topics],
@@ -307,7 +322,7 @@ class Admin:
 
     @limited
     def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        """Delete topics with all that is in them; for each None, or why it is still there."""
+        """Delete topics with their records. Return None or the error of each."""
         refuse_text("delete_topics", names)
         return self._routes.of_controller(
             names, lambda connection: ask_delete_topics(connection, names, self._timeout_ms)
@@ -321,8 +336,10 @@ class Admin:
         assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
         validate_only: bool = False,
     ) -> dict[str, KafkaError | None]:
-        """Grow topics to a total number of partitions; `assignments` has the brokers of each new
-        one, where the server shall not choose."""
+        """Raise topics to a total number of partitions. Return None or the error of each.
+
+        `assignments` has the brokers of each new partition; without it the server chooses.
+        """
         return self._routes.of_controller(
             list(totals),
             lambda connection: ask_create_partitions(
@@ -336,7 +353,7 @@ class Admin:
     def describe_configs(
         self, resources: Sequence[Resource], *, keys: Sequence[str] | None = None
     ) -> dict[Resource, list[ConfigValue] | KafkaError]:
-        """All keys of each resource, or only `keys`; with synonyms and documentation."""
+        """Return all keys of each resource, or only `keys`, with synonyms and documentation."""
         found: dict[Resource, list[ConfigValue] | KafkaError] = {}
         for connection, group in self._by_owner(resources, found.__setitem__):
             found.update(ask_configs(connection, group, keys))
@@ -349,7 +366,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> dict[Resource, KafkaError | None]:
-        """Change single keys and leave the others as they are."""
+        """Change single keys; the other keys keep their values."""
         found: dict[Resource, KafkaError | None] = {}
         for connection, group in self._by_owner(list(changes), found.__setitem__):
             mine = {resource: changes[resource] for resource in group}
@@ -360,7 +377,7 @@ class Admin:
     def replace_configs(
         self, values: Mapping[Resource, Mapping[str, str]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError | None]:
-        """Set exactly these keys: all others go back to their defaults."""
+        """Set exactly these keys; all other keys return to their defaults."""
         found: dict[Resource, KafkaError | None] = {}
         for connection, group in self._by_owner(list(values), found.__setitem__):
             mine = {resource: values[resource] for resource in group}
@@ -369,13 +386,14 @@ class Admin:
 
     @limited
     def list_config_resources(self, types: Sequence[ResourceType] = ()) -> list[Resource]:
-        """What has a configuration, of these types or of all."""
+        """Return the resources that have a configuration, of these types or of all."""
         return ask_config_resources(self._nodes.any(), types)
 
     def _by_owner(
         self, resources: Sequence[Resource], failed: Callable[[Resource, KafkaError], None]
     ) -> list[tuple[Connection, list[Resource]]]:
-        """A named broker answers for itself, any broker for everything else."""
+        """Group resources by connection: a named broker answers for itself, any broker for the
+        others."""
         shared: list[Resource] = []
         groups: list[tuple[Connection, list[Resource]]] = []
         for resource in resources:
@@ -398,7 +416,8 @@ class Admin:
     def offsets(
         self, places: ByPair[int], *, committed_only: bool = False
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-        """The offset at a place (`At`), or of the first record at or after a timestamp."""
+        """Return the offset at a position (`At`), or of the first record at or after a
+        timestamp."""
         wanted = by_partition(places)
         return self._routes.of_leaders(
             list(wanted),
@@ -409,7 +428,8 @@ class Admin:
 
     @limited
     def delete_records(self, before: ByPair[int]) -> dict[TopicPartition, int | KafkaError]:
-        """Drop what comes before an offset (-1: everything); the new start of each partition."""
+        """Delete records before an offset (-1: all). Return the new log start offset of each
+        partition."""
         limits = by_partition(before)
         return self._routes.of_leaders(
             list(limits),

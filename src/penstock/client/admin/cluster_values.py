@@ -1,5 +1,5 @@
-"""What the admin client takes and tells about the cluster: elections, reassignments, directories,
-the metadata quorum, features."""
+"""Arguments and results of the admin client about the cluster: elections, reassignments, log
+directories, the metadata quorum, features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from penstock.model import TopicPartition
 
 
 class Election(IntEnum):
-    """PREFERRED: the first replica leads again. UNCLEAN: one that may have lost records may."""
+    """PREFERRED: the first replica leads again. UNCLEAN: a replica that may lack records may
+    lead."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way: all its replicas, those that come and those that go."""
+    """A partition under reassignment: all its replicas, the adding and the removing ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -25,7 +26,7 @@ class Reassignment(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One copy of a partition; prints the way Kafka's tools write it."""
+    """One replica of a partition; printed as Kafka's tools print it."""
 
     topic: str
     partition: int
@@ -36,7 +37,8 @@ class Replica(NamedTuple):
 
 
 class ReplicaLog(NamedTuple):
-    """A partition in a directory. `future`: it is being copied here from another one."""
+    """A replica in a log directory. `future`: the replica is being copied from another
+    directory."""
 
     size_bytes: int
     offset_lag: int
@@ -45,7 +47,7 @@ class ReplicaLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory of a broker; None for sizes that an older server does not tell."""
+    """A log directory of a broker; sizes are None if an older server omits them."""
 
     path: str
     total_bytes: int | None
@@ -56,7 +58,8 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """None for what an older server does not tell, or what has not happened."""
+    """A replica of the quorum. None stands for a value that an older server omits or that is not
+    set."""
 
     node_id: int
     directory_id: bytes | None
@@ -88,9 +91,9 @@ class LevelRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureLevels:
-    """`finalized` is in force; `supported` is what the asked broker could do.
+    """`finalized` levels are in force; `supported` levels are those of the asked broker.
 
-    `epoch` is None while nothing is finalized.
+    `epoch` is None while no level is finalized.
     """
 
     finalized: Mapping[str, LevelRange]
@@ -99,7 +102,7 @@ class FeatureLevels:
 
 
 class FeatureChangeKind(IntEnum):
-    """A downgrade that is not safe may lose metadata."""
+    """A kind of change. An unsafe downgrade may lose metadata."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -107,7 +110,7 @@ class FeatureChangeKind(IntEnum):
 
 
 class FeatureChange(NamedTuple):
-    """Level 0 takes a feature out of force."""
+    """A new level of a feature; level 0 disables it."""
 
     level: int
     kind: FeatureChangeKind = FeatureChangeKind.UPGRADE
@@ -115,7 +118,7 @@ class FeatureChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerApis:
-    """The versions of each API that a broker serves, by API key, and its features."""
+    """The API versions of a broker by API key, and its features."""
 
     versions: Mapping[int, LevelRange]
     features: FeatureLevels

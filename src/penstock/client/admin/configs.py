@@ -125,7 +125,7 @@ def replace_configs(
 
 
 def ask_config_resources(connection: Connection, types: Sequence[ResourceType]) -> list[Resource]:
-    """Those of the types, or of every type; kinds that this client does not know are left out."""
+    """Return the resources of these types, or of every type this client knows."""
     wire = k74_list_config_resources
     request = wire.ListConfigResourcesRequest(resource_types=[int(each) for each in types])
     version = connection.version_for(request)

@@ -1,8 +1,8 @@
-"""A connection of the admin client: within the limits of its call, in its namespace's words."""
+"""A connection of the admin client: within the time limit of its call, in its namespace."""
 
 from typing import TypeVar
 
-from penstock.client.admin.namespaced import into_namespace, out_of_namespace
+from penstock.client.admin.namespace_translation import into_namespace, out_of_namespace
 from penstock.client.cluster.limits import CallLimit
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import Connection
@@ -12,7 +12,8 @@ R = TypeVar("R")
 
 
 class AdminConnection(Connection):
-    """`request` waits no longer than its call may, and translates names both ways."""
+    """A connection whose `request` keeps the time limit of the call and translates names both
+    ways."""
 
     def __init__(
         self,

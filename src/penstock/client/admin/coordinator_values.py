@@ -1,4 +1,4 @@
-"""What the admin client tells about groups and transactions."""
+"""Results of the admin client about groups and transactions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from penstock.model import TopicPartition
 
 
 class GroupListing(NamedTuple):
-    """Type and state are empty where an older server does not tell them."""
+    """One group of a list. Type and state are empty if an older server omits them."""
 
     group_id: str
     type: str
@@ -18,8 +18,8 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`target` is what it is on its way to, `upgraded` whether it speaks the new protocol; both,
-    and its epoch, are told of new groups only."""
+    """A member of a group. `target` is its target assignment, `upgraded` whether it uses the
+    consumer protocol; only consumer groups have both, and a member epoch."""
 
     member_id: str
     instance_id: str | None
@@ -35,7 +35,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """Epochs are told of new groups only: the group's, and that of what it is on its way to."""
+    """A group. Only consumer groups have epochs: the group's, and that of the target assignment."""
 
     group_id: str
     type: str
@@ -55,7 +55,7 @@ class CommittedOffset(NamedTuple):
 
 
 class TransactionFilter(NamedTuple):
-    """Which transactional ids to list; the defaults list all."""
+    """A filter over transactional ids; the defaults list all."""
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()
@@ -72,7 +72,7 @@ class TransactionListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`start_ms` is when the last transaction began, open or not; None if there was none."""
+    """A transactional id. `start_ms` is the start of its last transaction, None without one."""
 
     transactional_id: str
     coordinator: int
@@ -85,7 +85,8 @@ class TransactionDescription:
 
 
 class ProducerState(NamedTuple):
-    """A producer as one partition knows it; `transaction_start` is the offset of an open one."""
+    """A producer as one partition knows it; `transaction_start` is the first offset of an open
+    transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -96,14 +97,14 @@ class ProducerState(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """The producer that a transactional id has now; the one before cannot go on."""
+    """The producer that holds a transactional id now; the previous producer is fenced."""
 
     producer_id: int
     producer_epoch: int
 
 
 class AbortMarker(NamedTuple):
-    """Ends the open transaction of a producer in one partition."""
+    """The marker that ends a producer's open transaction in one partition."""
 
     partition: TopicPartition
     producer_id: int

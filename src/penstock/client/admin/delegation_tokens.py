@@ -1,4 +1,4 @@
-"""Delegation tokens: made, renewed, expired and listed."""
+"""Delegation tokens: create, renew, expire and list them."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from penstock.wire.messages import (
     k41_describe_delegation_token,
 )
 
-SERVERS_CHOICE = -1  # as long as the server allows, or as it is configured
+SERVERS_CHOICE = -1  # the longest time that the server allows, or its configured time
 OWNERS_FROM = 3  # the version of CreateDelegationToken that can name another owner
 
 
 class DelegationTokens:
-    """Needs an authenticated connection. `Admin.tokens` is one of these."""
+    """Delegation tokens, over an authenticated connection: `Admin.tokens`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -36,14 +36,14 @@ class DelegationTokens:
         owner: Principal | None = None,
         lifetime_ms: int = SERVERS_CHOICE,
     ) -> DelegationToken:
-        """For the one who asks, or for another owner."""
+        """Create a token for the authenticated principal, or for another owner."""
         return self._routes.of_controller_as_one(
             lambda connection: _ask_create(connection, renewers, owner, lifetime_ms)
         )
 
     @limited
     def renew(self, hmac: bytes, period_ms: int = SERVERS_CHOICE) -> int:
-        """When it will expire now, in milliseconds since 1970."""
+        """Renew a token. Return its new expiry in milliseconds since 1970."""
         wire = k39_renew_delegation_token
         request = wire.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
 
@@ -56,7 +56,7 @@ class DelegationTokens:
 
     @limited
     def expire(self, hmac: bytes, period_ms: int = SERVERS_CHOICE) -> int:
-        """At once, or after a while; when, in milliseconds since 1970."""
+        """Expire a token now or after a period. Return its expiry in milliseconds since 1970."""
         wire = k40_expire_delegation_token
         request = wire.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
 
@@ -69,7 +69,7 @@ class DelegationTokens:
 
     @limited
     def describe(self, owners: Sequence[Principal] | None = None) -> list[DelegationToken]:
-        """Of these owners, or all that the one who asks may see."""
+        """Return the tokens of these owners, or all that this principal may see."""
         wire = k41_describe_delegation_token
         request = wire.DescribeDelegationTokenRequest(
             owners=None

@@ -1,4 +1,4 @@
-"""What brokers can do and what is in force: API versions, and the cluster's features."""
+"""API versions of brokers, and the feature levels of the cluster."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from penstock.wire.messages import k18_api_versions, k57_update_features
 
 
 class Features:
-    """`Admin.features` is one of these."""
+    """The feature levels of a cluster: `Admin.features`."""
 
     def __init__(self, routes: Routes, timeout_ms: int) -> None:
         self._routes = routes
@@ -30,7 +30,7 @@ class Features:
 
     @limited
     def describe(self, broker: int | None = None) -> FeatureLevels:
-        """As one broker, or any, knows them."""
+        """Return the levels as one broker knows them; without a number, any broker."""
         nodes = self._routes.nodes
         found = ask_versions(nodes.any() if broker is None else nodes.node(broker))
         if isinstance(found, KafkaError):
@@ -41,7 +41,8 @@ class Features:
     def update(
         self, changes: Mapping[str, FeatureChange], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """All of them or none: from version 2 on one that fails fails the others too."""
+        """Change feature levels: all or none. From version 2 on, one failure fails the others
+        too."""
         return self._routes.of_controller(
             list(changes),
             lambda connection: _ask_update(connection, changes, validate_only, self._timeout_ms),
@@ -49,7 +50,7 @@ class Features:
 
 
 def ask_versions_of_all(routes: Routes) -> dict[Broker, BrokerApis | KafkaError | CannotReach]:
-    """What each broker serves; why it does not say where one cannot be reached."""
+    """Return the API versions of each broker, or the reason why it did not answer."""
     routes.nodes.refresh()
     found: dict[Broker, BrokerApis | KafkaError | CannotReach] = {}
     for broker in routes.nodes.brokers:

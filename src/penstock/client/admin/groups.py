@@ -1,4 +1,4 @@
-"""Consumer groups, classic and new: who is in them, and what they have committed."""
+"""Classic and consumer groups: their members, and their committed offsets."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,14 +9,14 @@ from penstock.client.admin.coordinator_values import (
     GroupListing,
     GroupMember,
 )
-from penstock.client.admin.group_leaving import ask_leave
-from penstock.client.admin.group_offsets import (
+from penstock.client.admin.group_requests import (
     ask_commit,
     ask_committed,
     ask_committed_of,
     ask_delete_offsets,
+    ask_leave,
 )
-from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
+from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import MOVING, KeyType, Routes
 from penstock.client.keywords import refuse_text
@@ -47,16 +47,16 @@ from penstock.wire.records.consumer_protocol import (
 R = TypeVar("R")
 
 CONSUMER_GROUP_DESCRIBE = 69
-# What it says of a classic group; the last of one without a name, which only those can be.
+# The errors for a classic group. Only a classic group can have an empty name (InvalidGroupId).
 NOT_CONSUMER = (GroupIdNotFound, UnsupportedVersion, InvalidGroupId)
 STATES_FROM, TYPES_FROM = 4, 5  # versions of ListGroups
 CLASSIC, CONSUMER = "classic", "consumer"
 CONSUMER_PROTOCOL = "consumer"  # the protocol type of a classic group of consumers
-NEW_MEMBER = {0: False, 1: True}  # the type of a member of a new group; -1 is not told
+NEW_MEMBER = {0: False, 1: True}  # the type of a member of a consumer group; -1 is unknown
 
 
 class Groups:
-    """Asks each group's coordinator. `Admin.groups` is one of these."""
+    """Groups, as their coordinators know them: `Admin.groups`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -69,7 +69,7 @@ class Groups:
     def list_all(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
-        """The groups of every broker, or those in one of the states and of one of the types."""
+        """Return the groups of every broker; with filters, those of these states and types."""
         found = self._routes.of_every_broker(
             lambda connection: _ask_listing(connection, states, types)
         )
@@ -88,7 +88,7 @@ class Groups:
 
     @limited
     def describe(self, names: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
-        """Each group, whichever its type; GroupIdNotFound for one that is not there."""
+        """Return each group, of any type; GroupIdNotFound for a missing one."""
         refuse_text("groups.describe", names)
         namespace = self._routes.namespace
         return self._routes.of_coordinators(
@@ -103,10 +103,10 @@ class Groups:
     def offsets(
         self, name: str, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """All that a group has committed; none for a group that is not there.
+        """Return all offsets that a group has committed; a missing group has none.
 
-        With `require_stable` offsets inside an open transaction are waited for, and are
-        UnstableOffsetCommit if it does not end.
+        With `require_stable`, wait for open transactions over these offsets. Raise
+        UnstableOffsetCommit if one does not end.
         """
         return self._of_one(
             name,
@@ -118,7 +118,7 @@ class Groups:
     def offsets_of(
         self, names: Sequence[str], *, require_stable: bool = False
     ) -> dict[str, dict[TopicPartition, CommittedOffset] | KafkaError]:
-        """The same of many groups, with one request per coordinator."""
+        """Return the same of many groups, with one request per coordinator."""
         return self._routes.of_coordinators(
             KeyType.GROUP,
             names,
@@ -130,13 +130,13 @@ class Groups:
     def commit(
         self, name: str, offsets: ByPair[int | CommittedOffset]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Commit from outside the group, which must have no members."""
+        """Commit offsets from outside the group, which must have no members."""
         wanted = by_partition(offsets)
         return self._of_one(name, lambda connection: ask_commit(connection, name, wanted))
 
     @limited
     def delete(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        """Delete groups that have no members, with all that they have committed."""
+        """Delete groups without members, with their committed offsets."""
         refuse_text("groups.delete", names)
         return self._routes.of_coordinators(KeyType.GROUP, names, _ask_delete)
 
@@ -144,7 +144,7 @@ class Groups:
     def delete_offsets(
         self, name: str, partitions: Sequence[Pair]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget committed offsets of topics that no member of the group reads."""
+        """Delete committed offsets of topics that no member of the group reads."""
         named = partitions_of(partitions)
         return self._of_one(name, lambda connection: ask_delete_offsets(connection, name, named))
 
@@ -156,10 +156,10 @@ class Groups:
         *,
         reason: str = "",
     ) -> dict[str, KafkaError | None]:
-        """Have members leave: these, or every one.
+        """Remove members from a group: these, or all.
 
-        A text is the group.instance.id of a static member. Results are by instance id, or by
-        member id for those that have none.
+        A text is the group.instance.id of a static member. Results are by instance id, or by member
+        id for dynamic members.
         """
         if members is None:
             group = self.describe([name])[name]
@@ -174,7 +174,7 @@ class Groups:
         ask: Callable[[Connection], R | KafkaError],
         again: tuple[type[KafkaError], ...] = MOVING,
     ) -> R:
-        """Ask one group's coordinator; what fails as a whole is raised."""
+        """Ask one group's coordinator. Raise the error of the request."""
         found = self._routes.of_coordinators(
             KeyType.GROUP, [name], lambda _, connection, __: {name: ask(connection)}, again
         )[name]
@@ -198,7 +198,7 @@ def _ask_listing(
 def _ask_descriptions(
     coordinator: int, connection: Connection, names: Sequence[str], namespace: Namespace
 ) -> dict[str, GroupDescription | KafkaError]:
-    """Ask for the new kind first; a group that is none, or a server without them, is classic."""
+    """Ask for consumer groups first; groups that the server does not know as such are classic."""
     found: dict[str, GroupDescription | KafkaError] = {}
     if CONSUMER_GROUP_DESCRIBE in connection.versions:
         found = _ask_consumer_groups(coordinator, connection, names)
@@ -269,7 +269,7 @@ def _ask_classic_groups(
         if each.error_code:
             found[each.group_id] = from_code(each.error_code, each.error_message)
         elif each.group_state == "Dead":
-            found[each.group_id] = GroupIdNotFound()  # so until version 6
+            found[each.group_id] = GroupIdNotFound()  # the default until version 6
         else:
             found[each.group_id] = GroupDescription(
                 each.group_id,
@@ -301,7 +301,7 @@ def _classic_member(
 
 
 def _assigned(data: bytes, namespace: Namespace) -> tuple[TopicPartition, ...]:
-    """What consumers agreed on among themselves; nothing while they have not."""
+    """Return the partitions of the members' own assignment; empty before the first one."""
     if not data:
         return ()
     try:
@@ -329,7 +329,7 @@ def _subscribed(data: bytes, namespace: Namespace) -> tuple[str, ...]:
 
 
 def _host(text: str) -> str:
-    """Java writes an address with a slash before it."""
+    """Return the host without the slash that Java writes before an address."""
     return text.removeprefix("/")
 
 

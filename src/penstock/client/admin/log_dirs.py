@@ -1,9 +1,9 @@
-"""Log directories of brokers: what is in them, and moving replicas between those of one broker."""
+"""Log directories of brokers: their replicas, and moves of replicas within one broker."""
 
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import LogDir, Replica, ReplicaLog
-from penstock.client.admin.pairs import Pair, partitions_of
+from penstock.client.admin.partition_pairs import Pair, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import Routes
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
@@ -13,7 +13,7 @@ from penstock.wire.messages import k34_alter_replica_log_dirs, k35_describe_log_
 
 
 class LogDirs:
-    """Asks each broker for itself. `Admin.log_dirs` is one of these."""
+    """Log directories, as each broker knows its own: `Admin.log_dirs`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -28,7 +28,8 @@ class LogDirs:
         brokers: Sequence[int] | None = None,
         partitions: Sequence[Pair] | None = None,
     ) -> dict[int, dict[str, LogDir | KafkaError] | KafkaError]:
-        """Per broker its directories by path, with all replicas or only those of `partitions`."""
+        """Return the directories of each broker by path, with all replicas or those of
+        `partitions`."""
         named = None if partitions is None else partitions_of(partitions)
         nodes = self._routes.nodes
         nodes.refresh()
@@ -49,7 +50,7 @@ class LogDirs:
     def alter(self, targets: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
         """Move replicas to directories of their brokers.
 
-        Done when the moves are taken on; `describe` shows how far they are.
+        Return when the brokers have accepted the moves; `describe` shows their progress.
         """
         by_broker: dict[int, dict[TopicPartition, str]] = {}
         for replica, path in targets.items():

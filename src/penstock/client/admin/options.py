@@ -1,4 +1,4 @@
-"""What an admin client was given, whichever way it was said."""
+"""The arguments of an admin client, from keywords and settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +46,8 @@ class AdminOptions:
         security: Security | None,
         namespace: str | Namespace | None,
     ) -> "AdminOptions":
-        """What is named goes before what the settings say; ValueError if no address is."""
+        """Combine keywords and settings; keywords come first. Raise ValueError without an
+        address."""
         timeout_ms, api_timeout_ms = _milliseconds(timeout_s), _milliseconds(api_timeout_s)
         if isinstance(settings, str):
             if bootstrap is not None:
@@ -64,7 +65,7 @@ class AdminOptions:
                 security,
                 namespace,
             )
-        # Loaded only where it is used: commands do without.
+        # Loaded at use: commands do without it.
         from penstock.client.settings import admin_settings
 
         said = admin_settings(settings, bootstrap=bootstrap)

@@ -1,4 +1,4 @@
-"""The metadata quorum: who leads it, how far each replica is, and who votes in it."""
+"""The metadata quorum: its leader, its voters, and the log end offset of each replica."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ METADATA_PARTITION = 0
 
 
 class MetadataQuorum:
-    """Any broker passes these on to the quorum's leader. `Admin.quorum` is one of these."""
+    """The metadata quorum; any broker forwards requests to its leader: `Admin.quorum`."""
 
     def __init__(self, routes: Routes, timeout_ms: int) -> None:
         self._routes = routes
@@ -26,7 +26,7 @@ class MetadataQuorum:
 
     @limited
     def describe(self) -> QuorumDescription:
-        """Who leads, who votes and who watches, and how far each has come."""
+        """Return the leader, voters and observers, with the log end offset of each."""
         return self._routes.of_controller_as_one(_ask_describe)
 
     @limited
@@ -38,7 +38,8 @@ class MetadataQuorum:
         *,
         cluster_id: str | None = None,
     ) -> None:
-        """Let a controller vote that has caught up; a `cluster_id` that is not this one's fails."""
+        """Add a controller that has caught up as a voter. Raise if `cluster_id` is not this
+        cluster's."""
         wire = k80_add_raft_voter
         request = wire.AddRaftVoterRequest(
             cluster_id=cluster_id,
@@ -60,7 +61,7 @@ class MetadataQuorum:
     def remove_voter(
         self, node_id: int, directory_id: bytes, *, cluster_id: str | None = None
     ) -> None:
-        """Take a controller's vote away."""
+        """Remove a controller from the voters."""
         wire = k81_remove_raft_voter
         request = wire.RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id

@@ -11,7 +11,7 @@ from penstock.wire.messages import k48_describe_client_quotas, k49_alter_client_
 
 
 class Quotas:
-    """Asks any broker for them, and the controller to change them. `Admin.quotas` is one."""
+    """Client quotas; any broker answers, the controller changes them: `Admin.quotas`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -24,7 +24,7 @@ class Quotas:
     def describe(
         self, wanted: Sequence[QuotaFilter] = (), *, strict: bool = False
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Entities that have all the wanted parts; with `strict`, and no others."""
+        """Return the entities that have all these parts; with `strict`, only those parts."""
         wire = k48_describe_client_quotas
         request = wire.DescribeClientQuotasRequest(
             components=[

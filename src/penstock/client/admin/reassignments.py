@@ -1,9 +1,9 @@
-"""Partitions that move to other brokers: those under way, beginning and cancelling."""
+"""Reassignments of partitions to other brokers: list, start, cancel."""
 
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import Reassignment
-from penstock.client.admin.pairs import ByPair, Pair, by_partition, partitions_of
+from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import Routes
 from penstock.client.transport.connection import Connection
@@ -14,11 +14,12 @@ from penstock.wire.messages import (
     k46_list_partition_reassignments,
 )
 
-FACTOR_HELD_FROM = 1  # the version of AlterPartitionReassignments that can hold it fast
+# the version of AlterPartitionReassignments that can keep the replication factor
+FACTOR_HELD_FROM = 1
 
 
 class Reassignments:
-    """Asks the controller. `Admin.reassignments` is one of these."""
+    """Reassignments, as the controller knows them: `Admin.reassignments`."""
 
     def __init__(self, routes: Routes, timeout_ms: int) -> None:
         self._routes = routes
@@ -32,7 +33,7 @@ class Reassignments:
     def list_all(
         self, partitions: Sequence[Pair] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """What is under way, of these partitions or of all."""
+        """Return the reassignments under way, of these partitions or of all."""
         named = None if partitions is None else partitions_of(partitions)
         found = self._routes.of_controller_as_one(
             lambda connection: _ask_list(connection, named, self._timeout_ms)
@@ -46,7 +47,8 @@ class Reassignments:
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Where each partition shall be, its preferred leader first; None cancels."""
+        """Set the brokers of each partition, the preferred leader first; None cancels a
+        reassignment."""
         wanted = by_partition(targets)
         return self._routes.of_controller(
             list(wanted),

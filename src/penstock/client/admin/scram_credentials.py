@@ -1,4 +1,4 @@
-"""SCRAM credentials of users: which there are, never their secrets, and changing them."""
+"""SCRAM credentials of users: list them without their secrets, and change them."""
 
 import hashlib
 import secrets
@@ -24,7 +24,7 @@ SALT_BYTES = 24
 
 
 class ScramCredentials:
-    """`Admin.scram` is one of these."""
+    """SCRAM credentials of users: `Admin.scram`."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -37,7 +37,8 @@ class ScramCredentials:
     def describe(
         self, users: Sequence[str] | None = None
     ) -> dict[str, list[ScramCredential] | KafkaError]:
-        """Of these users (ResourceNotFound for one without any), or of all that have some."""
+        """Return the credentials of these users, or of all; ResourceNotFound for a user without
+        any."""
         wire = k50_describe_user_scram_credentials
         request = wire.DescribeUserScramCredentialsRequest(
             users=None if users is None else [wire.UserName(name=each) for each in users]
@@ -62,7 +63,7 @@ class ScramCredentials:
     def alter(
         self, changes: Sequence[ScramUpsertion | ScramDeletion]
     ) -> dict[str, KafkaError | None]:
-        """All changes of one user succeed or fail together."""
+        """Change credentials. All changes of one user succeed or fail together."""
         wire = k51_alter_user_scram_credentials
         request = wire.AlterUserScramCredentialsRequest(
             deletions=[

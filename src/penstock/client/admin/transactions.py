@@ -1,4 +1,4 @@
-"""Transactions: as their coordinators know them, and as the partitions that they write to do."""
+"""Transactions, as their coordinators and as their partitions know them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from penstock.client.admin.coordinator_values import (
     TransactionFilter,
     TransactionListing,
 )
-from penstock.client.admin.pairs import Pair, partition_of, partitions_of
+from penstock.client.admin.partition_pairs import Pair, partition_of, partitions_of
 from penstock.client.cluster.limits import CallLimit, limited
 from penstock.client.cluster.routing import MOVING, KeyType, Routes
 from penstock.client.transport.connection import Connection
@@ -32,13 +32,13 @@ from penstock.wire.messages import (
 
 DURATION_FROM, PATTERN_FROM = 1, 2  # versions of ListTransactions
 ANY_DURATION = -1
-STABLE_LAST = 5  # of InitProducerId: the next one is for two-phase commit, which nobody asks here
-# A broker may hold very many partitions; each request asks for so many at most.
+STABLE_LAST = 5  # of InitProducerId; the next one is for two-phase commit
+# A broker may hold very many partitions: each request has at most this many.
 PARTITIONS_PER_REQUEST_MAX = 500
 
 
 class Transactions:
-    """Asks coordinators and leaders. `Admin.transactions` is one of these."""
+    """Transactions, as coordinators and leaders know them: `Admin.transactions`."""
 
     def __init__(self, routes: Routes, timeout_ms: int) -> None:
         self._routes = routes
@@ -53,7 +53,7 @@ class Transactions:
         self,
         wanted: TransactionFilter = TransactionFilter(),  # noqa: B008 - it is frozen
     ) -> list[TransactionListing]:
-        """The transactional ids of every broker that pass the filter."""
+        """Return the transactional ids of every broker that pass the filter."""
         found = self._routes.of_every_broker(lambda connection: _ask_listing(connection, wanted))
         listed = [
             TransactionListing(
@@ -68,7 +68,8 @@ class Transactions:
     def describe(
         self, transactional_ids: Sequence[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """Each id; TransactionalIdNotFound for one that its coordinator does not know."""
+        """Return each transactional id; TransactionalIdNotFound if its coordinator does not know
+        it."""
         return self._routes.of_coordinators(
             KeyType.TRANSACTION, transactional_ids, _ask_descriptions
         )
@@ -77,7 +78,8 @@ class Transactions:
     def producers(
         self, partitions: Sequence[Pair], *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-        """Who writes to each partition, as its leader knows it, or the replica on one broker."""
+        """Return the producers of each partition, as its leader or the replica on `broker` knows
+        them."""
         named = partitions_of(partitions)
         if broker is None:
             return self._routes.of_leaders(named, _ask_producers)
@@ -85,7 +87,7 @@ class Transactions:
 
     @limited
     def abort(self, marker: AbortMarker) -> KafkaError | None:
-        """Write an abort marker into one partition, past the coordinator."""
+        """Write an abort marker into one partition, without the coordinator."""
         place = partition_of(marker.partition)
         marker = marker._replace(partition=place)
         return self._routes.of_leaders(
@@ -94,7 +96,7 @@ class Transactions:
 
     @limited
     def fence(self, transactional_ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:
-        """Take ids away from their producers, and abort what those have open."""
+        """Fence the producers of transactional ids and abort their open transactions."""
         return self._routes.of_coordinators(
             KeyType.TRANSACTION,
             transactional_ids,

@@ -1,8 +1,7 @@
-"""A cluster as a client sees it: which node answers a question, and how long it may take.
+"""A cluster as a client sees it: the node for each request, and the time limit of a call.
 
-nodes.py        connections to the nodes, and who is who among them
-routing.py      controller, leaders and coordinators are found, and asked again once they moved
-limits.py       how long a whole call may take, and how it is broken off
-topics.py       topics as metadata tells them
-offsets.py      where offsets are, and dropping what is before one
+nodes.py        connections to the nodes
+routing.py      finds controller, leaders and coordinators, and retries after they moved
+limits.py       the time limit of a whole call, and its cancellation
+topics.py       topics in metadata, and their offsets
 """

@@ -1,8 +1,8 @@
-"""How long a whole call may take, with all its requests and retries, and how it is broken off.
+"""The time limit of a whole call with all its requests and retries, and its cancellation.
 
-Each request waits no longer than what is left of its call. Another thread may break off the call
-that is under way: the socket it waits on is shut down, so that it ends at once and the next call
-begins on new connections. A call of a client that is closed, or of another process, is refused.
+Each request waits no longer than the rest of its call. Another thread may cancel the call under
+way: the socket is shut down, the call ends at once, and the next call opens new connections. A call
+of a closed client, or of a client of another process, raises.
 """
 
 import math
@@ -15,18 +15,18 @@ from threading import Lock
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from penstock.client.failures.kinds import ClientClosed, TimedOut, UsedAfterFork
-from penstock.client.transport.sockets import Link
+from penstock.client.transport.sockets import TransportSocket
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class BrokenOff(Exception):
-    """Nobody waits for the call any more."""
+    """The caller has cancelled the call."""
 
 
-class Call:
-    """One call, from the moment that it is made."""
+class ClientCall:
+    """One call, from its start."""
 
     __slots__ = ("_begun", "_timeout_ms", "broken_off")
 
@@ -43,14 +43,14 @@ class Call:
 
 
 class CallLimit:
-    """Of one client, which does one call at a time."""
+    """The time limit of one client, which runs one call at a time."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
         self._process = os.getpid()
         self._closed = False
-        self._call: Call | None = None
-        self._waits_on: Link | None = None
+        self._call: ClientCall | None = None
+        self._waits_on: TransportSocket | None = None
         self._lock = Lock()
 
     def close(self) -> None:
@@ -63,14 +63,14 @@ class CallLimit:
             raise ClientClosed
 
     @contextmanager
-    def call(self, call: Call | None = None) -> Iterator[None]:
-        """What happens inside belongs to one call; one inside of another belongs to that."""
+    def call(self, call: ClientCall | None = None) -> Iterator[None]:
+        """Run the block as one call; a nested call belongs to the outer one."""
         self.check_usable()
         if self._call is not None:
             yield
             return
         with self._lock:
-            self._call = call or Call(self.timeout_ms)
+            self._call = call or ClientCall(self.timeout_ms)
         try:
             yield
         finally:
@@ -79,12 +79,13 @@ class CallLimit:
 
     @contextmanager
     def within(self, timeout_s: float) -> Iterator[None]:
-        """All calls inside together get so much time."""
-        with self.call(Call(timeout_s * 1000)):
+        """Limit all calls of the block to one time together."""
+        with self.call(ClientCall(timeout_s * 1000)):
             yield
 
     def left_ms(self, wanted_ms: int) -> int:
-        """How long the next step may wait: what it wants, or what is left. TimedOut if nothing."""
+        """Return the time for the next wait: `wanted_ms`, or the rest of the call. Raise TimedOut
+        at the end."""
         call = self._call
         if call is None:
             return wanted_ms
@@ -96,8 +97,9 @@ class CallLimit:
         return min(wanted_ms, left_ms)
 
     @contextmanager
-    def waiting(self, link: Link) -> Iterator[None]:
-        """A call that is broken off inside wakes up; what it waited on is of no further use."""
+    def waiting(self, link: TransportSocket) -> Iterator[None]:
+        """Wait on a socket in the block; cancelling the call wakes it and makes the socket
+        useless."""
         call = self._call
         with self._lock:
             if call is not None and call.broken_off:
@@ -115,8 +117,9 @@ class CallLimit:
             with self._lock:
                 self._waits_on = None
 
-    def break_off(self, call: Call | None = None) -> None:
-        """From any thread: this call, or the one under way. One that has ended stays as it was."""
+    def break_off(self, call: ClientCall | None = None) -> None:
+        """Cancel this call, or the one under way, from any thread. An ended call keeps its
+        result."""
         with self._lock:
             broken = call or self._call
             if broken is None:
@@ -135,7 +138,7 @@ S = TypeVar("S", bound=_Limited)
 
 
 def limited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """The method is one call: all its requests and retries share one limit of time."""
+    """Make a method one call: its requests and retries share one time limit."""
 
     @wraps(method)
     def within_limit(self: S, /, *arguments: P.args, **named: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Connections to the nodes of a cluster, and who is who among them."""
+"""Connections to the nodes of a cluster."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ PORT_DEFAULT = 9092
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`host:port,...`; ValueError says what is wrong."""
+    """Parse `host:port,...`. Raise ValueError with the wrong part."""
     found: list[tuple[str, int]] = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         host, colon, port = part.rpartition(":")
@@ -28,9 +28,9 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 
 
 class Nodes:
-    """Opens a connection when it is first needed, and keeps it while it works.
+    """The connections of a client; each is opened at first use and kept while it works.
 
-    One whose authentication is about to end is replaced; what is under way on it is finished there.
+    A connection whose authentication is about to expire is replaced; its requests in flight finish.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Nodes:
         security: Security | None = None,
         connect: Callable[[str, int], Connection] | None = None,
     ) -> None:
-        """`connect` opens connections of another kind than the plain one."""
+        """`connect` opens connections of another class."""
         self._bootstrap = parse_bootstrap(bootstrap)
         self._open_one = connect or (
             lambda host, port: Connection(
@@ -61,20 +61,21 @@ class Nodes:
         self._expired.clear()
 
     def any(self) -> Connection:
-        """A node that answers, a known one first."""
+        """Return a connection to a node that answers; known nodes are tried first."""
         known = [(each.host, each.port) for each in self._brokers.values()]
         problems: list[str] = []
         for address in dict.fromkeys([*self._open, *self._bootstrap, *known]):
             try:
                 return self._connect(address)
             except NotAuthenticated:
-                raise  # the others would refuse it too, and may lock the account
+                raise  # the other nodes would reject it too, and may lock the account
             except CannotReach as problem:
                 problems.append(str(problem))
         raise CannotReach("; ".join(problems))
 
     def node(self, node_id: int) -> Connection:
-        """A broker by its number; BrokerNotAvailable if the cluster has none of it."""
+        """Return a broker's connection. Raise BrokerNotAvailable if the cluster has no such
+        broker."""
         if node_id not in self._brokers:
             self.refresh()
         if node_id not in self._brokers:
@@ -84,7 +85,8 @@ class Nodes:
         return self._connect((broker.host, broker.port))
 
     def controller(self) -> Connection:
-        """The node that takes changes of the cluster; with KRaft, any broker passes them on."""
+        """Return the node that takes changes of the cluster; with KRaft, any broker forwards
+        them."""
         if self._controller_id not in self._brokers:
             self.refresh()
         if self._controller_id in self._brokers:
@@ -92,11 +94,11 @@ class Nodes:
         return self.any()
 
     def refresh(self) -> MetadataResponse:
-        """Ask who is there, about no topic."""
+        """Ask any node for the brokers, without topics."""
         return self.metadata(MetadataRequest(topics=[], allow_auto_topic_creation=False))
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """Ask any node, and remember who is there."""
+        """Ask any node, and remember the brokers of its response."""
         answer = self.any().request(request, MetadataResponse)
         self._brokers = {
             each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
@@ -120,7 +122,7 @@ class Nodes:
         return self._open[address]
 
     def _retire(self, connection: Connection) -> None:
-        """Closed once nothing is under way on it."""
+        """Close the connection once no request is in flight."""
         self._expired.append(connection)
         for each in self._expired:
             if not each.under_way:
@@ -129,5 +131,5 @@ class Nodes:
 
 
 def _ended(connection: Connection) -> bool:
-    """Whether the server has closed it while nobody asked: it was idle, or the server restarted."""
+    """Return whether the server has closed an idle connection."""
     return not connection.under_way and bool(wait_for_any([connection.link], 0))

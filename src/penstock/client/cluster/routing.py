@@ -1,8 +1,8 @@
-"""Finds the node that answers a question, and asks again where that has just moved.
+"""Finds the node for a request, and retries after that node has moved.
 
 The controller answers for the cluster, leaders for their partitions, coordinators for their groups
-and transactional ids, every broker for itself. No question is repeated without end: RETRIES_MAX
-times at most, then the last error stands.
+and transactional ids, every broker for itself. A request is retried RETRIES_MAX times at most; then
+the last error is the result.
 """
 
 import time
@@ -39,19 +39,19 @@ API_TIMEOUT_MS = 60_000
 RETRY_PAUSE_MS = 100
 RETRIES_MAX = 50
 
-MANY_COORDINATORS_FROM = 4  # the version of FindCoordinator that takes many keys at once
+MANY_COORDINATORS_FROM = 4  # the version of FindCoordinator that takes many keys
 MOVING = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 
 class KeyType(IntEnum):
-    """What a coordinator is asked for."""
+    """The type of a coordinator's key."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class Routes:
-    """The ways to the nodes of one cluster."""
+    """The routing of requests in one cluster."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Routes:
     def of_controller(
         self, keys: Sequence[K], ask: Callable[[Connection], Mapping[K, R | KafkaError]]
     ) -> dict[K, R | KafkaError]:
-        """Ask the controller, wherever it is by now."""
+        """Ask the controller, and follow it where it moves."""
         for attempt in range(RETRIES_MAX):
             _pause_before(attempt)
             answer = ask(self.nodes.controller())
@@ -76,7 +76,7 @@ class Routes:
         raise NotController("no controller was found; the cluster may be without a quorum")
 
     def of_controller_as_one(self, ask: Callable[[Connection], R | KafkaError]) -> R:
-        """As of_controller, for what succeeds or fails as a whole."""
+        """As of_controller, for a request that succeeds or fails as a whole."""
         answer = self.of_controller([""], lambda connection: {"": ask(connection)})[""]
         if isinstance(answer, KafkaError):
             raise answer
@@ -89,7 +89,7 @@ class Routes:
             [Connection, Sequence[TopicPartition]], Mapping[TopicPartition, R | KafkaError]
         ],
     ) -> dict[TopicPartition, R | KafkaError]:
-        """Ask each partition's leader, again where leadership has just moved."""
+        """Ask each partition's leader, again after leadership has moved."""
         found: dict[TopicPartition, R | KafkaError] = {}
         waiting = list(dict.fromkeys(partitions))
         attempt = 0
@@ -108,7 +108,7 @@ class Routes:
         ask: Callable[[int, Connection, Sequence[str]], Mapping[str, R | KafkaError]],
         again: tuple[type[KafkaError], ...] = MOVING,
     ) -> dict[str, R | KafkaError]:
-        """Ask each key's coordinator (its id is told too), again where that moves or loads."""
+        """Ask each key's coordinator, with its id, again while it moves or loads."""
         if self.namespace and "" in keys:
             raise InvalidGroupId("a group without a name has no place in a namespace")
         found: dict[str, R | KafkaError] = {}
@@ -128,7 +128,7 @@ class Routes:
         return {key: found[key] for key in keys}
 
     def of_every_broker(self, ask: Callable[[Connection], R | KafkaError]) -> dict[int, R]:
-        """Ask each broker what it holds; one that cannot tell fails the whole question."""
+        """Ask each broker; one that cannot answer fails the whole request."""
         self.nodes.refresh()
         return {each.node_id: self._of_broker(each.node_id, ask) for each in self.nodes.brokers}
 
@@ -171,7 +171,7 @@ class Routes:
 def find_coordinators(
     connection: Connection, kind: KeyType, keys: Sequence[str]
 ) -> dict[str, int | KafkaError]:
-    """The id of the broker that answers for each key, as this one knows it."""
+    """Return the id of each key's coordinator, as this broker knows it."""
     wire = k10_find_coordinator
     many = connection.version_for(wire.FindCoordinatorRequest()) >= MANY_COORDINATORS_FROM
     found: dict[str, int | KafkaError] = {}
@@ -195,19 +195,19 @@ def find_coordinators(
 
 
 def _all_of(keys: Sequence[K], answer: Mapping[K, R | KafkaError]) -> dict[K, R | KafkaError]:
-    """One result for each key, also where a server leaves one out."""
+    """Return one result per key, also for keys that the server left out."""
     missing = UnknownServerError("the server did not answer for it")
     return {key: answer.get(key, missing) for key in keys}
 
 
 def _pause_before(attempt: int) -> None:
-    """The first attempt is made at once."""
+    """Pause before every attempt but the first."""
     if attempt:
         time.sleep(RETRY_PAUSE_MS / 1000)
 
 
 def _worth_retrying(result: object) -> bool:
-    """Leadership moves; a topic that is not there does not come by itself."""
+    """Return whether a retry may help: leadership moves, a missing topic stays missing."""
     return (
         isinstance(result, KafkaError)
         and result.retriable

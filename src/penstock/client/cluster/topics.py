@@ -1,10 +1,13 @@
-"""Topics as metadata tells them."""
+"""Topics in metadata, and requests to their leaders: offsets, and deletion of records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.client.cluster.nodes import Nodes
-from penstock.client.values import PartitionDescription, TopicDescription
+from penstock.client.transport.connection import Connection
+from penstock.client.values import FoundOffset, PartitionDescription, TopicDescription
 from penstock.errors import KafkaError, UnknownTopicOrPartition, from_code
+from penstock.model import TopicPartition
+from penstock.wire.messages import k02_list_offsets, k21_delete_records
 from penstock.wire.messages.k03_metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -13,7 +16,7 @@ from penstock.wire.messages.k03_metadata import (
 
 
 def ask_all_topics(nodes: Nodes) -> list[TopicDescription]:
-    """All topics that have no error, by name."""
+    """Return all topics without an error, sorted by name."""
     return sorted(
         (each for each in _ask(nodes, None).values() if not isinstance(each, KafkaError)),
         key=lambda topic: topic.name,
@@ -23,8 +26,11 @@ def ask_all_topics(nodes: Nodes) -> list[TopicDescription]:
 def ask_topics(
     nodes: Nodes, names: Sequence[str], *, create: bool = False
 ) -> dict[str, TopicDescription | KafkaError]:
-    """Return what each topic is, or its error. With `create` a broker whose
-    auto.create.topics.enable is on makes the missing ones, and shows them a little later."""
+    """Return each topic, or its error.
+
+    With `create`, a broker with auto.create.topics.enable creates missing topics, and shows them a
+    little later.
+    """
     found = _ask(nodes, names, create)
     missing = UnknownTopicOrPartition("the server did not mention it")
     return {name: found.get(name, missing) for name in names}
@@ -61,3 +67,53 @@ def _described(topic: MetadataResponseTopic) -> TopicDescription:
             for each in partitions
         ),
     )
+
+
+def ask_offsets(
+    connection: Connection,
+    places: Mapping[TopicPartition, int],
+    committed_only: bool,
+    timeout_ms: int,
+) -> dict[TopicPartition, FoundOffset | KafkaError]:
+    wire = k02_list_offsets
+    topics: dict[str, k02_list_offsets.ListOffsetsTopic] = {}
+    for (name, partition), timestamp in places.items():
+        topic = topics.setdefault(name, wire.ListOffsetsTopic(name=name))
+        topic.partitions.append(
+            wire.ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        )
+    request = wire.ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(committed_only),
+        topics=list(topics.values()),
+        timeout_ms=timeout_ms,
+    )
+    answer = connection.request(request, wire.ListOffsetsResponse)
+    return {
+        TopicPartition(topic.name, each.partition_index): from_code(each.error_code)
+        if each.error_code
+        else FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def ask_delete_records(
+    connection: Connection, before: Mapping[TopicPartition, int], timeout_ms: int
+) -> dict[TopicPartition, int | KafkaError]:
+    wire = k21_delete_records
+    topics: dict[str, k21_delete_records.DeleteRecordsTopic] = {}
+    for (name, partition), offset in before.items():
+        topic = topics.setdefault(name, wire.DeleteRecordsTopic(name=name))
+        topic.partitions.append(
+            wire.DeleteRecordsPartition(partition_index=partition, offset=offset)
+        )
+    request = wire.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
+    answer = connection.request(request, wire.DeleteRecordsResponse)
+    return {
+        TopicPartition(topic.name, each.partition_index): from_code(each.error_code)
+        if each.error_code
+        else each.low_watermark
+        for topic in answer.topics
+        for each in topic.partitions
+    }

@@ -4,17 +4,16 @@
         for record in consumer:
             ...
 
-A record is finished when the body of its loop has ended, that is, when the loop asks for the next
-one. Only finished records are ever committed. A body that is left early (break, return, an
-exception) leaves its record unfinished: the next loop gets it again. Say `consumer.finish(record)`
-before a break if it is done.
+A record is finished when the loop's body has ended, that is, when the loop asks for the next
+record. Only finished records are committed. A body that is left early (break, return, an exception)
+leaves its record unfinished, and the next loop gets the record again. Call
+`consumer.finish(record)` before a break to finish it.
 
 A thread cannot be cancelled. A body that takes longer than handler.timeout.ms, or than
-revoke.timeout.ms once its partition is taken away, is not committed, and the next step raises
+revoke.timeout.ms after its partition was revoked, is not committed, and the next step raises
 HandlerTimedOut or PartitionsRevoked. Callbacks run on the consumer's own thread.
 """
 
-import logging
 import threading
 import time
 import warnings
@@ -23,16 +22,16 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Never, Self, Unpack, overload
 
-from penstock.client.consumer.blocking_loops import (
-    Batch,
-    BatchLoop,
-    RecordLoop,
-    Steps,
-    ThreadFace,
+from penstock.client.consumer.assignment.resolved_config import PlaceLike, Position, Subscription
+from penstock.client.consumer.engine.core import CLOSE_SECONDS, Committable, ConsumerCore
+from penstock.client.consumer.loops.blocking_loops import (
+    BlockingBatch,
+    BlockingBatchLoop,
+    BlockingReader,
+    BlockingRecordLoop,
+    ThreadAdapter,
 )
-from penstock.client.consumer.core import CLOSE_SECONDS, Committable, Core
 from penstock.client.consumer.options import ConsumerOptions
-from penstock.client.consumer.plan import PlaceLike, Position, Subscription
 from penstock.client.failures import DeserializationError, TimedOut
 from penstock.client.keywords import refuse_unknown
 from penstock.client.namespace import Namespace
@@ -40,8 +39,6 @@ from penstock.client.records import K, Record, V
 from penstock.client.serde import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
-
-log = logging.getLogger("penstock.client.consumer")
 
 UNSUBSCRIBED_LOOK_S = 0.01
 
@@ -141,26 +138,26 @@ class Consumer(Generic[K, V]):
         value: DeserializerLike[V] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Settings are Kafka's own names; `key` and `value` say how to read bytes. Further options:
+        """Take Kafka's settings; `key` and `value` name deserializers. Further options:
 
         bootstrap: host:port of a broker, or several with commas; group: the consumer group
-        topics, pattern or assign: what to read, from the start; or say it later
-        manual_finish: True if finish(record) ends the work on a record, and not the loop's body
+        topics, pattern or assign: the first subscription; subscribe() and assign() replace it
+        manual_finish: True if finish(record) finishes a record, and not the end of the loop's body
         on_assigned, on_revoked, on_lost: functions that get the partitions
         interceptors: ConsumerInterceptors; namespace: a prefix of all topics and groups
         """
-        self._face = ThreadFace()
-        self._core: Core[K, V] = Core(settings, key, value, options, self._face)
-        self._steps: Steps[K, V] = Steps(self._core, self._face)
-        self.namespace: Namespace = self._core.plan.namespace
+        self._adapter = ThreadAdapter()
+        self._core: ConsumerCore[K, V] = ConsumerCore(settings, key, value, options, self._adapter)
+        self._reader: BlockingReader[K, V] = BlockingReader(self._core, self._adapter)
+        self.namespace: Namespace = self._core.config.namespace
 
-    # -- life
+    # -- opening and closing
 
     def __enter__(self) -> Self:
         try:
-            self._steps.open()
+            self._reader.open()
         except BaseException:
-            self.close()  # nobody else will
+            self.close()
             raise
         return self
 
@@ -173,70 +170,63 @@ class Consumer(Generic[K, V]):
         self.close()
 
     def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
-        """Commit what is finished, leave the group, and end. Bodies that run in other threads get
-        what is left of the time, at most revoke.timeout.ms. Comes back in time whatever happens."""
+        """Commit finished records, leave the group, and end, within the time. Bodies in other
+        threads get the rest of the time, at most revoke.timeout.ms."""
         core = self._core
         if core.engine.forked_off:
-            return  # the parent's
+            return  # the parent process closes it
         if core.engine.started:
-            if not self._steps.close(timeout_s):
-                log.warning(
-                    "%r has not closed within %g s and is left to itself: its group may wait for "
-                    "session.timeout.ms until others read on",
-                    self,
-                    timeout_s,
-                )
-            core.reader.tell_commits()
-            core.reader.close()
+            core.end(self, timeout_s, in_time=self._reader.close(timeout_s))
         core.closed = True
 
     def __del__(self, warn: Any = warnings.warn) -> None:
         core = getattr(self, "_core", None)
-        if core is None or core.closed or not core.engine.started or core.engine.forked_off:
-            return
-        warn(f"a consumer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-        core.engine.abandon()
+        if core is not None and core.is_unclosed:
+            text = f"a consumer was never closed: {self!r}"
+            warn(text, ResourceWarning, source=self, stacklevel=2)
+            core.engine.abandon()
 
     def __repr__(self) -> str:
-        return f"<Consumer {self._core.name} group={self._core.plan.group}>"
+        return f"<Consumer {self._core.name} group={self._core.config.group}>"
 
     # -- reading
 
-    def __iter__(self) -> RecordLoop[K, V]:
-        return RecordLoop(self._steps, self)
+    def __iter__(self) -> BlockingRecordLoop[K, V]:
+        return BlockingRecordLoop(self._reader, self)
 
-    def batches(self, max: int = 500, timeout_s: float = 0.5, **unknown: Never) -> BatchLoop[K, V]:
-        """Batches of at most `max` records, gathered for at most `timeout_s` from the first
-        one on; never empty. A batch is finished when the body of its loop has ended, and gone
-        then: keep its `records` if you need them longer."""
+    def batches(
+        self, max: int = 500, timeout_s: float = 0.5, **unknown: Never
+    ) -> BlockingBatchLoop[K, V]:
+        """Iterate over batches of at most `max` records, each gathered for at most `timeout_s` from
+        its first record on, never empty. A batch is finished when the loop's body has ended."""
         refuse_unknown("batches()", unknown, ("max", "timeout_s"))
         if max < 1 or timeout_s < 0:
             raise ValueError("a batch has at least one record, and time does not run backwards")
-        return BatchLoop(self._steps, self, max, timeout_s)
+        return BlockingBatchLoop(self._reader, self, max, timeout_s)
 
     def poll(self, timeout_s: float) -> Record[K, V] | None:
-        """The next record, or None if none comes in time. Finishes what poll() or take() gave
-        the caller before."""
-        return self._steps.hand().take(1, timeout_s, _first)
+        """Return the next record, or None if none comes in time. Finish the records that the caller
+        got before from poll() or take()."""
+        return self._reader.taker().take(1, timeout_s, _first)
 
     def take(self, max: int, timeout_s: float = 0.5, **unknown: Never) -> list[Record[K, V]]:
-        """Up to `max` records, as many as come within `timeout_s`. Finishes what poll() or take()
-        gave the caller before."""
+        """Return up to `max` records that come within `timeout_s`. Finish the records that the
+        caller got before from poll() or take()."""
         refuse_unknown("take()", unknown, ("max", "timeout_s"))
-        return self._steps.hand().take(max, timeout_s, list)
+        return self._reader.taker().take(max, timeout_s, list)
 
     def finish(self, record: Record[Any, Any]) -> bool:
-        """The record is done, whether its body has ended or not. False if that no longer counts:
-        its partition went elsewhere or was moved, or it is finished already."""
+        """Finish a record before its body ends. Return False if that no longer counts: its
+        partition was revoked or moved, or the record is finished already."""
         self._core.engine.check()
-        return self._core.reader.finish(record)
+        return self._core.converter.finish(record)
 
     def skip(self, error: DeserializationError) -> bool:
-        """Pass over the record that could not be read. False if it is not the next one any more."""
+        """Skip the record that could not be read. Return False if another record is next by now."""
         self._core.engine.check()
         return self._core.skip(error)
 
-    # -- what to read
+    # -- subscriptions
 
     def subscribe(
         self,
@@ -245,10 +235,10 @@ class Consumer(Generic[K, V]):
         pattern: str | None = None,
         timeout_s: float | None = None,
     ) -> None:
-        """Read these topics instead of what was read before, together with the group."""
-        self._steps.open()
-        subscription = self._core.plan.subscription(topics, pattern, None)
-        self._steps.read_from(subscription, timeout_s)
+        """Replace the subscription by these topics, shared with the group."""
+        self._reader.open()
+        subscription = self._core.config.subscription(topics, pattern, None)
+        self._reader.read_from(subscription, timeout_s)
 
     def assign(
         self,
@@ -256,17 +246,18 @@ class Consumer(Generic[K, V]):
         *,
         timeout_s: float | None = None,
     ) -> None:
-        """Read these partitions, from a position or (None) from where the group is."""
-        self._steps.open()
-        self._steps.read_from(self._core.plan.subscription(None, None, places), timeout_s)
+        """Replace the subscription by these partitions, each from a position or (None) from the
+        group's committed offset."""
+        self._reader.open()
+        self._reader.read_from(self._core.config.subscription(None, None, places), timeout_s)
 
     def unsubscribe(self, *, timeout_s: float | None = None) -> None:
-        """Read nothing; the group gives the partitions to others."""
-        self._steps.open()
-        limit = self._steps.limit(timeout_s)
+        """End the subscription; the group gives the partitions to other members."""
+        self._reader.open()
+        limit = self._core.limit(timeout_s)
         until = time.monotonic() + limit
-        self._steps.wait(self._core.read_from(Subscription(), {}), limit, "unsubscribe")
-        while self._core.places():  # they go at the next poll, after their bodies
+        self._reader.wait(self._core.read_from(Subscription(), {}), limit, "unsubscribe")
+        while self._core.places():  # revoked at the next poll, after their bodies
             if time.monotonic() > until:
                 raise TimedOut(f"the partitions were not given up within {limit:g} s")
             time.sleep(UNSUBSCRIBED_LOOK_S)
@@ -276,39 +267,39 @@ class Consumer(Generic[K, V]):
     def commit(
         self, offsets: Committable = None, *, timeout_s: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """Commit everything that is finished, and what the caller has in hand: the record or batch
-        of the loop that he is in, or what poll() or take() gave him. Or a record, a batch, offsets:
-        records and batches that are named count as finished. Gives what was committed."""
-        self._steps.open()
-        limit = self._steps.limit(timeout_s)
+        """Commit a record, a batch, offsets, or else all finished records and the caller's records
+        in flight: those of the loop this thread is in, or of its last poll() or take(). Committed
+        records count as finished. Return the committed offsets."""
+        self._reader.open()
+        limit = self._core.limit(timeout_s)
         if offsets is None:
-            with self._steps.desk.lock:
-                self._steps.hands.finish_of(threading.current_thread())
+            with self._reader.shared.lock:
+                self._reader.polls.finish_of(threading.current_thread())
                 self._core.finish_of(threading.current_thread())
         wanted = self._core.to_commit(offsets)
-        self._steps.wait(self._core.commit(wanted, limit), limit, "the commit")
-        self._core.reader.tell_commits()
-        return self._core.outside(wanted)
+        self._reader.wait(self._core.commit(wanted, limit), limit, "the commit")
+        self._core.converter.notify_interceptors()
+        return self._core.without_namespace(wanted)
 
     def finished_offsets(self) -> dict[TopicPartition, int]:
-        """Per partition the first offset that is not finished; where nothing is, nothing."""
-        return self._core.outside(self._core.finished())
+        """Return the first unfinished offset of each partition with finished records."""
+        return self._core.without_namespace(self._core.finished())
 
     def leave_to_transactions(
         self, taker: object, said: Mapping[TopicPartition, int] | None, of_records: bool, /
     ) -> dict[TopicPartition, int]:
-        """For Producer.send_offsets: from now on nothing is committed but by transactions and by
-        `commit`. Gives what was said, or what is finished and what the caller has in hand."""
+        """Serve Producer.send_offsets: stop timed commits. Return the named offsets, or else those
+        of finished records and of the caller's records in flight."""
         caller = threading.current_thread()
         offsets = self._core.leave_to_transactions(caller, taker, said, of_records)
-        return self._core.outside(offsets)
+        return self._core.without_namespace(offsets)
 
     def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
-        """For Producer.send_offsets: what lies below these is done and does not come again."""
+        """Serve Producer.send_offsets: finish all records below these offsets."""
         self._core.transaction_ended(taker, offsets)
 
     def group_metadata(self) -> object:
-        """What a transaction needs to know of this member: librdkafka's own object."""
+        """Return librdkafka's description of this member, for a transaction."""
         return self._core.group_metadata()
 
     # -- moving
@@ -318,73 +309,66 @@ class Consumer(Generic[K, V]):
         self._move(to, [place], timeout_s)
 
     def rewind(self, to: Position, *places: PlaceLike, timeout_s: float | None = None) -> None:
-        """As seek, for all partitions that are assigned, unless some are named."""
+        """Seek the named partitions, or all that are assigned."""
         self._move(to, places, timeout_s)
 
     def _move(self, to: Position, places: Collection[PlaceLike], timeout_s: float | None) -> None:
-        self._steps.open()
-        core, limit = self._core, self._steps.limit(timeout_s)
+        self._reader.open()
+        core, limit = self._core, self._core.limit(timeout_s)
         wanted = core.targets(to, places)
-        offsets = self._steps.wait(core.resolve(wanted, limit), limit, "offsets")
-        self._steps.wait(core.move(offsets), limit, "the seek")
+        offsets = self._reader.wait(core.resolve(wanted, limit), limit, "offsets")
+        self._reader.wait(core.move(offsets), limit, "the seek")
 
     def pause(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
-        """Read nothing of these (of all, if none is named) until they are resumed or revoked."""
-        self._steps.open()
-        self._steps.wait(self._core.pause(places), self._steps.limit(timeout_s), "the pause")
+        """Stop the named partitions, or all, until resume() or a revocation."""
+        self._reader.ask(lambda _: self._core.pause(places), timeout_s, "the pause")
 
     def resume(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
-        """Read these again (all, if none is named), from where they stand."""
-        self._steps.open()
-        self._steps.wait(self._core.resume(places), self._steps.limit(timeout_s), "the resume")
+        """Read the named partitions again, or all, from their positions."""
+        self._reader.ask(lambda _: self._core.resume(places), timeout_s, "the resume")
 
     def paused(self, *, timeout_s: float | None = None) -> list[TopicPartition]:
-        """The partitions that pause() has stopped."""
-        self._steps.open()
-        return self._steps.wait(self._core.paused(), self._steps.limit(timeout_s), "the question")
+        """Return the partitions that pause() has stopped."""
+        return self._reader.ask(lambda _: self._core.paused(), timeout_s, "the question")
 
-    # -- where it stands
+    # -- positions
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
         """The partitions that this consumer reads now."""
         self._core.engine.check()
-        return tuple(self._core.plan.outside(place) for place in self._core.places())
+        return tuple(self._core.config.without_namespace(place) for place in self._core.places())
 
     def position(self, place: PlaceLike, *, timeout_s: float | None = None) -> int | None:
-        """The offset of the record that comes next; what is fetched and not read does not count.
-        None if only the next record will tell (auto.offset.reset=none)."""
-        self._steps.open()
+        """Return the offset of the next record to read, not counting fetched and unread ones. None
+        if only the next record will tell (auto.offset.reset=none)."""
+        self._reader.open()
         at = self._core.place(place)
         known = self._core.known_position(at)
         if known is not None:
             return known
-        limit = self._steps.limit(timeout_s)
-        return self._steps.wait(self._core.ask_position(at, limit), limit, "the position")
+        return self._reader.ask(
+            lambda limit_s: self._core.ask_position(at, limit_s), timeout_s, "the position"
+        )
 
     def committed(
         self, *places: PlaceLike, timeout_s: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Where the group is, by its commits; None where it has none."""
-        self._steps.open()
-        limit = self._steps.limit(timeout_s)
-        return self._steps.wait(self._core.committed(places, limit), limit, "the question")
+        """Return the committed offsets of the group; None where the group has none."""
+        return self._reader.ask(
+            lambda limit_s: self._core.committed(places, limit_s), timeout_s, "the question"
+        )
 
     def lag(self, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
-        """How many offsets each assigned partition is behind its end."""
-        self._steps.open()
-        limit = self._steps.limit(timeout_s)
-        ends = self._steps.wait(self._core.ends(self._core.places(), limit), limit, "the question")
-        return self._core.lag(ends)
+        """Return how many offsets each assigned partition is behind its end."""
+        return self._reader.ask(self._core.lag, timeout_s, "the question")
 
     def watermarks(self, place: PlaceLike, *, timeout_s: float | None = None) -> tuple[int, int]:
-        """The first offset and the one behind the last; with read_committed behind the last that
-        is decided."""
-        self._steps.open()
-        limit, at = self._steps.limit(timeout_s), self._core.place(place)
-        starts = self._steps.wait(self._core.starts([at], limit), limit, "the question")
-        ends = self._steps.wait(self._core.ends([at], limit), limit, "the question")
-        return starts[at], ends[at]
+        """Return the first offset and the end offset; with read_committed the end is the last
+        stable offset."""
+        return self._reader.ask(
+            lambda limit_s: self._core.watermarks(place, limit_s), timeout_s, "the question"
+        )
 
     def offsets_for_times(
         self,
@@ -392,11 +376,13 @@ class Consumer(Generic[K, V]):
         *,
         timeout_s: float | None = None,
     ) -> dict[TopicPartition, int | None]:
-        """The first offsets at or after moments (datetimes, or milliseconds since 1970)."""
-        self._steps.open()
-        limit = self._steps.limit(timeout_s)
-        return self._steps.wait(self._core.offsets_for_times(moments, limit), limit, "the question")
+        """Return the first offsets at or after moments (datetimes, or milliseconds since 1970)."""
+        return self._reader.ask(
+            lambda limit_s: self._core.offsets_for_times(moments, limit_s),
+            timeout_s,
+            "the question",
+        )
 
 
-def _first(batch: Batch[K, V]) -> Record[K, V] | None:
+def _first(batch: BlockingBatch[K, V]) -> Record[K, V] | None:
     return batch[0] if batch else None

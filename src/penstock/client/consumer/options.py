@@ -1,27 +1,27 @@
-"""What may be said to a consumer beside its settings; the same for both twins."""
+"""Options of a consumer beside its settings, the same for both faces."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypedDict
 
-from penstock.client.consumer.plan import PartitionsCallback, Position
+from penstock.client.consumer.assignment.resolved_config import PartitionsCallback, Position
 from penstock.client.interceptors import ConsumerInterceptor
 from penstock.model import TopicPartition
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """All may be left out."""
+    """Optional keyword arguments of Consumer."""
 
     bootstrap: str | None
     group: str | None
-    # What to read: one of the three, or none and subscribe() or assign() later.
+    # At most one of the three; subscribe() or assign() may follow later.
     topics: Collection[str] | None
     pattern: str | None
     assign: Mapping[TopicPartition, Position | None] | None
     interceptors: Sequence[ConsumerInterceptor]
     namespace: str | None
-    # Loop bodies do not finish records; finish(record) does.
+    # finish(record) finishes records, not the end of the loop's body.
     manual_finish: bool
-    # Called with the partitions that come and go; the asyncio consumer also takes coroutines.
+    # Called with the assigned, revoked or lost partitions; coroutines in asyncio only.
     on_assigned: PartitionsCallback | None
     on_revoked: PartitionsCallback | None
     on_lost: PartitionsCallback | None

@@ -1,14 +1,32 @@
-"""What the clients raise besides penstock.errors.KafkaError: the base, and the failures of our own.
+"""The exceptions of the clients besides penstock.errors.KafkaError.
 
-Each says what happened and what to do next; `retriable` says whether the same call may succeed
-later. What librdkafka reports is in local.py, what a broker answers in penstock.errors.
+Each text has the event and the next step; `retriable` says whether the same call may succeed later.
+Errors of librdkafka are in local.py, errors of a broker in penstock.errors.
 """
 
 from penstock.model import TopicPartition
 
+__all__ = [
+    "BufferExhausted",
+    "ClientClosed",
+    "ClientError",
+    "CommitUnknown",
+    "DeserializationError",
+    "HandlerTimedOut",
+    "NoOffset",
+    "PartitionsRevoked",
+    "ProducerLost",
+    "SerializationError",
+    "TimedOut",
+    "TransactionFailed",
+    "UsedAfterFork",
+    "WrongLoop",
+    "WrongProtocol",
+]
+
 
 def sentences(*parts: str) -> str:
-    """The parts as sentences in one line; empty ones are left out."""
+    """Return the parts as sentences in one line, without empty ones."""
     kept = [part.strip() for part in parts if part and part.strip()]
     return " ".join(part if part[-1] in ".!?" else f"{part}." for part in kept)
 
@@ -30,12 +48,12 @@ class ClientError(Exception):
 
     @property
     def what(self) -> str:
-        """What happened, without the next step."""
+        """The event, without the next step."""
         return str(self.args[0]) if self.args and self.args[0] else type(self).summary()
 
     @classmethod
     def summary(cls) -> str:
-        """The one line that describes the class of error."""
+        """Return the one line that describes the class of error."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0].rstrip(".")
 
     def __str__(self) -> str:
@@ -73,18 +91,12 @@ class HandlerTimedOut(ClientError):
 
 
 class PartitionsRevoked(ClientError):
-    """The partition went to another member while its record was worked on; it is not committed."""
+    """The partition was revoked while its record was in the loop; the record is not committed."""
 
     next_step = (
         "The new owner reads the record again: make the work repeatable, or raise "
         "revoke.timeout.ms so that it can end in time"
     )
-
-
-class BatchOver(ClientError):
-    """The loop has asked for the next batch: the records of this one are finished, and gone."""
-
-    next_step = "Keep `batch.records` of those that are needed longer"
 
 
 class WrongLoop(ClientError, RuntimeError):
@@ -102,20 +114,20 @@ class WrongProtocol(ClientError):
 
 
 class TransactionFailed(ClientError):
-    """Something of the open transaction has failed: it takes no more, and can only be aborted."""
+    """A part of the open transaction has failed: the transaction can only be aborted."""
 
     next_step = "Let this out of the transaction's block, which aborts it; then do all of it again"
 
 
 class TimedOut(ClientError, TimeoutError):
-    """It took longer than the time given."""
+    """The call took longer than its time limit."""
 
     retriable = True
     next_step = "Give it more time, and see whether the brokers are reachable and busy"
 
 
 class CommitUnknown(TimedOut):
-    """The commit was not confirmed in time: it may be done, or be done yet."""
+    """The commit was not confirmed in time: the transaction may still be committed."""
 
     retriable = False
     next_step = (
@@ -154,7 +166,7 @@ class SerializationError(ClientError):
         self.topic = topic
         self.is_key = is_key
         said = _part(is_key)
-        # A registry that cannot be reached, say: nothing is wrong with the record.
+        # For example a registry that cannot be reached: the record itself is valid.
         self.retriable = bool(getattr(cause, "retriable", False))
         self.next_step = (
             "Send it again in a moment"
@@ -187,7 +199,7 @@ class DeserializationError(ClientError):
         self.partition = partition
         self.offset = offset
         self.is_key = is_key
-        # A registry that cannot be reached, say: nothing is wrong with the record.
+        # For example a registry that cannot be reached: the record itself is valid.
         self.retriable = getattr(cause, "retriable", False)
         self.next_step = (
             "Read on: the record comes again, and may be read then"

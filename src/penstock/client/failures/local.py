@@ -6,6 +6,74 @@ what to do. A code that is newer than this table becomes a plain LocalError.
 
 from penstock.client.failures.kinds import ClientError, NoOffset, TimedOut
 
+__all__ = [
+    "LOCAL_BY_CODE",
+    "AllBrokersDown",
+    "ApplicationFailure",
+    "AssignPartitions",
+    "AssignmentLost",
+    "AuthenticationFailure",
+    "BadCompression",
+    "BadMessage",
+    "BrokerHandleDestroyed",
+    "BrokerNodeUpdate",
+    "ConflictingUse",
+    "Destroyed",
+    "ExistingSubscription",
+    "Fatal",
+    "Fenced",
+    "FileFailure",
+    "GaplessGuaranteeBroken",
+    "HostNotResolved",
+    "InconsistentState",
+    "Interrupted",
+    "InvalidArgument",
+    "InvalidType",
+    "KeyDeserializationFailure",
+    "KeySerializationFailure",
+    "LocalError",
+    "LocalFailure",
+    "LogTruncated",
+    "MessageTimedOut",
+    "NoResetOffset",
+    "NoSuchEntry",
+    "NotConfigured",
+    "NotImplementedHere",
+    "NothingDone",
+    "NothingStored",
+    "OperationInProgress",
+    "OperationTimedOut",
+    "OtherRecordInvalid",
+    "Outdated",
+    "PartialResponse",
+    "PartitionEnd",
+    "PollIntervalExceeded",
+    "PreviousInProgress",
+    "PurgedInFlight",
+    "PurgedInQueue",
+    "QueueFull",
+    "ReadOnly",
+    "ReadUnderflow",
+    "RetryOperation",
+    "RevokePartitions",
+    "SystemResourceFailure",
+    "TimedOutInQueue",
+    "TlsFailure",
+    "TooFewInSync",
+    "TransportFailure",
+    "UnknownBroker",
+    "UnknownGroup",
+    "UnknownPartition",
+    "UnknownProtocol",
+    "UnknownTopic",
+    "UnsupportedFeature",
+    "ValueDeserializationFailure",
+    "ValueSerializationFailure",
+    "WaitingForCache",
+    "WaitingForCoordinator",
+    "WrongState",
+]
+
 
 class LocalError(ClientError):
     """An error that the client library found without a broker saying so."""
@@ -37,7 +105,7 @@ _PURGED = (
 
 
 class BadMessage(LocalError, code=-199, name="_BAD_MSG", next_step=_UNEXPECTED):
-    """What came from the broker is not a legal message."""
+    """The broker sent bytes that are no valid message."""
 
 
 class BadCompression(
@@ -225,7 +293,7 @@ class ExistingSubscription(
     name="_EXISTING_SUBSCRIPTION",
     next_step="Call unsubscribe() first",
 ):
-    """It would interfere with the subscription that there is."""
+    """The call would interfere with the existing subscription."""
 
 
 class AssignPartitions(LocalError, code=-175, name="_ASSIGN_PARTITIONS", next_step=_UNEXPECTED):
@@ -290,7 +358,7 @@ class NothingStored(
 
 
 class Outdated(LocalError, code=-167, name="_OUTDATED", next_step=_AGAIN):
-    """What was asked for is no longer current."""
+    """The result is out of date."""
 
 
 class TimedOutInQueue(
@@ -301,7 +369,7 @@ class TimedOutInQueue(
     retriable=True,
     next_step=_BROKERS,
 ):
-    """The request waited for a connection until its time was over; it was not sent."""
+    """The request timed out before there was a connection, and was not sent."""
 
 
 class UnsupportedFeature(
@@ -362,11 +430,11 @@ class PartialResponse(LocalError, code=-158, name="_PARTIAL", retriable=True, ne
 
 
 class ReadOnly(LocalError, code=-157, name="_READ_ONLY", next_step=_UNEXPECTED):
-    """What should change may only be read."""
+    """The object is read-only."""
 
 
 class NoSuchEntry(LocalError, code=-156, name="_NOENT", next_step="See whether the name is right"):
-    """What was asked for is not there."""
+    """There is no such entry."""
 
 
 class ReadUnderflow(LocalError, code=-155, name="_UNDERFLOW", next_step=_UNEXPECTED):

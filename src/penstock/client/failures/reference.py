@@ -24,7 +24,7 @@ the same call may succeed later; of an error at hand, `penstock.client.failures`
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD, "\n## Of the clients\n", "In `penstock.client.failures`.\n", *_own()]
     parts += ["\n## What librdkafka finds itself\n"]
     parts += ["`LocalError` in `penstock.client.failures`; codes are librdkafka's.\n", *_local()]

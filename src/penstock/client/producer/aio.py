@@ -5,9 +5,9 @@
         await producer.post("clicks", click)        # no result; errors are raised by flush()
         await producer.send_batch("orders", orders)
 
-Sending never blocks the loop. Awaiting what send() and post() return is what makes a sender wait
-when there is no room; closing flushes. A record whose serializer has to ask a schema registry first
-waits, and those behind it with it; what is wrong with it is then told where it is awaited.
+Sending never blocks the loop. Awaiting the result of send() or post() waits for room; close()
+flushes. A record whose serializer must ask a schema registry waits, and later records wait behind.
+Errors are raised by the await.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from penstock.client.failures import BufferExhausted, ClientClosed, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
 from penstock.client.keywords import refuse_unknown
 from penstock.client.partitioners import PartitionerLike
-from penstock.client.producer.aio_transactions import Transaction, Transactions
-from penstock.client.producer.awaitables import TURN, Delivery
-from penstock.client.producer.batches import BatchSending, Pieces
-from penstock.client.producer.core import (
+from penstock.client.producer.delivery.delivery_tracker import BatchDelivered
+from penstock.client.producer.options import KNOWN, ProducerOptions
+from penstock.client.producer.polling.aio_poller import PAUSE_SECONDS_MIN, AioProducerCore
+from penstock.client.producer.polling.futures import LOOP_YIELD, Delivery
+from penstock.client.producer.sending.batches import BatchSender, SerializedBatch
+from penstock.client.producer.sending.core import (
     CLOSE_SECONDS,
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
-    Partition,
-    Said,
+    ProducerArguments,
+    ProducerPartition,
 )
-from penstock.client.producer.encoding import Unwritten
-from penstock.client.producer.ledger import BatchDelivered
-from penstock.client.producer.options import KNOWN, ProducerOptions
-from penstock.client.producer.pump import PAUSE_SECONDS_MIN, Pump
-from penstock.client.producer.transactions import OffsetsLike, OffsetSource
+from penstock.client.producer.sending.encoding import UnserializedRecord
+from penstock.client.producer.transactions.aio_transactions import AioTransactions, Transaction
+from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
 from penstock.client.serde import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
@@ -101,9 +101,9 @@ class Producer(Generic[SentKey, SentValue]):
         **unknown: Never,
     ) -> None:
         refuse_unknown("Producer", unknown, KNOWN)
-        said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
-        self._core = Pump(settings, said)
-        self._transactions = Transactions(self._core)
+        said = ProducerArguments(bootstrap, key, value, partitioner, interceptors, namespace)
+        self._core = AioProducerCore(settings, said)
+        self._transactions = AioTransactions(self._core)
         self._closed: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -140,11 +140,10 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Send a record: awaiting the Delivery gives where it was written, or raises why not.
+        """Send a record. Awaiting the Delivery returns the offset, or raises the failure.
 
-        It waits for room for at most max.block.ms (BufferExhausted), and from then on for at most
-        delivery.timeout.ms; `asyncio.timeout` around the await ends the waiting sooner, and leaves
-        the record under way.
+        The record waits for room for at most max.block.ms (BufferExhausted), then for at most
+        delivery.timeout.ms. `asyncio.timeout` around the await ends only the wait.
         """
         self._open()  # from now on hot_path.py's function is in the place of this method
         return self._core.send(topic, value, key, partition, headers, timestamp_ms)
@@ -159,11 +158,11 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Awaitable[None]:
-        """Send a record without a result: awaiting only waits for room, for at most max.block.ms
-        (BufferExhausted). It is delivered or has failed within delivery.timeout.ms from then on.
+        """Send a record without a result; awaiting waits for room, at most max.block.ms
+        (BufferExhausted).
 
-        What fails is raised together by the next flush(), by close(), or by the end of the
-        transaction.
+        The record is delivered or fails within delivery.timeout.ms. Failures are raised together by
+        the next flush(), by close(), or by the end of the transaction.
         """
         self._open()
         return self._core.post(topic, value, key, partition, headers, timestamp_ms)
@@ -183,11 +182,11 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> BatchDelivered:
         """Send many records: values, pairs of key and value, or OutRecords.
 
-        Ends when all are delivered; raises BatchFailed, with the error of each record that was
-        not, when some are not. Each waits for room for at most max.block.ms, and is delivered or
-        has failed within delivery.timeout.ms. TimedOut if all of that takes longer than
-        `timeout_s`: then, and if the call is cancelled, what is under way stays so, and the next
-        flush(), or close(), raises what was not delivered.
+        Ends when all are delivered; raises BatchFailed, with the error of each record that was not,
+        when some are not. Each waits for room for at most max.block.ms, and is delivered or has
+        failed within delivery.timeout.ms. TimedOut if all of that takes longer than `timeout_s`:
+        then, and if the call is cancelled, what is under way stays so, and the next flush(), or
+        close(), raises what was not delivered.
         """
         core = self._usable()
         core.check_reports()
@@ -196,34 +195,34 @@ class Producer(Generic[SentKey, SentValue]):
         if core.encoder.chooses and core.encoder.counts.stale(core.namespace.add_topic(topic)):
             limit_s = core.block_s if timeout_s is None else min(core.block_s, timeout_s)
             await self.partitions_of(topic, timeout_s=limit_s)
-        pieces = Pieces(topic, records, partition, core.encoder)
+        pieces = SerializedBatch(topic, records, partition, core.encoder)
         while (unwritten := pieces.make()) is not None:
-            await self._told(unwritten, until, timeout_s)
+            await self._ask_serializer(unwritten, until, timeout_s)
         waiter = BatchWaiter(loop)
-        core.ledger.waiting.add(waiter.future)
-        sending = BatchSending(core, topic, pieces.made, partition, waiter)
+        core.tracker.waiting.add(waiter.future)
+        sending = BatchSender(core, topic, pieces.made, partition, waiter)
         try:
             async with asyncio.timeout_at(until) as limit:
                 await self._hand_over(sending, loop)
                 sending.all_handed()
-                core.hurry()
+                core.schedule_poll()
                 if not sending.report.complete:
                     await waiter.future
         except BaseException as error:
             late = sending.leave(timeout_s)
-            core.hurry()
+            core.schedule_poll()
             if isinstance(error, TimeoutError) and limit.expired():
                 raise late from None
             raise
         return sending.result()
 
-    async def _told(
-        self, unwritten: Unwritten, until: float | None, timeout_s: float | None
+    async def _ask_serializer(
+        self, unwritten: UnserializedRecord, until: float | None, timeout_s: float | None
     ) -> None:
-        """What a serializer of a batch has to know: asked on a thread, before anything is sent."""
+        """Ask for a batch's schema on a thread, before the first record is sent."""
         try:
             async with asyncio.timeout_at(until) as limit:
-                await self._core.told(unwritten)
+                await self._core.ask_serializer(unwritten)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -233,15 +232,15 @@ class Producer(Generic[SentKey, SentValue]):
                 next_step="See whether the schema registry runs and answers",
             ) from None
 
-    async def _hand_over(self, sending: BatchSending, loop: asyncio.AbstractEventLoop) -> None:
-        """Step by step; when there is no room, wait for it, at most max.block.ms."""
+    async def _hand_over(self, sending: BatchSender, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand over step by step; without room wait, at most max.block.ms."""
         core = self._core
         until = loop.time() + core.block_s
         while not sending.over:
-            # What was sent before and waits for room goes first.
+            # Earlier records that wait for room go first.
             if not core.backlog and sending.step():
-                core.breathe()
-                await TURN
+                core.poll_if_due()
+                await LOOP_YIELD
                 until = loop.time() + core.block_s
                 core.check()
             elif loop.time() >= until:
@@ -263,16 +262,18 @@ class Producer(Generic[SentKey, SentValue]):
     async def _settle(self, timeout_s: float) -> None:
         core = self._core
         if not await core.settle(timeout_s):
-            trouble = core.handle.troubles.latest
+            trouble = core.handle.error_reports.latest
             raise TimedOut(
                 f"{core.open_count} records are still under way after {timeout_s:g} s"
                 + (f"; the last trouble: {trouble}" if trouble else "")
             )
-        undelivered = core.undelivered(unasked=False)
+        undelivered = core.undelivered(unawaited=False)
         if undelivered is not None:
             raise undelivered
 
-    async def partitions_of(self, topic: str, *, timeout_s: float | None = None) -> list[Partition]:
+    async def partitions_of(
+        self, topic: str, *, timeout_s: float | None = None
+    ) -> list[ProducerPartition]:
         """The topic's partitions, asked of the cluster."""
         core = self._usable(outside=True)
         limit = core.block_s if timeout_s is None else timeout_s
@@ -297,17 +298,18 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> None:
         """Commit a consumer's progress with the open transaction.
 
-        Without `offsets` those of records whose loop body has ended, and of the record or batch
-        whose body calls this, in its own task; else those of a record, a batch, or offsets. What
-        is committed so does not come again. The consumer commits nothing by itself any more.
+        Without `offsets`, commit those of finished records and of the record or batch whose body
+        calls this, in its own task; else those of a record, a batch, or offsets. Committed records
+        do not come again. The consumer stops its timed commits.
         """
         self._usable()
         await self._transactions.send_offsets(consumer, offsets, timeout_s)
 
-    # -- life
+    # -- opening and closing
 
-    def _usable(self, *, outside: bool = False) -> Pump:
-        """Started, bound to this loop, and open; `outside` of a transaction as well."""
+    def _usable(self, *, outside: bool = False) -> AioProducerCore:
+        """Return the core: started, bound to this loop, and open; `outside` of a transaction as
+        well."""
         core = self._core
         if outside:
             core.check_life()
@@ -317,19 +319,19 @@ class Producer(Generic[SentKey, SentValue]):
         return core
 
     def _open(self) -> None:
-        """The first use, in a loop: sending is done by functions from then on (hot_path.py)."""
+        """Open at the first use; functions of hot_path.py replace send and post from then on."""
         hot = self._core.open()
         self.send = hot.send  # type: ignore[method-assign]
         self.post = hot.post  # type: ignore[method-assign]
 
     async def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
-        """Flush, then give up what is not delivered within the time. Never hangs.
+        """Flush, then drop records that are not delivered within the time. Never hangs.
 
-        Raises RecordsUndelivered for posts that failed and deliveries that failed unawaited.
+        Raise RecordsUndelivered for failed posts and for failed deliveries that were not awaited.
         """
         core = self._core
         if core.is_forked:
-            return  # the parent's
+            return  # the parent process closes it
         if not core.started:
             core.stop()
             core.thread.end()
@@ -354,7 +356,7 @@ class Producer(Generic[SentKey, SentValue]):
             )
             core.handle.purge()
             await core.settle(PURGE_SECONDS_MAX)
-        core.rest()
+        core.stop_polling()
         destroyed = core.thread.submit(core.handle.destroy)
         core.thread.end()
         try:
@@ -362,10 +364,10 @@ class Producer(Generic[SentKey, SentValue]):
                 await asyncio.wrap_future(destroyed)
         except TimeoutError:
             log.warning("librdkafka does not end; its threads are left behind")
-        core.ledger.wake()
+        core.tracker.wake()
         core.release_waiters()
         close_all(core.interceptors)
-        undelivered = core.undelivered(unasked=True)
+        undelivered = core.undelivered(unawaited=True)
         if undelivered is not None:
             raise undelivered
 

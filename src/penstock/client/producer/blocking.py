@@ -4,7 +4,7 @@
         written = producer.send("orders", order, key=order.customer).result()
         producer.post("clicks", click)              # no result; errors are raised by flush()
 
-send() and post() wait for room, at most max.block.ms. It may be used by several threads at once.
+send() and post() wait for room, at most max.block.ms. Several threads may use one Producer.
 """
 
 import logging
@@ -19,21 +19,24 @@ from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.interceptors import ProducerInterceptor, close_all
 from penstock.client.keywords import refuse_unknown
 from penstock.client.partitioners import PartitionerLike
-from penstock.client.producer.batches import BatchSending, pieces_of
-from penstock.client.producer.blocking_core import BlockingCore, Delivery
-from penstock.client.producer.blocking_transactions import Transaction, Transactions
-from penstock.client.producer.core import (
+from penstock.client.producer.delivery.delivery_errors import RecordsUndelivered
+from penstock.client.producer.delivery.delivery_tracker import BatchDelivered, DeliveryCallback
+from penstock.client.producer.options import KNOWN, ProducerOptions
+from penstock.client.producer.polling.blocking_core import BlockingProducerCore, Delivery
+from penstock.client.producer.sending.batches import BatchSender, pieces_of
+from penstock.client.producer.sending.core import (
     CLOSE_SECONDS,
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
-    Partition,
-    Said,
+    ProducerArguments,
+    ProducerPartition,
 )
-from penstock.client.producer.encoding import LIBRARY_CHOOSES
-from penstock.client.producer.ledger import BatchDelivered
-from penstock.client.producer.options import KNOWN, ProducerOptions
-from penstock.client.producer.transactions import OffsetsLike, OffsetSource
-from penstock.client.producer.undelivered import RecordsUndelivered
+from penstock.client.producer.sending.encoding import LIBRARY_CHOOSES
+from penstock.client.producer.transactions.blocking_transactions import (
+    BlockingTransactions,
+    Transaction,
+)
+from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
 from penstock.client.serde import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
@@ -98,9 +101,9 @@ class Producer(Generic[SentKey, SentValue]):
         **unknown: Never,
     ) -> None:
         refuse_unknown("Producer", unknown, KNOWN)
-        said = Said(bootstrap, key, value, partitioner, interceptors, namespace)
-        self._core = BlockingCore(settings, said)
-        self._transactions = Transactions(self._core)
+        said = ProducerArguments(bootstrap, key, value, partitioner, interceptors, namespace)
+        self._core = BlockingProducerCore(settings, said)
+        self._transactions = BlockingTransactions(self._core)
 
     def __enter__(self) -> Self:
         self._usable(outside=True)
@@ -132,43 +135,18 @@ class Producer(Generic[SentKey, SentValue]):
         headers: HeadersLike = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Send a record, waiting for room: `result()` says where it was written, or raises.
+        """Send a record, waiting for room; `result()` returns the offset, or raises the failure.
 
-        It waits for room for at most max.block.ms (BufferExhausted); from then on the record is
-        delivered or has failed within delivery.timeout.ms, and `result(timeout_s)` waits for less.
+        The record waits for room for at most max.block.ms (BufferExhausted). Within
+        delivery.timeout.ms from then on the record is delivered or has failed; `result(timeout_s)`
+        may wait for less.
         """
         core = self._core
-        # The hot path: bytes go to librdkafka as they are.
-        if (
-            core.fluent
-            and not core.quiet
-            and type(value) is bytes
-            and (key is None or type(key) is bytes)
-            and partition is None
-            and headers is None
-            and timestamp_ms is None
-        ):
-            names = core.names
+        usual = partition is None and headers is None and timestamp_ms is None
+        if usual and core.hot_path_open and not core.reports_errors_only:
             with core.sending:
-                page = core.ledger.page
-                delivery = Delivery(page, topic)
-                try:
-                    core.handle.produce(
-                        topic if names is None else names[topic],
-                        value,
-                        key,
-                        LIBRARY_CHOOSES,
-                        delivery,
-                    )
-                except BufferError:
-                    pass
-                except Exception as error:
-                    raise core.refused(error, topic) from error
-                else:
-                    page.sent += 1
-                    core.credit -= 1
-                    if core.credit < 0:
-                        core.breathe()
+                delivery = Delivery(core.tracker.window, topic)
+                if self._produce_bytes(topic, value, key, delivery):
                     return delivery
         self._usable().check_reports()
         return core.send(topic, value, key, partition, headers, timestamp_ms)
@@ -184,44 +162,40 @@ class Producer(Generic[SentKey, SentValue]):
         timestamp_ms: int | None = None,
     ) -> None:
         """Send a record without a result, waiting for room for at most max.block.ms
-        (BufferExhausted). It is delivered or has failed within delivery.timeout.ms from then on.
+        (BufferExhausted).
 
-        What fails is raised together by the next flush(), by close(), or by the end of the
-        transaction.
+        The record is delivered or fails within delivery.timeout.ms. Failures are raised together by
+        the next flush(), by close(), or by the end of the transaction.
         """
         core = self._core
-        if (
-            core.fluent
-            and type(value) is bytes
-            and (key is None or type(key) is bytes)
-            and partition is None
-            and headers is None
-            and timestamp_ms is None
-        ):
-            names = core.names
+        usual = partition is None and headers is None and timestamp_ms is None
+        if usual and core.hot_path_open:
             with core.sending:
-                ledger = core.ledger
-                try:
-                    core.handle.produce(
-                        topic if names is None else names[topic],
-                        value,
-                        key,
-                        LIBRARY_CHOOSES,
-                        ledger.posted,
-                    )
-                except BufferError:
-                    pass
-                except Exception as error:
-                    raise core.refused(error, topic) from error
-                else:
-                    if not core.quiet:
-                        ledger.page.sent += 1
-                    core.credit -= 1
-                    if core.credit < 0:
-                        core.breathe()
+                if self._produce_bytes(topic, value, key, core.tracker.posted):
                     return
         self._usable()
         core.post(topic, value, key, partition, headers, timestamp_ms)
+
+    def _produce_bytes(
+        self, topic: str, value: object, key: object, report: DeliveryCallback
+    ) -> bool:
+        """Hand bytes to librdkafka unchanged: the hot path. Return whether librdkafka took them."""
+        if type(value) is not bytes or (key is not None and type(key) is not bytes):
+            return False
+        core, names = self._core, self._core.names
+        full = topic if names is None else names[topic]
+        try:
+            core.handle.produce(full, value, key, LIBRARY_CHOOSES, report)
+        except BufferError:
+            return False
+        except Exception as error:
+            raise core.refused(error, topic) from error
+        if not core.reports_errors_only:
+            core.tracker.window.sent += 1
+        core.credit -= 1
+        if core.credit < 0:
+            core.poll_if_due()
+        return True
 
     def send_batch(
         self,
@@ -238,11 +212,11 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> BatchDelivered:
         """Send many records: values, pairs of key and value, or OutRecords.
 
-        Ends when all are delivered; raises BatchFailed, with the error of each record that was
-        not, when some are not. Each waits for room for at most max.block.ms, and is delivered or
-        has failed within delivery.timeout.ms. TimedOut if all of that takes longer than
-        `timeout_s`: then what is under way stays so, and the next flush(), or close(), raises what
-        was not delivered.
+        Ends when all are delivered; raises BatchFailed, with the error of each record that was not,
+        when some are not. Each waits for room for at most max.block.ms, and is delivered or has
+        failed within delivery.timeout.ms. TimedOut if all of that takes longer than `timeout_s`:
+        then what is under way stays so, and the next flush(), or close(), raises what was not
+        delivered.
         """
         core = self._usable()
         core.check_reports()
@@ -251,7 +225,7 @@ class Producer(Generic[SentKey, SentValue]):
         core.learn_partitions(core.namespace.add_topic(topic), limit_s)
         with core.sending:
             pieces = pieces_of(topic, records, partition, core.encoder)
-            sending = BatchSending(core, topic, pieces, partition, core)
+            sending = BatchSender(core, topic, pieces, partition, core)
         try:
             while not sending.over and (left := until - time.monotonic()) > 0:
                 if not core.with_room(sending.step, left) and left > core.block_s:
@@ -279,16 +253,18 @@ class Producer(Generic[SentKey, SentValue]):
         core = self._usable(outside=True)
         limit = core.settle_s if timeout_s is None else timeout_s
         if not core.settle(limit):
-            trouble = core.handle.troubles.latest
+            trouble = core.handle.error_reports.latest
             raise TimedOut(
                 f"{core.open_count} records are still under way after {limit:g} s"
                 + (f"; the last trouble: {trouble}" if trouble else "")
             )
-        undelivered = core.undelivered(unasked=False)
+        undelivered = core.undelivered(unawaited=False)
         if undelivered is not None:
             raise undelivered
 
-    def partitions_of(self, topic: str, *, timeout_s: float | None = None) -> list[Partition]:
+    def partitions_of(
+        self, topic: str, *, timeout_s: float | None = None
+    ) -> list[ProducerPartition]:
         """The topic's partitions, asked of the cluster."""
         core = self._usable(outside=True)
         return core.partitions_of(topic, core.block_s if timeout_s is None else timeout_s)
@@ -312,16 +288,16 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> None:
         """Commit a consumer's progress with the open transaction.
 
-        Without `offsets` those of records whose loop body has ended, and of the record or batch
-        whose body calls this, in its own thread; else those of a record, a batch, or offsets. What
-        is committed so does not come again. The consumer commits nothing by itself any more.
+        Without `offsets`, commit those of finished records and of the record or batch whose body
+        calls this, in its own thread; else those of a record, a batch, or offsets. Committed
+        records do not come again. The consumer stops its timed commits.
         """
         self._usable()
         self._transactions.send_offsets(consumer, offsets, timeout_s)
 
-    # -- life
+    # -- opening and closing
 
-    def _usable(self, *, outside: bool = False) -> BlockingCore:
+    def _usable(self, *, outside: bool = False) -> BlockingProducerCore:
         core = self._core
         if outside:
             core.check_life()
@@ -331,9 +307,9 @@ class Producer(Generic[SentKey, SentValue]):
         return core
 
     def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
-        """Flush, then give up what is not delivered within the time. Never hangs.
+        """Flush, then drop records that are not delivered within the time. Never hangs.
 
-        Raises RecordsUndelivered for posts that failed and deliveries nobody asked for.
+        Raise RecordsUndelivered for failed posts and for failed deliveries that were not read.
         """
         core = self._core
         if core.is_forked or core.closing:
@@ -353,9 +329,9 @@ class Producer(Generic[SentKey, SentValue]):
         core.thread.end()
         if not core.destroy_within(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
             log.warning("librdkafka does not end; its threads are left behind")
-        core.ledger.wake()
+        core.tracker.wake()
         close_all(core.interceptors)
-        undelivered = core.undelivered(unasked=True)
+        undelivered = core.undelivered(unawaited=True)
         if undelivered is not None:
             raise undelivered
 

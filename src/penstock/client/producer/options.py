@@ -1,4 +1,4 @@
-"""What may be said to a producer beside its settings and serializers; the same for both twins."""
+"""Options of a producer beside its settings and serializers, the same for both faces."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -8,7 +8,7 @@ from penstock.client.partitioners import PartitionerLike
 
 
 class ProducerOptions(TypedDict, total=False):
-    """All may be left out. For type checkers: a producer itself names them one by one."""
+    """Optional keyword arguments of Producer, for type checkers."""
 
     bootstrap: str | None
     partitioner: PartitionerLike | None

@@ -1,7 +1,7 @@
-"""Who leads each partition, as last heard, and whether a topic is still the one it was.
+"""The leader of each partition, from metadata, and whether its topic was recreated.
 
-A topic's id is remembered from the first time it is heard, unless it was given: a topic that is
-deleted and created again under the same name is noticed, and never mistaken for the old one.
+The first id of a topic is remembered, unless the caller gave one. If a topic is deleted and created
+again under the same name, the new one is never mistaken for the old one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +21,8 @@ from penstock.errors import (
 from penstock.model import ZERO_ID, TopicPartition
 
 
-class Leader(NamedTuple):
-    """The zero id stands for a server that has none."""
+class KnownLeader(NamedTuple):
+    """The leader of a partition; the zero topic id stands for a server without topic ids."""
 
     node_id: int
     epoch: int
@@ -30,7 +30,7 @@ class Leader(NamedTuple):
 
 
 class Leaders:
-    """What metadata says, per partition."""
+    """The leaders of partitions, from metadata."""
 
     def __init__(self, nodes: Nodes, topic_ids: Mapping[str, bytes] | None = None) -> None:
         self._nodes = nodes
@@ -38,7 +38,7 @@ class Leaders:
         self._topics: dict[str, TopicDescription | KafkaError] = {}
 
     def refresh(self, topics: Iterable[str]) -> None:
-        """Ask about these; CannotReach if nobody answers."""
+        """Ask for metadata of these topics. Raise CannotReach if no node answers."""
         names = list(dict.fromkeys(topics))
         if names:
             self._topics.update(ask_topics(self._nodes, names))
@@ -46,8 +46,9 @@ class Leaders:
     def topic_id(self, topic: str) -> bytes:
         return self._topic_ids.get(topic, ZERO_ID)
 
-    def find(self, partition: TopicPartition) -> Leader | KafkaError:
-        """Its leader, or why there is none; TopicRecreated if the name has moved on."""
+    def find(self, partition: TopicPartition) -> KnownLeader | KafkaError:
+        """Return the leader, or the reason why there is none. Raise TopicRecreated for another
+        topic of that name."""
         topic = self._topics.get(partition.topic)
         if topic is None:
             return UnknownTopicOrPartition("it has not been asked about yet")
@@ -61,10 +62,10 @@ class Leaders:
             return UnknownTopicOrPartition(f"it has {len(topic.partitions)} partitions")
         if found.leader < 0:
             return LeaderNotAvailable()
-        return Leader(found.leader, found.leader_epoch, known)
+        return KnownLeader(found.leader, found.leader_epoch, known)
 
     def absence(self, partition: TopicPartition) -> TopicMissing | PartitionMissing:
-        """What to raise for a partition that stays unknown."""
+        """Return the exception for a partition that stays unknown."""
         topic = self._topics.get(partition.topic)
         if isinstance(topic, TopicDescription) and _partition(topic, partition.partition) is None:
             return PartitionMissing(partition, len(topic.partitions))
@@ -72,7 +73,7 @@ class Leaders:
 
 
 def is_absence(error: KafkaError) -> bool:
-    """Whether the server says that there is no such thing, which may also mean: not yet."""
+    """Return whether the error says "unknown", which may also mean "not yet"."""
     return isinstance(error, UnknownTopicOrPartition | UnknownTopicId | InvalidTopic)
 
 

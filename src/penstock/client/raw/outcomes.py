@@ -1,7 +1,7 @@
-"""How reading or writing a partition can end other than well: one exception per outcome.
+"""The ways in which reading or writing a partition can fail: one exception each.
 
-Each names the partition and says what to do about it. What can be tried again has been, until the
-limits of the reader or the writer: whatever comes out of here is final.
+Each names the partition and the next step. The reader or the writer has retried within its limits,
+so these exceptions are final.
 """
 
 from penstock.errors import KafkaError
@@ -57,7 +57,7 @@ class PartitionMissing(PartitionFailure):
 
 
 class NotAuthorized(PartitionFailure):
-    """The server knows who we are and does not let us."""
+    """The server has authenticated the client and denies the operation."""
 
     def __init__(self, partition: TopicPartition, operation: str, error: KafkaError) -> None:
         super().__init__(
@@ -81,7 +81,7 @@ class ReadFailure(PartitionFailure):
 
 
 class RecordsExpired(ReadFailure):
-    """Retention, or somebody who deletes records, was faster than the reader."""
+    """Retention or DeleteRecords removed the records before they were read."""
 
     def __init__(self, partition: TopicPartition, position: int, end: int, log_start: int) -> None:
         super().__init__(
@@ -168,7 +168,7 @@ class BatchTooLarge(WriteRefused):
 
 
 class ProducerReplaced(WriteRefused):
-    """Another producer has taken this one's id: what it wrote from now on would be a zombie's."""
+    """Another producer has taken this one's id: further writes would be a zombie's."""
 
 
 class SequenceBroken(WriteRefused):

@@ -1,4 +1,4 @@
-"""Writes a Produce request around ready batches, so that they are sent from where they are.
+"""Writes a Produce request around ready batches, without copying them.
 
 The general codec joins everything into one buffer; here the batches stay apart. A property test
 proves that both write the same bytes.
@@ -33,7 +33,7 @@ def produce_parts(
     timeout_ms: int,
     topics: list[TopicBatches],
 ) -> list[Buffer]:
-    """The body of the request; each batch is a part of its own."""
+    """Return the body of the request; each batch is a part of its own."""
     flexible = version >= FLEXIBLE
     parts: list[Buffer] = []
     out = bytearray()

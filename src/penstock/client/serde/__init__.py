@@ -1,8 +1,8 @@
-"""Keys and values as Python has them, and as bytes: serializers, deserializers, schemas.
+"""Serializers, deserializers and schemas: keys and values in Python and as bytes.
 
-`serializer_of` and `deserializer_of` take what a client was told: an object, a function, a type or
-a name, Java's own among them. Numbers are big-endian, as Java's serializers write them. What speaks
-to a registry is loaded when somebody asks for it.
+`serializer_of` and `deserializer_of` take an object, a function, a type or a name, Java's own among
+them. Numbers are big-endian, as Java's serializers write them. Modules for a registry are loaded at
+first use.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ from penstock.client.serde.protocols import (
     SerializerOf,
     unwaiting,
 )
-from penstock.client.serde.resolving import deserializer_of, serializer_of
+from penstock.client.serde.serde_lookup import deserializer_of, serializer_of
 from penstock.late import loaded_late
 
 if TYPE_CHECKING:

@@ -1,27 +1,27 @@
-"""An Avro `int` has 32 bits, and the writer writes 64 without a word: looked at here, before it.
+"""Checks Avro `int` values: an `int` has 32 bits, and fastavro writes 64 without an error.
 
-A schema is compiled once into a look at its ints; one that has none costs nothing. In a union the
-writer looks for itself, to find the branch that fits.
+A schema is compiled once into a check of its ints; a schema without ints costs nothing. In a union
+fastavro itself checks values, to find the branch that fits.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from penstock.client.serde.shapes import Misfit
+from penstock.client.serde.json_types import Misfit
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
-# Gets a value; raises Misfit, with the path to what is in it and does not fit.
+# Takes a value; raises Misfit, with the path to the part that does not fit.
 Look: TypeAlias = Callable[[Any], None]
 
 
 def ints_of(parsed: Any, named: Mapping[str, Any]) -> Look | None:
-    """The look at all ints of a parsed schema; None if it has none. `named` are the schemas that it
-    may name."""
-    return _Compiler(named).look(parsed)
+    """Return the check of all ints of a parsed schema; None without ints. `named` are the schemas
+    that this one may name."""
+    return _AvroCompiler(named).look(parsed)
 
 
-class _Compiler:
+class _AvroCompiler:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._records: dict[str, Look | None] = {}
@@ -57,7 +57,8 @@ class _Compiler:
         return self._records[name]
 
     def _later(self, name: str) -> Look:
-        """It is met inside itself: what it is made of is known when values come."""
+        """Return a check for a schema that contains itself: its parts are known when values
+        come."""
 
         def look(value: Any) -> None:
             found = self._records[name]
@@ -72,7 +73,7 @@ def _look_at_int(value: Any) -> None:
         raise Misfit(f"{value} does not fit into an int of 32 bits; it would need the type long")
 
 
-# Of a value that is something else altogether the writer says what is wrong with it.
+# For a value of another type fastavro raises its own error.
 
 
 def _look_at_fields(fields: list[tuple[str, Look]]) -> Look:

@@ -1,9 +1,9 @@
 """Avro, with the schema in a registry or agreed upon beforehand.
 
-With a registry each value carries its schema's id, as Confluent's serializers write it, and is read
-with the schema that it was written with, resolved to the reader's own if there is one. Without, a
-value is its bare encoding. A schema that is given is looked at where the serde is made. The package
-`fastavro` does the work and is loaded when it is needed.
+With a registry each value carries its schema's id, as Confluent's serializers write it. Values are
+read with the schema that they were written with, resolved to the reader's own if there is one.
+Without a registry a value is its bare encoding. A given schema is checked when the serde is made.
+The package `fastavro` does the work and is loaded at first use.
 """
 
 import dataclasses
@@ -18,19 +18,24 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from penstock.client.records import Headers
 from penstock.client.serde.avro_ints import Look, ints_of
-from penstock.client.serde.framing import frame, unframe
+from penstock.client.serde.json_types import Reader, is_msgspec, is_pydantic, reader_of
 from penstock.client.serde.protocols import HeaderList, SerdeRefused
-from penstock.client.serde.registered import Registered, registered
-from penstock.client.serde.registry import AVRO, Schema, SchemaRegistry
-from penstock.client.serde.shapes import Reader, is_msgspec, is_pydantic, reader_of
-from penstock.client.serde.subjects import SubjectOf, by_topic
+from penstock.client.serde.registry import AVRO, RegisteredSchema, SchemaRegistry
+from penstock.client.serde.schema_ids import (
+    Registered,
+    SubjectOf,
+    by_topic,
+    frame,
+    registered,
+    unframe,
+)
 
 T = TypeVar("T")
-# JSON text, or what it says.
+# JSON text, or its parsed value.
 AvroSchema: TypeAlias = str | Mapping[str, Any] | list[Any] | None
 PARSED_MAX = 1_000
 _BYTES = "bytes"
-# What a value without a schema of its own is written with, by its type.
+# The schema for a value without a schema of its own, by its type.
 _PRIMITIVES: Mapping[type, str] = {
     str: '"string"',
     bytes: '"bytes"',
@@ -69,13 +74,14 @@ def avro(
     auto_register: bool = True,
     use_latest: bool = False,
 ) -> "AvroSerde[Any]":
-    """A serde of Avro values: dictionaries, or `of` a dataclass, pydantic model or msgspec Struct.
+    """Return a serde of Avro values: dictionaries, or `of` a dataclass, pydantic model or msgspec
+    Struct.
 
-    With a registry and no schema, values are written with their subject's newest schema (text and
-    numbers by their own type, where they have one).
+    With a registry and no schema, values are written with their subject's latest schema (text and
+    numbers by their own type, if they have one).
     """
     text = schema if isinstance(schema, str) or schema is None else json.dumps(schema)
-    own = None if text is None else Schema(_checked(text), AVRO)
+    own = None if text is None else RegisteredSchema(_checked(text), AVRO)
     use = registered(
         registry,
         subject_of=subject_of,
@@ -87,7 +93,7 @@ def avro(
 
 
 class Parsed(NamedTuple):
-    """A schema as fastavro takes it, and the look at what fastavro does not look at."""
+    """A schema as fastavro takes it, and the check of its ints."""
 
     schema: Any
     ints: Look | None
@@ -98,7 +104,7 @@ class AvroSerde(Generic[T]):
 
     def __init__(
         self,
-        schema: Schema | None,
+        schema: RegisteredSchema | None,
         use: Registered | None,
         reader: Reader | None,
         is_key: bool = False,
@@ -107,14 +113,15 @@ class AvroSerde(Generic[T]):
         self._use = use
         self._reader = reader
         self._is_key = is_key
-        self._parsed: dict[Schema, Parsed] = {}
+        self._parsed: dict[RegisteredSchema, Parsed] = {}
 
     def of_part(self, is_key: bool) -> "AvroSerde[T]":
-        """The same for keys, or for values: their schemas are under different subjects."""
+        """Return the same serde for keys, or for values: their schemas are under different
+        subjects."""
         return AvroSerde(self._schema, self._use, self._reader, is_key)
 
     def unwaiting(self) -> "AvroSerde[T]":
-        """The same for event loops: NotToldYet where this one would wait for the registry."""
+        """Return the same for event loops: NotToldYet instead of a wait for the registry."""
         use = None if self._use is None else self._use.unwaiting()
         return AvroSerde(self._schema, use, self._reader, self._is_key)
 
@@ -141,7 +148,7 @@ class AvroSerde(Generic[T]):
         made: T = found if self._reader is None else self._reader(found)
         return made
 
-    def _parse(self, schema: Schema) -> Parsed:
+    def _parse(self, schema: RegisteredSchema) -> Parsed:
         parsed = self._parsed.get(schema)
         if parsed is None:
             others = [] if self._use is None else self._use.registry.references(schema)
@@ -152,7 +159,7 @@ class AvroSerde(Generic[T]):
         return parsed
 
 
-def _parsed(schema: Schema, others: list[tuple[str, Schema]]) -> Parsed:
+def _parsed(schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]) -> Parsed:
     named: dict[str, Any] = {}
     parse = partial(_fastavro().parse_schema, named_schemas=named)
     for _, other in others:
@@ -162,7 +169,7 @@ def _parsed(schema: Schema, others: list[tuple[str, Schema]]) -> Parsed:
 
 
 def plain(value: Any) -> Any:
-    """Objects as the dictionaries that Avro writes; what is one already is not looked into."""
+    """Return objects as the dictionaries that Avro writes; a dictionary passes unchanged."""
     if type(value) in _PRIMITIVES or type(value) is dict:
         return value
     if isinstance(value, list | tuple):
@@ -186,9 +193,9 @@ def _deep(value: Any) -> Any:
     return plain(value)
 
 
-def _primitive(value: Any) -> Schema | None:
+def _primitive(value: Any) -> RegisteredSchema | None:
     text = _PRIMITIVES.get(type(value))
-    return None if text is None else Schema(text, AVRO)
+    return None if text is None else RegisteredSchema(text, AVRO)
 
 
 def _full_name(parsed: Any) -> str | None:
@@ -198,7 +205,7 @@ def _full_name(parsed: Any) -> str | None:
 
 def _written(by: Parsed, value: Any) -> bytes:
     parsed = by.schema
-    # Bytes alone are written as they are, without their length: so do Confluent's serializers.
+    # A value of type bytes is written without its length, as by Confluent's serializers.
     if parsed == _BYTES or (isinstance(parsed, dict) and parsed.get("type") == _BYTES):
         if isinstance(value, bytes | bytearray | memoryview) and _logical(parsed) is None:
             return bytes(value)
@@ -237,7 +244,7 @@ def _logical(parsed: Any) -> Any:
 
 
 def _why_not(parsed: Any, value: Any) -> str | None:
-    """The field that does not fit, which the writer's own error may not name."""
+    """Return the field that does not fit; fastavro's error may not name it."""
     try:
         _fastavro()
         import_module("fastavro.validation").validate(value, parsed, raise_errors=True)

@@ -1,7 +1,7 @@
-"""pydantic writes a secret (SecretStr and its kin) as stars: what was meant would be lost.
+"""Rejects secrets (SecretStr and its kin), which pydantic would write as stars.
 
-A value with such a field is refused, unless its class says how the secret is written. Only classes
-that name a secret are looked at; what a field typed Any holds is not.
+A value with such a field is rejected, unless its class says how the secret is written. Only classes
+that name a secret are checked; the contents of a field typed Any are not.
 """
 
 import sys
@@ -15,7 +15,7 @@ _KINDS = ("SecretStr", "SecretBytes", "Secret")
 
 
 def holds_secrets(value: Any) -> bool:
-    """Whether the class of a pydantic model names a secret, at whatever depth."""
+    """Return whether the class of a pydantic model names a secret, at any depth."""
     kind: Any = type(value)
     return _class_holds_secrets(kind)
 
@@ -26,7 +26,7 @@ def _class_holds_secrets(kind: Any) -> bool:
 
 
 def refuse_hidden(value: Any) -> None:
-    """ValueError if a secret of this model would be written as stars."""
+    """Raise ValueError if a secret of this model would be written as stars."""
     plain, written = value.model_dump(by_alias=True), value.model_dump(mode="json", by_alias=True)
     found = _hidden(plain, written, "")
     if found is not None:
@@ -59,7 +59,7 @@ def _names_secret(kind: Any, seen: set[Any]) -> bool:
 
 
 def _hidden(value: Any, written: Any, path: str) -> str | None:
-    """The path of the first secret that is written as what stands for it."""
+    """Return the path of the first secret that is written as its placeholder."""
     if isinstance(value, _secrets()):
         hides = written in (str(value), STARS) and written != value.get_secret_value()
         return (path or "the value") if hides else None

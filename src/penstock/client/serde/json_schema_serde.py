@@ -1,8 +1,8 @@
-"""JSON whose schema is in a registry or agreed upon beforehand, and is held on both sides.
+"""JSON with a schema in a registry or agreed upon beforehand; both sides check values.
 
-With a registry each value carries its schema's id, as Confluent's serializers write it. A schema
-that is given is looked at where the serde is made. The package `jsonschema` validates and is loaded
-when it is needed; it never fetches a schema by itself.
+With a registry each value carries its schema's id, as Confluent's serializers write it. A given
+schema is checked when the serde is made. The package `jsonschema` validates, is loaded at first
+use, and never fetches a schema by itself.
 """
 
 import json
@@ -11,13 +11,18 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.client.records import Headers
-from penstock.client.serde.framing import frame, unframe
+from penstock.client.serde.json_types import Reader, reader_of
 from penstock.client.serde.json_values import json_bytes, json_value
 from penstock.client.serde.protocols import HeaderList, SerdeRefused
-from penstock.client.serde.registered import Registered, registered
-from penstock.client.serde.registry import JSON_SCHEMA, Schema, SchemaRegistry
-from penstock.client.serde.shapes import Reader, reader_of
-from penstock.client.serde.subjects import SubjectOf, by_topic
+from penstock.client.serde.registry import JSON_SCHEMA, RegisteredSchema, SchemaRegistry
+from penstock.client.serde.schema_ids import (
+    Registered,
+    SubjectOf,
+    by_topic,
+    frame,
+    registered,
+    unframe,
+)
 
 T = TypeVar("T")
 VALIDATORS_MAX = 1_000
@@ -55,12 +60,12 @@ def json_schema(
     use_latest: bool = False,
     validate: bool = True,
 ) -> "JsonSchemaSerde[Any]":
-    """A serde of JSON values: Python's own, or `of` a type as serde.json_of takes it.
+    """Return a serde of JSON values: Python's own, or `of` a type as serde.json_of takes it.
 
-    With a registry and no schema, values are written with their subject's newest schema.
+    With a registry and no schema, values are written with their subject's latest schema.
     """
     text = schema if isinstance(schema, str) or schema is None else json.dumps(schema)
-    own = None if text is None else Schema(_checked(text), JSON_SCHEMA)
+    own = None if text is None else RegisteredSchema(_checked(text), JSON_SCHEMA)
     if own is not None and validate:
         _validator(own, [])  # SerdeRefused if it is not legal
     use = registered(
@@ -78,7 +83,7 @@ class JsonSchemaSerde(Generic[T]):
 
     def __init__(
         self,
-        schema: Schema | None,
+        schema: RegisteredSchema | None,
         use: Registered | None,
         reader: Reader | None,
         validate: bool = True,
@@ -89,14 +94,15 @@ class JsonSchemaSerde(Generic[T]):
         self._reader = reader
         self._validate = validate
         self._is_key = is_key
-        self._validators: dict[Schema, Callable[[Any], None]] = {}
+        self._validators: dict[RegisteredSchema, Callable[[Any], None]] = {}
 
     def of_part(self, is_key: bool) -> "JsonSchemaSerde[T]":
-        """The same for keys, or for values: their schemas are under different subjects."""
+        """Return the same serde for keys, or for values: their schemas are under different
+        subjects."""
         return JsonSchemaSerde(self._schema, self._use, self._reader, self._validate, is_key)
 
     def unwaiting(self) -> "JsonSchemaSerde[T]":
-        """The same for event loops: NotToldYet where this one would wait for the registry."""
+        """Return the same for event loops: NotToldYet instead of a wait for the registry."""
         use = None if self._use is None else self._use.unwaiting()
         return JsonSchemaSerde(self._schema, use, self._reader, self._validate, self._is_key)
 
@@ -108,7 +114,7 @@ class JsonSchemaSerde(Generic[T]):
             schema_id, schema = self._use.numbered(topic, self._is_key, schema, name)
         assert schema is not None, "without a registry there is a schema"
         if self._validate:
-            # What is read back is what JSON made of it: times and numbers as text.
+            # The check sees the value as JSON has it: times and numbers as text.
             self._validator(schema)(json_value(payload))
         return payload if schema_id is None else frame(schema_id, payload)
 
@@ -129,7 +135,7 @@ class JsonSchemaSerde(Generic[T]):
         made: T = found if self._reader is None else self._reader(found)
         return made
 
-    def _validator(self, schema: Schema) -> Callable[[Any], None]:
+    def _validator(self, schema: RegisteredSchema) -> Callable[[Any], None]:
         found = self._validators.get(schema)
         if found is None:
             others = [] if self._use is None else self._use.registry.references(schema)
@@ -140,7 +146,9 @@ class JsonSchemaSerde(Generic[T]):
         return found
 
 
-def _validator(schema: Schema, others: list[tuple[str, Schema]]) -> Callable[[Any], None]:
+def _validator(
+    schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]
+) -> Callable[[Any], None]:
     try:
         library = import_module("jsonschema")
         referencing = import_module("referencing")
@@ -151,7 +159,7 @@ def _validator(schema: Schema, others: list[tuple[str, Schema]]) -> Callable[[An
             "say validate=False"
         ) from None
     value = json.loads(schema.text)
-    # A registry of our own: the library's default one would fetch what a schema names.
+    # An empty registry: the library's default one would fetch schemas by their addresses.
     known = referencing.Registry().with_resources(
         (
             name,
@@ -178,7 +186,7 @@ def _validator(schema: Schema, others: list[tuple[str, Schema]]) -> Callable[[An
     return check
 
 
-def _title(schema: Schema) -> str | None:
+def _title(schema: RegisteredSchema) -> str | None:
     value = json.loads(schema.text)
     title = value.get("title") if isinstance(value, dict) else None
     return title if isinstance(title, str) else None

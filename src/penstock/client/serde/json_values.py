@@ -1,7 +1,7 @@
-"""JSON: of anything that it knows, and of one type (dataclasses, pydantic, msgspec, containers).
+"""JSON: of any value that it knows, and of one type (dataclasses, pydantic, msgspec, containers).
 
 Written without blanks, in UTF-8, and without NaN, which is no JSON. A pydantic model or a msgspec
-Struct is written and read by its own library, everything else by the rules of shapes.py.
+Struct is written and read by its own library, everything else by the rules of json_types.py.
 """
 
 import json
@@ -9,8 +9,8 @@ import sys
 from typing import Any, TypeVar, get_origin, is_typeddict
 
 from penstock.client.serde.hidden_values import holds_secrets, refuse_hidden
+from penstock.client.serde.json_types import is_msgspec, is_pydantic, reader_of, to_jsonable
 from penstock.client.serde.protocols import Plain
-from penstock.client.serde.shapes import is_msgspec, is_pydantic, reader_of, to_jsonable
 
 T = TypeVar("T")
 
@@ -27,12 +27,12 @@ _read = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def json_bytes(value: Any) -> bytes:
-    """One value as JSON."""
+    """Return a value as JSON."""
     return _write(value).encode()
 
 
 def json_value(data: bytes) -> Any:
-    """What the JSON says, in Python's own types."""
+    """Return the value of JSON, in Python's own types."""
     return _read(str(data, "utf-8"))
 
 
@@ -40,7 +40,7 @@ JSON: Plain[Any] = Plain("json", json_bytes, json_value)
 
 
 def json_of(kind: type[T]) -> Plain[T]:
-    """JSON of one type; a value that is none of it is refused on both sides."""
+    """Return a serde of JSON of one type; both sides reject other values."""
     if is_pydantic(kind):
         return _pydantic(kind)
     if is_msgspec(kind):
@@ -61,7 +61,7 @@ def json_of(kind: type[T]) -> Plain[T]:
 
 
 def _checked(kind: Any) -> type | None:
-    """The class that values have to be of; of containers with types inside there is none."""
+    """Return the class of values; None for containers with types inside."""
     plain = isinstance(kind, type) and get_origin(kind) is None and not is_typeddict(kind)
     return kind if plain else None
 

@@ -1,4 +1,4 @@
-"""The keys that serializers read: Confluent's for a registry, and how Java's encode strings."""
+"""The keys of serializers: Confluent's for a registry, and Java's for the encoding of strings."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,8 @@ SERDE_KEYS: Mapping[str, str] = {
 
 
 def text_of(properties: Properties, key: str) -> str | None:
-    """Also under Confluent's longer name, schema.registry.basic.auth.user.info and so on."""
+    """Return a value, also under Confluent's longer name, such as
+    schema.registry.basic.auth.user.info."""
     value = properties.get(key)
     if value is None:
         value = properties.get(f"{REGISTRY_PREFIX}{key}")
@@ -36,6 +37,7 @@ def text_of(properties: Properties, key: str) -> str | None:
 
 
 def encoding_of(properties: Properties, noun: str, is_key: bool) -> str | None:
-    """Of Java's String serializers: the part's own key before the general one."""
+    """Return the encoding of Java's String serializers: the part's own key before the general
+    one."""
     part = "key" if is_key else "value"
     return text_of(properties, f"{part}.{noun}.encoding") or text_of(properties, f"{noun}.encoding")

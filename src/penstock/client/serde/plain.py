@@ -1,7 +1,7 @@
-"""Bytes, text, numbers, UUIDs and truth values, byte for byte as Java's serializers write them.
+"""Bytes, text, numbers, UUIDs and booleans, byte for byte as Java's serializers write them.
 
-Where Java replaces what it cannot write or read (a lone surrogate, bytes that are no UTF-8), these
-refuse: nothing is changed silently.
+Where Java replaces characters or bytes (a lone surrogate, invalid UTF-8), these serdes raise: no
+value is changed silently.
 """
 
 import codecs
@@ -57,12 +57,12 @@ def _from_text(data: bytes) -> str:
 
 
 def string_in(encoding: str) -> Plain[str]:
-    """Text in another encoding than UTF-8; the name is Python's or Java's."""
+    """Return a serde of text in another encoding than UTF-8; the name is Python's or Java's."""
     try:
         known = codecs.lookup(encoding).name
     except LookupError:
         raise SerdeRefused(f"there is no encoding {encoding!r}; UTF-8 is the default") from None
-    # As Java has it: big-endian, with a mark before it; Python would take the machine's order.
+    # As in Java: big-endian, with a byte order mark; Python would take the machine's order.
     marked = known == "utf-16"
 
     def encode(value: str) -> bytes:
@@ -143,7 +143,7 @@ def _from_nothing(data: bytes) -> None:
     raise ValueError(f"nothing is expected here, and there are {len(data)} bytes")
 
 
-# Of clients that were told nothing.
+# The default serde of clients.
 AS_GIVEN: Plain[bytes] = Plain("as given", _as_given, _same)
 
 BYTES: Plain[bytes] = Plain("bytes", _bytes, _same)

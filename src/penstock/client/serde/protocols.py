@@ -1,10 +1,10 @@
-"""What a serializer and a deserializer are.
+"""The protocols of serializers and deserializers.
 
-None is never given to them: a record without a value is a tombstone, without a key it has none, and
-both pass as they are. The topic is called as on the cluster, with its namespace: so are subjects in
-a registry. What they raise reaches the caller as SerializationError or DeserializationError, with
-the record's place. They are called from the thread that sends or reads; those that ask somebody
-else (a registry) have a twin for event loops, which never waits.
+None never reaches a serializer: a record without a value is a tombstone, and a missing key stays
+missing. The topic is the name on the cluster, with its namespace; so are subjects in a registry. An
+exception reaches the caller as SerializationError or DeserializationError, with the record's topic,
+partition and offset. Serializers run on the thread that sends or reads. A serializer that asks a
+registry has a twin for event loops, which never waits.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -19,17 +19,20 @@ T_co = TypeVar("T_co", covariant=True)
 
 # A serializer may append to the headers of the record that it writes.
 HeaderList: TypeAlias = list[tuple[str, bytes | None]]
-# Keys such as schema.registry.url, as the client was given them.
+# Keys such as schema.registry.url, as configured.
 Properties: TypeAlias = Mapping[str, object]
 
 
 class SerdeRefused(ValueError):
-    """What was said is no serializer or deserializer; the text says why, and the way out."""
+    """No serializer or deserializer; the text gives the cause and the next step."""
 
 
 class NotToldYet(Exception):
-    """What is needed has to be asked for elsewhere first, and whoever called must not wait. `ask`
-    waits: on a thread; then the same call goes on. `about` is the same for the same question."""
+    """A schema has to be requested first, and the caller must not wait.
+
+    `ask` waits, on another thread; then the caller repeats the call. `about` is equal for equal
+    requests.
+    """
 
     def __init__(self, ask: Callable[[], object], about: Hashable) -> None:
         super().__init__("what is needed has to be asked for first")
@@ -53,7 +56,7 @@ class Deserializer(Protocol[T_co]):
 
 @runtime_checkable
 class Serde(Protocol[T]):
-    """Both in one."""
+    """Serializer and deserializer in one."""
 
     def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes | None: ...
 
@@ -62,17 +65,17 @@ class Serde(Protocol[T]):
 
 @runtime_checkable
 class Waits(Protocol):
-    """A serializer or deserializer that may wait for an answer from elsewhere."""
+    """A serializer or deserializer that may wait for a registry."""
 
     def unwaiting(self) -> object:
-        """Its twin for event loops: raises NotToldYet where this one would wait. They share what
-        they were told."""
+        """Return its twin for event loops, which raises NotToldYet instead of waiting. Both share
+        their cache."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plain(Generic[T]):
-    """A serde that looks at nothing but the value; the hot path calls `encode` and `decode`."""
+    """A serde of the value alone; the hot path calls `encode` and `decode`."""
 
     name: str
     encode: Callable[[T], bytes | None]
@@ -88,8 +91,8 @@ class Plain(Generic[T]):
         return f"serde {self.name}"
 
 
-# What a client may be told: an object, a function, a type, or a name.
-# Of a name a type checker cannot tell what it stands for.
+# A serializer as configured: an object, a function, a type, or a name. A type checker cannot know
+# the type behind a name.
 SerializerOf: TypeAlias = Serializer[T] | Callable[[T], bytes | None] | type[T]
 SerializerLike: TypeAlias = SerializerOf[T] | str
 DeserializerOf: TypeAlias = Deserializer[T] | Callable[[bytes], T] | type[T]
@@ -99,5 +102,5 @@ S = TypeVar("S")
 
 
 def unwaiting(serde: S) -> S:
-    """As an event loop may call it."""
+    """Return the serde for an event loop."""
     return cast("S", serde.unwaiting()) if isinstance(serde, Waits) else serde

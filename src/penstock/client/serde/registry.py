@@ -1,8 +1,8 @@
-"""A client of a schema registry: Confluent's HTTP interface, answers kept, everything bounded.
+"""A client of a schema registry: Confluent's HTTP interface, with a cache and limits.
 
-Schemas never change once they have an id, so what was asked once is not asked again; only the
-newest version of a subject is asked for anew after a while. A call blocks its thread for at most
-`timeout_s` per address; the `unwaiting` twin raises NotToldYet instead, for event loops.
+A schema with an id never changes, so each is requested once; the latest version of a subject is
+requested again after a while. A call blocks its thread for at most `timeout_s` per address. For
+event loops, the `unwaiting` twin raises NotToldYet instead.
 """
 
 import base64
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 class RegistryError(ClientError):
-    """The schema registry did not do what it was asked for."""
+    """The schema registry did not fulfil a request."""
 
     def __init__(self, what: str = "", *, status: int = 0, code: int = 0, step: str = "") -> None:
         super().__init__(what, next_step=step)
         self.status = status
         self.code = code
-        # Nobody answered, or the registry had a problem of its own.
+        # No answer, or an error of the registry itself.
         self.retriable = status == 0 or status >= 500
 
 
@@ -54,23 +54,23 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
-    """A schema as the registry has it."""
+class RegisteredSchema:
+    """A schema in a registry."""
 
     text: str
     kind: str = AVRO
     references: tuple[Reference, ...] = ()
 
 
-class Numbered(NamedTuple):
+class SchemaWithId(NamedTuple):
     """A schema and its id."""
 
     id: int
-    schema: Schema
+    schema: RegisteredSchema
 
 
 class SchemaRegistry:
-    """One registry, at one address or several; `user` and `password`, or a `token`, if it asks."""
+    """One registry, at one address or several, with `user` and `password`, or a `token`."""
 
     def __init__(
         self,
@@ -93,18 +93,17 @@ class SchemaRegistry:
             self._headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
         elif token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._by_id: OrderedDict[int, Schema] = OrderedDict()
-        self._ids: OrderedDict[tuple[str, Schema, bool], int] = OrderedDict()
-        self._versions: OrderedDict[tuple[str, int], Schema] = OrderedDict()
-        self._latest: OrderedDict[str, tuple[float, Numbered]] = OrderedDict()
+        self._by_id: OrderedDict[int, RegisteredSchema] = OrderedDict()
+        self._ids: OrderedDict[tuple[str, RegisteredSchema, bool], int] = OrderedDict()
+        self._versions: OrderedDict[tuple[str, int], RegisteredSchema] = OrderedDict()
+        self._latest: OrderedDict[str, tuple[float, SchemaWithId]] = OrderedDict()
         self._waits = True
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({', '.join(_shown(each) for each in self._addresses)})"
 
     def unwaiting(self) -> "SchemaRegistry":
-        """The same, and what one of the two was told both know; but for event loops: NotToldYet
-        where this one would ask and wait."""
+        """Return a twin with the same cache for event loops: NotToldYet instead of a request."""
         twin = copy(self)
         twin._waits = False
         return twin
@@ -114,71 +113,71 @@ class SchemaRegistry:
             return question()
         raise NotToldYet(question, (question.func.__name__, question.args))
 
-    def by_id(self, schema_id: int) -> Schema:
-        """The schema that has this id."""
+    def by_id(self, schema_id: int) -> RegisteredSchema:
+        """Return the schema of this id."""
         kept = self._by_id.get(schema_id)
         return self._told(partial(self._ask_id, schema_id)) if kept is None else kept
 
-    def _ask_id(self, schema_id: int) -> Schema:
+    def _ask_id(self, schema_id: int) -> RegisteredSchema:
         found = _schema(self._ask("GET", f"/schemas/ids/{schema_id}"))
         _keep(self._by_id, schema_id, found)
         return found
 
-    def register(self, subject: str, schema: Schema) -> int:
-        """The id of this schema under the subject, which gets it if it has not."""
+    def register(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of this schema under the subject; register it if it is new."""
         return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}/versions", True)
 
-    def find(self, subject: str, schema: Schema) -> int:
-        """The id of this schema under the subject, where it has to be."""
+    def find(self, subject: str, schema: RegisteredSchema) -> int:
+        """Return the id of this schema, which the subject must have."""
         return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}", False)
 
-    def latest(self, subject: str) -> Numbered:
-        """The newest schema of the subject; what was asked for is used for some minutes."""
+    def latest(self, subject: str) -> SchemaWithId:
+        """Return the latest schema of the subject, cached for some minutes."""
         kept = self._latest.get(subject)
         if kept is None or time.monotonic() >= kept[0]:
             return self._told(partial(self._ask_latest, subject))
         return kept[1]
 
-    def _ask_latest(self, subject: str) -> Numbered:
+    def _ask_latest(self, subject: str) -> SchemaWithId:
         answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
-        found = Numbered(_whole(answer, "id"), _schema(answer))
+        found = SchemaWithId(_whole(answer, "id"), _schema(answer))
         _keep(self._latest, subject, (time.monotonic() + LATEST_KEPT_S, found))
         _keep(self._by_id, found.id, found.schema)
         return found
 
-    def references(self, schema: Schema) -> list[tuple[str, Schema]]:
-        """What the schema refers to, also indirectly; those that others refer to come first."""
-        found: dict[str, Schema] = {}
+    def references(self, schema: RegisteredSchema) -> list[tuple[str, RegisteredSchema]]:
+        """Return the schemas that this one refers to, indirectly too; referred ones come first."""
+        found: dict[str, RegisteredSchema] = {}
         self._gather(schema, found)
         return list(found.items())
 
-    def _gather(self, schema: Schema, found: dict[str, Schema]) -> None:
+    def _gather(self, schema: RegisteredSchema, found: dict[str, RegisteredSchema]) -> None:
         for each in schema.references:
             if each.name in found:
                 continue
             if len(found) >= REFERENCES_MAX:
                 raise RegistryError(f"a schema refers to more than {REFERENCES_MAX} others")
             other = self._version(each.subject, each.version)
-            found[each.name] = other  # before what is below it: a circle ends here
+            found[each.name] = other  # before its own references: a circle ends here
             self._gather(other, found)
             found[each.name] = found.pop(each.name)
 
-    def _version(self, subject: str, version: int) -> Schema:
+    def _version(self, subject: str, version: int) -> RegisteredSchema:
         kept = self._versions.get((subject, version))
         return self._told(partial(self._ask_version, subject, version)) if kept is None else kept
 
-    def _ask_version(self, subject: str, version: int) -> Schema:
+    def _ask_version(self, subject: str, version: int) -> RegisteredSchema:
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         found = _schema(self._ask("GET", path))
         _keep(self._versions, (subject, version), found)
         return found
 
-    def _id_of(self, subject: str, schema: Schema, path: str, registers: bool) -> int:
+    def _id_of(self, subject: str, schema: RegisteredSchema, path: str, registers: bool) -> int:
         key = (subject, schema, registers)
         kept = self._ids.get(key)
         return self._told(partial(self._ask_for_id, key, path)) if kept is None else kept
 
-    def _ask_for_id(self, key: tuple[str, Schema, bool], path: str) -> int:
+    def _ask_for_id(self, key: tuple[str, RegisteredSchema, bool], path: str) -> int:
         schema = key[1]
         body: dict[str, object] = {"schema": schema.text}
         if schema.kind != AVRO:
@@ -197,7 +196,7 @@ class SchemaRegistry:
                 return self._ask_one(address, method, path, data)
             except RegistryError as failed:
                 if not failed.retriable:
-                    raise  # the same question gets the same answer elsewhere
+                    raise  # another address would give the same answer
                 problem = failed
         assert problem is not None, "a registry has at least one address"
         raise problem
@@ -240,7 +239,7 @@ class SchemaRegistry:
             answer = connection.getresponse()
             parts: list[bytes] = []
             size = 0
-            # In parts, so that one who sends a byte now and then does not hold the caller.
+            # In parts, so that a server that sends single bytes cannot hold the caller.
             while part := answer.read1(ANSWER_PART_BYTES):
                 parts.append(part)
                 size += len(part)
@@ -280,7 +279,7 @@ def _credentials(
 
 
 def _shown(address: SplitResult) -> str:
-    """Without user and password."""
+    """Return the address without user and password."""
     return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
 
 
@@ -322,7 +321,7 @@ def _no_answer(what: str) -> RegistryError:
     return RegistryError(what, status=200, step=_WHOSE_ADDRESS)
 
 
-def _schema(answer: Mapping[str, Any]) -> Schema:
+def _schema(answer: Mapping[str, Any]) -> RegisteredSchema:
     text = answer.get("schema")
     if not isinstance(text, str):
         raise _no_answer("the answer of the schema registry has no schema")
@@ -334,7 +333,7 @@ def _schema(answer: Mapping[str, Any]) -> Schema:
         )
     except (KeyError, TypeError, ValueError):
         raise _no_answer("the references of a schema cannot be read") from None
-    return Schema(text, str(answer.get("schemaType") or AVRO), found)
+    return RegisteredSchema(text, str(answer.get("schemaType") or AVRO), found)
 
 
 def _whole(answer: Mapping[str, Any], name: str) -> int:

@@ -1,8 +1,8 @@
-"""Kafka's own names for client settings: what each becomes, or why it cannot be.
+"""Client settings under Kafka's own names.
 
-Every key of Kafka's producer, consumer and admin client is in one table (table.py) with its fate:
-passed on to librdkafka, translated for it, done by the client itself, without effect, or refused
-with the way out. librdkafka's own names are taken as well. Unknown keys are refused.
+Every key of Kafka's producer, consumer and admin client is in one table (table.py) with its
+handling: passed on to librdkafka, translated for it, done by the client itself, without effect, or
+rejected with the next step. librdkafka's own names are taken as well. Unknown keys are rejected.
 """
 
 from penstock.client.settings.admin import admin_settings

@@ -1,9 +1,9 @@
-"""An admin client's settings: it speaks the protocol itself, so most keys have nothing to tune."""
+"""Settings of an admin client, which speaks the protocol itself: most keys have no effect."""
 
 from collections.abc import Mapping
 
+from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_rdkafka import ADMIN_MEANS
-from penstock.client.settings.reading import Given, read
 from penstock.client.settings.security import refusal, security_properties
 from penstock.client.settings.shared import CLIENT_ID, REQUEST_TIMEOUT_MS
 from penstock.client.settings.table import Client
@@ -22,7 +22,8 @@ _MODULES = {
 def admin_settings(
     given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
 ) -> AdminSettings:
-    """SettingRefused names the key that cannot be used, why, and the way out."""
+    """Return the checked settings. Raise SettingRefused with the key, the cause and the next
+    step."""
     said = read(given, Client.ADMIN, bootstrap)
     for name in said.serde:
         said.note(name, "the admin client has no serializers")
@@ -51,8 +52,9 @@ def admin_settings(
     )
 
 
-def _from_rdkafka(said: Given) -> dict[str, str]:
-    """librdkafka's names of TLS and SASL in Kafka's, so that one configuration fits all clients."""
+def _from_rdkafka(said: ConfiguredKeys) -> dict[str, str]:
+    """Return librdkafka's names of TLS and SASL as Kafka's, so that one configuration fits all
+    clients."""
     own = {name: str(value) for name, value in said.own.items()}
     found = {ADMIN_MEANS[name]: value for name, value in own.items() if name in ADMIN_MEANS}
     for file, means in (
@@ -83,6 +85,6 @@ def _content(key: str, path: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As the JAAS reader takes it back."""
+    """Return the text in quotes for the JAAS parser."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'

@@ -1,7 +1,6 @@
-"""A consumer's settings, by Kafka's rules.
+"""Settings of a consumer, by Kafka's rules.
 
-Offsets are stored by the consumer itself, once the body of the loop has ended: librdkafka is told
-not to.
+The consumer itself stores offsets, at the end of each body of the loop; librdkafka stores none.
 """
 
 import re
@@ -9,8 +8,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from penstock.client.settings.durations import duration_ms
+from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_consumer import FETCH_BYTES_MOST
-from penstock.client.settings.reading import Given, read
 from penstock.client.settings.security import rdkafka_security
 from penstock.client.settings.shared import rdkafka_connection
 from penstock.client.settings.table import Client
@@ -35,7 +34,7 @@ SESSION_TIMEOUT_MS = 45_000
 SESSION_TIMEOUT_MS_MOST = 3_600_000
 HEARTBEAT_INTERVAL_MS = 3_000
 _SESSION = "session.timeout.ms"
-# As the name of a topic: so does Kafka.
+# Kafka has the same limit, that of a topic name.
 _LEGAL_INSTANCE = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 FETCH_BACKOFF_MS = 20
 FETCH_BYTES_LEAST = 1_000
@@ -61,7 +60,7 @@ _ASSIGNORS: Mapping[str, str] = {
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
 _STICKY = ("sticky", "org.apache.kafka.clients.consumer.StickyAssignor")
-# By group.protocol=consumer the brokers decide these; each with the way out.
+# With group.protocol=consumer the brokers decide these keys; each has its next step.
 _OF_BROKERS: Mapping[str, str] = {
     "session.timeout.ms": "set consumer.session.timeout.ms of the group "
     "(`penstock config set --group NAME`)",
@@ -74,7 +73,8 @@ _OF_BROKERS: Mapping[str, str] = {
 def consumer_settings(
     given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
 ) -> ConsumerSettings:
-    """SettingRefused names the key that cannot be used, why, and the way out."""
+    """Return the checked settings. Raise SettingRefused with the key, the cause and the next
+    step."""
     said = read(given, Client.CONSUMER, bootstrap)
     group_id = _group_id(said)
     auto_commit = _auto_commit(said, group_id)
@@ -82,7 +82,8 @@ def consumer_settings(
     isolation = cast("Isolation", said.get("isolation.level", "read_uncommitted"))
     interval_ms = said.whole("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
     rdkafka: dict[str, RdkafkaValue] = {
-        # By default it fetches nothing for a second once it holds enough, and a quick reader waits.
+        # By default librdkafka pauses fetching for a second above its limit, and a fast reader
+        # waits.
         "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
         **said.plain_rdkafka(),
         **rdkafka_connection(said),
@@ -95,7 +96,7 @@ def consumer_settings(
         "allow.auto.create.topics": said.get("allow.auto.create.topics", True),
         "enable.auto.offset.store": False,
         "enable.auto.commit": auto_commit,
-        # 0 would switch librdkafka's commits off; to Kafka it is as often as possible.
+        # 0 would disable librdkafka's commits; in Kafka 0 means as often as possible.
         "auto.commit.interval.ms": min(max(interval_ms, 1), AUTO_COMMIT_INTERVAL_MS_MOST),
     }
     return ConsumerSettings(
@@ -119,7 +120,7 @@ def consumer_settings(
     )
 
 
-def _group_id(said: Given) -> str | None:
+def _group_id(said: ConfiguredKeys) -> str | None:
     if said.has("group.id") and not said.text("group.id"):
         raise SettingRefused("group.id", "is empty; leave it out, or give it a name")
     instance = "group.instance.id"
@@ -132,7 +133,7 @@ def _group_id(said: Given) -> str | None:
     return said.text("group.id")
 
 
-def _auto_commit(said: Given, group_id: str | None) -> bool:
+def _auto_commit(said: ConfiguredKeys, group_id: str | None) -> bool:
     enabled: bool = said.get("enable.auto.commit", group_id is not None)
     if enabled and group_id is None:
         raise SettingRefused(
@@ -141,7 +142,7 @@ def _auto_commit(said: Given, group_id: str | None) -> bool:
     return enabled
 
 
-def _offset_reset(said: Given) -> OffsetReset:
+def _offset_reset(said: ConfiguredKeys) -> OffsetReset:
     text = (said.text("auto.offset.reset") or "latest").lower()
     word = _RESET_WORDS.get(text)
     if word is not None:
@@ -157,7 +158,7 @@ def _offset_reset(said: Given) -> OffsetReset:
     )
 
 
-def _group(said: Given) -> dict[str, RdkafkaValue]:
+def _group(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     protocol = said.get("group.protocol", "classic")
     told: dict[str, RdkafkaValue] = {"group.protocol": protocol, **_patience(said)}
     if protocol == "consumer":
@@ -179,9 +180,9 @@ def _group(said: Given) -> dict[str, RdkafkaValue]:
     return {**told, **_heartbeat(said, session_ms)}
 
 
-def _heartbeat(said: Given, session_ms: int) -> dict[str, RdkafkaValue]:
-    """Below the session's time, as Kafka wants it; what was not said gives way, and so do both to a
-    shorter max.poll.interval.ms."""
+def _heartbeat(said: ConfiguredKeys, session_ms: int) -> dict[str, RdkafkaValue]:
+    """Keep the heartbeat below session.timeout.ms, as Kafka does. A default gives way to a
+    configured value, and both give way to a shorter max.poll.interval.ms."""
     name = "heartbeat.interval.ms"
     interval_ms = said.whole(name, HEARTBEAT_INTERVAL_MS)
     said_ms = said.whole(_SESSION, SESSION_TIMEOUT_MS)
@@ -194,8 +195,8 @@ def _heartbeat(said: Given, session_ms: int) -> dict[str, RdkafkaValue]:
     return {} if interval_ms < session_ms else {name: max(session_ms // 3, 1)}
 
 
-def _patience(said: Given) -> dict[str, RdkafkaValue]:
-    """librdkafka wants max.poll.interval.ms to be at least session.timeout.ms."""
+def _patience(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
+    """Keep max.poll.interval.ms at session.timeout.ms or above, as librdkafka requires."""
     interval_ms = min(said.whole("max.poll.interval.ms", POLL_INTERVAL_MS), POLL_INTERVAL_MS_MOST)
     session_ms = min(said.whole("session.timeout.ms", SESSION_TIMEOUT_MS), SESSION_TIMEOUT_MS_MOST)
     if interval_ms >= session_ms:
@@ -213,7 +214,7 @@ def _patience(said: Given) -> dict[str, RdkafkaValue]:
     return {"max.poll.interval.ms": interval_ms, "session.timeout.ms": interval_ms}
 
 
-def _assignors(said: Given) -> str:
+def _assignors(said: ConfiguredKeys) -> str:
     name = "partition.assignment.strategy"
     listed = [each.strip() for each in str(said.get(name, "")).split(",") if each.strip()]
     found: list[str] = []
@@ -243,8 +244,8 @@ def _assignors(said: Given) -> str:
     return ",".join(found)
 
 
-def _fetching(said: Given) -> dict[str, RdkafkaValue]:
-    """librdkafka wants an answer to hold the largest message."""
+def _fetching(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
+    """Keep a response large enough for the largest message, as librdkafka requires."""
     if not said.has("fetch.max.bytes"):
         return {}
     asked = said.whole("fetch.max.bytes", 0)

@@ -12,7 +12,7 @@ _MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000}
 
 
 def duration_ms(text: str) -> int:
-    """ValueError if it is none, or below 0."""
+    """Return milliseconds. Raise ValueError for other text or a negative duration."""
     found = _DURATION.fullmatch(text.strip())
     parts = found.groupdict() if found else {}
     named = [parts.get(each) for each in (*_MS, "seconds")]

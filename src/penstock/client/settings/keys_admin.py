@@ -1,4 +1,4 @@
-"""Keys of admin clients, which speak the protocol themselves: little is there to be tuned."""
+"""Keys of admin clients, which speak the protocol themselves."""
 
 from penstock.client.settings.keys_connection import (
     BOOTSTRAP,
@@ -14,8 +14,8 @@ from penstock.client.settings.row import (
     REFUSED,
     TEXT,
     WHOLE,
-    Fate,
-    Row,
+    KeyHandling,
+    SettingRow,
 )
 
 _SOCKETS = "The admin client leaves sockets to the system"
@@ -24,20 +24,20 @@ _FRESH = "It asks for metadata whenever it needs some"
 _ONE = "Each call connects to where it has to, and begins with bootstrap.servers"
 
 KEYS = (
-    BOOTSTRAP._replace(fate=Fate.OURS),
-    CLIENT_ID._replace(fate=Fate.OURS),
+    BOOTSTRAP._replace(fate=KeyHandling.OURS),
+    CLIENT_ID._replace(fate=KeyHandling.OURS),
     NAMESPACE,
-    Row(
+    SettingRow(
         "bootstrap.controllers",
         TEXT,
         REFUSED,
         "The admin client goes by way of brokers: say bootstrap.servers",
         harmless=("",),
     ),
-    Row("client.dns.lookup", TEXT, NO_EFFECT, "All addresses of a name are tried"),
+    SettingRow("client.dns.lookup", TEXT, NO_EFFECT, "All addresses of a name are tried"),
     CONFIG_PROVIDERS,
-    Row("connections.max.idle.ms", WHOLE, NO_EFFECT, _ONE),
-    Row(
+    SettingRow("connections.max.idle.ms", WHOLE, NO_EFFECT, _ONE),
+    SettingRow(
         "default.api.timeout.ms",
         WHOLE,
         OURS,
@@ -45,16 +45,16 @@ KEYS = (
         "60000",
         low=0,
     ),
-    Row("enable.metrics.push", BOOLEAN, NO_EFFECT, "The admin client pushes no metrics"),
-    Row("metadata.max.age.ms", WHOLE, NO_EFFECT, _FRESH, low=0),
-    Row("metadata.recovery.strategy", TEXT, NO_EFFECT, _ONE),
-    Row("metadata.recovery.rebootstrap.trigger.ms", WHOLE, NO_EFFECT, _ONE, low=0),
+    SettingRow("enable.metrics.push", BOOLEAN, NO_EFFECT, "The admin client pushes no metrics"),
+    SettingRow("metadata.max.age.ms", WHOLE, NO_EFFECT, _FRESH, low=0),
+    SettingRow("metadata.recovery.strategy", TEXT, NO_EFFECT, _ONE),
+    SettingRow("metadata.recovery.rebootstrap.trigger.ms", WHOLE, NO_EFFECT, _ONE, low=0),
     *METRICS_KEYS,
-    Row("receive.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
-    Row("send.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
-    Row("reconnect.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    Row("reconnect.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    Row(
+    SettingRow("receive.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
+    SettingRow("send.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
+    SettingRow("reconnect.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
+    SettingRow("reconnect.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
+    SettingRow(
         "request.timeout.ms",
         WHOLE,
         OURS,
@@ -62,9 +62,9 @@ KEYS = (
         "30000",
         low=0,
     ),
-    Row("retries", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    Row("retry.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    Row("retry.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    Row("socket.connection.setup.timeout.ms", WHOLE, NO_EFFECT, _SOCKETS),
-    Row("socket.connection.setup.timeout.max.ms", WHOLE, NO_EFFECT, _SOCKETS),
+    SettingRow("retries", WHOLE, NO_EFFECT, _RETRIES, low=0),
+    SettingRow("retry.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
+    SettingRow("retry.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
+    SettingRow("socket.connection.setup.timeout.ms", WHOLE, NO_EFFECT, _SOCKETS),
+    SettingRow("socket.connection.setup.timeout.max.ms", WHOLE, NO_EFFECT, _SOCKETS),
 )

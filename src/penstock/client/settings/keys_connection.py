@@ -1,4 +1,4 @@
-"""Keys of the connection to a cluster, which producers and consumers share."""
+"""Keys of the connection to a cluster, shared by producers and consumers."""
 
 from penstock.client.settings.row import (
     BOOLEAN,
@@ -12,7 +12,7 @@ from penstock.client.settings.row import (
     TEXT,
     TRANSLATED,
     WHOLE,
-    Row,
+    SettingRow,
 )
 
 SOCKET_BYTES_MAX = 100_000_000
@@ -23,13 +23,13 @@ _METRICS = (
     "The client keeps no such metrics; librdkafka's come by statistics.interval.ms and stats_cb"
 )
 
-BOOTSTRAP = Row(
+BOOTSTRAP = SettingRow(
     "bootstrap.servers", LIST, PASSED, "Where the cluster is found, e.g. 127.0.0.1:9092"
 )
-CLIENT_ID = Row(
+CLIENT_ID = SettingRow(
     "client.id", TEXT, PASSED, "What brokers call the client in logs and quotas", "penstock"
 )
-NAMESPACE = Row(
+NAMESPACE = SettingRow(
     "namespace",
     TEXT,
     OURS,
@@ -37,16 +37,16 @@ NAMESPACE = Row(
 )
 
 METRICS_KEYS = (
-    Row("metrics.num.samples", WHOLE, NO_EFFECT, _METRICS, low=1),
-    Row(
+    SettingRow("metrics.num.samples", WHOLE, NO_EFFECT, _METRICS, low=1),
+    SettingRow(
         "metrics.recording.level",
         TEXT,
         NO_EFFECT,
         _METRICS,
         words=("INFO", "DEBUG", "TRACE"),
     ),
-    Row("metrics.sample.window.ms", WHOLE, NO_EFFECT, _METRICS, low=0),
-    Row(
+    SettingRow("metrics.sample.window.ms", WHOLE, NO_EFFECT, _METRICS, low=0),
+    SettingRow(
         "metric.reporters",
         LIST,
         REFUSED,
@@ -55,7 +55,7 @@ METRICS_KEYS = (
     ),
 )
 
-CONFIG_PROVIDERS = Row(
+CONFIG_PROVIDERS = SettingRow(
     "config.providers",
     LIST,
     REFUSED,
@@ -66,7 +66,7 @@ CONFIG_PROVIDERS = Row(
 KEYS = (
     BOOTSTRAP,
     CLIENT_ID,
-    Row(
+    SettingRow(
         "client.dns.lookup",
         TEXT,
         PASSED,
@@ -75,7 +75,7 @@ KEYS = (
         words=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     CONFIG_PROVIDERS,
-    Row(
+    SettingRow(
         "connections.max.idle.ms",
         WHOLE,
         TRANSLATED,
@@ -83,14 +83,14 @@ KEYS = (
         "never",
         low=-LONG_MAX,
     ),
-    Row(
+    SettingRow(
         "enable.metrics.push",
         BOOLEAN,
         PASSED,
         "Whether the cluster may ask for the client's metrics",
         "true",
     ),
-    Row(
+    SettingRow(
         "metadata.max.age.ms",
         WHOLE,
         TRANSLATED,
@@ -99,7 +99,7 @@ KEYS = (
         "300000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "metadata.recovery.strategy",
         TEXT,
         PASSED,
@@ -108,7 +108,7 @@ KEYS = (
         "rebootstrap",
         words=("none", "rebootstrap"),
     ),
-    Row(
+    SettingRow(
         "metadata.recovery.rebootstrap.trigger.ms",
         WHOLE,
         PASSED,
@@ -119,7 +119,7 @@ KEYS = (
     ),
     *METRICS_KEYS,
     NAMESPACE,
-    Row(
+    SettingRow(
         "receive.buffer.bytes",
         WHOLE,
         TRANSLATED,
@@ -130,7 +130,7 @@ KEYS = (
         least=0,
         most=SOCKET_BYTES_MAX,
     ),
-    Row(
+    SettingRow(
         "send.buffer.bytes",
         WHOLE,
         TRANSLATED,
@@ -141,7 +141,7 @@ KEYS = (
         least=0,
         most=SOCKET_BYTES_MAX,
     ),
-    Row(
+    SettingRow(
         "reconnect.backoff.ms",
         WHOLE,
         PASSED,
@@ -150,7 +150,7 @@ KEYS = (
         low=0,
         most=BACKOFF_MS_MAX,
     ),
-    Row(
+    SettingRow(
         "reconnect.backoff.max.ms",
         WHOLE,
         PASSED,
@@ -159,7 +159,7 @@ KEYS = (
         low=0,
         most=BACKOFF_MS_MAX,
     ),
-    Row(
+    SettingRow(
         "request.timeout.ms",
         WHOLE,
         TRANSLATED,
@@ -168,7 +168,7 @@ KEYS = (
         "30000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "retry.backoff.ms",
         WHOLE,
         PASSED,
@@ -178,7 +178,7 @@ KEYS = (
         least=1,
         most=RETRY_BACKOFF_MS_MAX,
     ),
-    Row(
+    SettingRow(
         "retry.backoff.max.ms",
         WHOLE,
         PASSED,
@@ -188,7 +188,7 @@ KEYS = (
         least=1,
         most=RETRY_BACKOFF_MS_MAX,
     ),
-    Row(
+    SettingRow(
         "socket.connection.setup.timeout.ms",
         WHOLE,
         PASSED,
@@ -198,7 +198,7 @@ KEYS = (
         least=1000,
         most=INT_MAX,
     ),
-    Row(
+    SettingRow(
         "socket.connection.setup.timeout.max.ms",
         WHOLE,
         NO_EFFECT,

@@ -12,21 +12,21 @@ from penstock.client.settings.row import (
     TEXT,
     TRANSLATED,
     WHOLE,
-    Row,
+    SettingRow,
 )
 
 _SHARE = "It is for share groups, which this consumer does not join; remove it"
 _INTERNAL = "It is of Kafka's own making and not for use"
 
 KEYS = (
-    Row(
+    SettingRow(
         "allow.auto.create.topics",
         BOOLEAN,
         PASSED,
         "Whether subscribing to a topic may create it, where brokers allow that",
         "true",
     ),
-    Row(
+    SettingRow(
         "auto.commit.interval.ms",
         WHOLE,
         OURS,
@@ -34,7 +34,7 @@ KEYS = (
         "5000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "auto.offset.reset",
         TEXT,
         TRANSLATED,
@@ -42,15 +42,17 @@ KEYS = (
         "by_duration:PT1H. librdkafka gets `error` for the last two",
         "latest",
     ),
-    Row(
+    SettingRow(
         "check.crcs",
         BOOLEAN,
         PASSED,
         "Whether batches are checked against their checksum",
         "true",
     ),
-    Row("client.rack", TEXT, PASSED, "Where the client is, so that it reads from a near replica"),
-    Row(
+    SettingRow(
+        "client.rack", TEXT, PASSED, "Where the client is, so that it reads from a near replica"
+    ),
+    SettingRow(
         "default.api.timeout.ms",
         WHOLE,
         OURS,
@@ -58,21 +60,21 @@ KEYS = (
         "60000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "enable.auto.commit",
         BOOLEAN,
         OURS,
         "Whether finished records are committed by themselves; false without a group, as in Kafka",
         "true",
     ),
-    Row(
+    SettingRow(
         "exclude.internal.topics",
         BOOLEAN,
         OURS,
         "Whether a pattern passes over the topics that the cluster keeps for itself",
         "true",
     ),
-    Row(
+    SettingRow(
         "fetch.max.bytes",
         WHOLE,
         TRANSLATED,
@@ -80,7 +82,7 @@ KEYS = (
         "52428800",
         low=0,
     ),
-    Row(
+    SettingRow(
         "fetch.max.wait.ms",
         WHOLE,
         TRANSLATED,
@@ -90,7 +92,7 @@ KEYS = (
         becomes="fetch.wait.max.ms",
         most=300_000,
     ),
-    Row(
+    SettingRow(
         "fetch.min.bytes",
         WHOLE,
         PASSED,
@@ -100,9 +102,11 @@ KEYS = (
         least=1,
         most=100_000_000,
     ),
-    Row("group.id", TEXT, PASSED, "The group; the namespace goes before it"),
-    Row("group.instance.id", TEXT, PASSED, "A name that outlives the process: a static member"),
-    Row(
+    SettingRow("group.id", TEXT, PASSED, "The group; the namespace goes before it"),
+    SettingRow(
+        "group.instance.id", TEXT, PASSED, "A name that outlives the process: a static member"
+    ),
+    SettingRow(
         "group.protocol",
         TEXT,
         PASSED,
@@ -110,13 +114,13 @@ KEYS = (
         "classic",
         words=("classic", "consumer"),
     ),
-    Row(
+    SettingRow(
         "group.remote.assignor",
         TEXT,
         PASSED,
         "Which assignor of the brokers is used; only with group.protocol=consumer",
     ),
-    Row(
+    SettingRow(
         "heartbeat.interval.ms",
         WHOLE,
         PASSED,
@@ -125,13 +129,13 @@ KEYS = (
         least=1,
         most=3_600_000,
     ),
-    Row(
+    SettingRow(
         "interceptor.classes",
         LIST,
         OURS,
         "Objects, classes, or Python paths of them (penstock.client.interceptors)",
     ),
-    Row(
+    SettingRow(
         "isolation.level",
         TEXT,
         PASSED,
@@ -139,21 +143,21 @@ KEYS = (
         "read_uncommitted",
         words=("read_uncommitted", "read_committed"),
     ),
-    Row(
+    SettingRow(
         "key.deserializer",
         CLASS,
         OURS,
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
         "without one keys are bytes",
     ),
-    Row(
+    SettingRow(
         "value.deserializer",
         CLASS,
         OURS,
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
         "without one values are bytes",
     ),
-    Row(
+    SettingRow(
         "max.partition.fetch.bytes",
         WHOLE,
         PASSED,
@@ -163,7 +167,7 @@ KEYS = (
         least=1,
         most=1_000_000_000,
     ),
-    Row(
+    SettingRow(
         "max.poll.interval.ms",
         WHOLE,
         TRANSLATED,
@@ -172,7 +176,7 @@ KEYS = (
         "300000",
         low=1,
     ),
-    Row(
+    SettingRow(
         "max.poll.records",
         WHOLE,
         OURS,
@@ -180,7 +184,7 @@ KEYS = (
         "500",
         low=1,
     ),
-    Row(
+    SettingRow(
         "handler.timeout.ms",
         WHOLE,
         OURS,
@@ -188,7 +192,7 @@ KEYS = (
         "600000",
         low=1,
     ),
-    Row(
+    SettingRow(
         "revoke.timeout.ms",
         WHOLE,
         OURS,
@@ -196,7 +200,7 @@ KEYS = (
         "30000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "partition.assignment.strategy",
         LIST,
         TRANSLATED,
@@ -205,7 +209,7 @@ KEYS = (
         "group.protocol=consumer",
         "range,roundrobin",
     ),
-    Row(
+    SettingRow(
         "session.timeout.ms",
         WHOLE,
         PASSED,
@@ -215,11 +219,11 @@ KEYS = (
         least=1,
         most=3_600_000,
     ),
-    Row("share.acknowledgement.mode", TEXT, REFUSED, _SHARE, harmless=("implicit",)),
-    Row(
+    SettingRow("share.acknowledgement.mode", TEXT, REFUSED, _SHARE, harmless=("implicit",)),
+    SettingRow(
         "share.acquire.mode", TEXT, REFUSED, _SHARE, harmless=("batch_optimized", "BATCH_OPTIMIZED")
     ),
-    Row(
+    SettingRow(
         "internal.throw.on.fetch.stable.offset.unsupported",
         BOOLEAN,
         NO_EFFECT,

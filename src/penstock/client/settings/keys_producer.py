@@ -13,7 +13,7 @@ from penstock.client.settings.row import (
     TEXT,
     TRANSLATED,
     WHOLE,
-    Row,
+    SettingRow,
 )
 
 LINGER_MS_MAX = 900_000
@@ -23,7 +23,7 @@ LEVEL_MOST = 12
 _ADAPTIVE = "librdkafka does not look at how fast brokers are when it chooses a partition"
 
 KEYS = (
-    Row(
+    SettingRow(
         "acks",
         TEXT,
         PASSED,
@@ -31,7 +31,7 @@ KEYS = (
         "all",
         words=("all", "-1", "0", "1"),
     ),
-    Row(
+    SettingRow(
         "batch.size",
         WHOLE,
         PASSED,
@@ -42,7 +42,7 @@ KEYS = (
         least=1,
         most=INT_MAX,
     ),
-    Row(
+    SettingRow(
         "buffer.memory",
         WHOLE,
         OURS,
@@ -50,7 +50,7 @@ KEYS = (
         "33554432",
         low=0,
     ),
-    Row(
+    SettingRow(
         "compression.type",
         TEXT,
         PASSED,
@@ -58,7 +58,7 @@ KEYS = (
         "none",
         words=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
-    Row(
+    SettingRow(
         "compression.gzip.level",
         WHOLE,
         TRANSLATED,
@@ -67,7 +67,7 @@ KEYS = (
         low=-1,
         high=9,
     ),
-    Row(
+    SettingRow(
         "compression.lz4.level",
         WHOLE,
         TRANSLATED,
@@ -76,7 +76,7 @@ KEYS = (
         low=1,
         high=17,
     ),
-    Row(
+    SettingRow(
         "compression.zstd.level",
         WHOLE,
         TRANSLATED,
@@ -85,7 +85,7 @@ KEYS = (
         low=-131072,
         high=22,
     ),
-    Row(
+    SettingRow(
         "delivery.timeout.ms",
         WHOLE,
         TRANSLATED,
@@ -94,7 +94,7 @@ KEYS = (
         low=0,
         high=INT_MAX,
     ),
-    Row(
+    SettingRow(
         "enable.idempotence",
         BOOLEAN,
         PASSED,
@@ -102,27 +102,27 @@ KEYS = (
         "max.in.flight.requests.per.connection exclude it, as in Kafka",
         "true",
     ),
-    Row(
+    SettingRow(
         "interceptor.classes",
         LIST,
         OURS,
         "Objects, classes, or Python paths of them (penstock.client.interceptors)",
     ),
-    Row(
+    SettingRow(
         "key.serializer",
         CLASS,
         OURS,
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
         "without one keys are bytes or text",
     ),
-    Row(
+    SettingRow(
         "value.serializer",
         CLASS,
         OURS,
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
         "without one values are bytes or text",
     ),
-    Row(
+    SettingRow(
         "linger.ms",
         NUMBER,
         PASSED,
@@ -131,7 +131,7 @@ KEYS = (
         low=0,
         most=LINGER_MS_MAX,
     ),
-    Row(
+    SettingRow(
         "max.block.ms",
         WHOLE,
         OURS,
@@ -139,7 +139,7 @@ KEYS = (
         "60000",
         low=0,
     ),
-    Row(
+    SettingRow(
         "max.in.flight.requests.per.connection",
         WHOLE,
         PASSED,
@@ -148,7 +148,7 @@ KEYS = (
         low=1,
         most=1_000_000,
     ),
-    Row(
+    SettingRow(
         "max.request.size",
         WHOLE,
         TRANSLATED,
@@ -156,14 +156,14 @@ KEYS = (
         "1048576",
         low=0,
     ),
-    Row(
+    SettingRow(
         "metadata.max.idle.ms",
         WHOLE,
         NO_EFFECT,
         "librdkafka keeps the topics that it has been told of",
         low=5000,
     ),
-    Row(
+    SettingRow(
         "partitioner.class",
         CLASS,
         OURS,
@@ -171,16 +171,16 @@ KEYS = (
         "(Kafka's default), round_robin, uniform_sticky, librdkafka's, or Java's of its own",
         "murmur2, sticky without a key",
     ),
-    Row(
+    SettingRow(
         "partitioner.ignore.keys",
         BOOLEAN,
         OURS,
         "Whether the default partitioner pays no heed to keys",
         "false",
     ),
-    Row("partitioner.adaptive.partitioning.enable", BOOLEAN, NO_EFFECT, _ADAPTIVE),
-    Row("partitioner.availability.timeout.ms", WHOLE, NO_EFFECT, _ADAPTIVE, low=0),
-    Row(
+    SettingRow("partitioner.adaptive.partitioning.enable", BOOLEAN, NO_EFFECT, _ADAPTIVE),
+    SettingRow("partitioner.availability.timeout.ms", WHOLE, NO_EFFECT, _ADAPTIVE, low=0),
+    SettingRow(
         "retries",
         WHOLE,
         PASSED,
@@ -189,7 +189,7 @@ KEYS = (
         low=0,
         high=INT_MAX,
     ),
-    Row(
+    SettingRow(
         "transaction.timeout.ms",
         WHOLE,
         PASSED,
@@ -199,17 +199,17 @@ KEYS = (
         least=1000,
         most=INT_MAX,
     ),
-    Row(
+    SettingRow(
         "transactional.id",
         TEXT,
         PASSED,
         "Makes the producer transactional; the namespace goes before it",
     ),
-    Row(
+    SettingRow(
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         REFUSED,
-        "librdkafka has no second phase; penstock.client.raw.transacting has, for the Spark sink",
+        "librdkafka has no two-phase commit; the Spark sink has one of its own",
         harmless=("false",),
     ),
 )

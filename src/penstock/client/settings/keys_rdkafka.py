@@ -1,12 +1,12 @@
 """librdkafka's own names.
 
-Those that mean one of Kafka's keys, those that pass as they are, and those that would break what
-the clients here promise.
+Three kinds: other names of Kafka's keys, names that pass unchanged, and names that would break a
+promise of these clients.
 """
 
 from collections.abc import Mapping
 
-# Another name of the same thing.
+# Other names of Kafka's keys.
 ALIASES: Mapping[str, str] = {
     "compression.codec": "compression.type",
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
@@ -157,7 +157,7 @@ TAKEN: Mapping[str, str] = {
     "ssl_key": "give ssl.key.pem",
 }
 
-# Of Admin, which is not librdkafka's: what its names mean in Kafka's.
+# For Admin, which does not use librdkafka: the names of Kafka for its names.
 ADMIN_MEANS: Mapping[str, str] = {
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.ca.pem": "ssl.truststore.certificates",

@@ -1,5 +1,7 @@
-"""Keys of TLS and SASL, which all clients share. Admin reads them itself, librdkafka gets them
-translated: stores as PEM text, a JAAS configuration as user and password or as a source of tokens.
+"""Keys of TLS and SASL, shared by all clients.
+
+Admin reads them itself. librdkafka gets them translated: stores as PEM text, a JAAS configuration
+as user and password or as a source of tokens.
 """
 
 from penstock.client.settings.row import (
@@ -13,7 +15,7 @@ from penstock.client.settings.row import (
     TEXT,
     TRANSLATED,
     WHOLE,
-    Row,
+    SettingRow,
 )
 
 _JAVA = "Java classes cannot run here"
@@ -25,14 +27,8 @@ _ASSERTION = (
     "Tokens for a signed assertion are not offered; use client credentials "
     "(sasl.oauthbearer.client.credentials.*), a file: URL, or oauth_cb"
 )
-OWN_HANDLERS = (
-    "",
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
-    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
-)
-
 _TLS = (
-    Row(
+    SettingRow(
         "ssl.truststore.location",
         TEXT,
         TRANSLATED,
@@ -40,33 +36,33 @@ _TLS = (
         "that converts it",
         "the system's authorities",
     ),
-    Row("ssl.truststore.password", PASSWORD, TRANSLATED, "Opens a PKCS12 file"),
-    Row("ssl.truststore.type", TEXT, TRANSLATED, "The file's own first bytes decide", "JKS"),
-    Row("ssl.truststore.certificates", PASSWORD, TRANSLATED, "PEM text; becomes ssl.ca.pem"),
-    Row(
+    SettingRow("ssl.truststore.password", PASSWORD, TRANSLATED, "Opens a PKCS12 file"),
+    SettingRow("ssl.truststore.type", TEXT, TRANSLATED, "The file's own first bytes decide", "JKS"),
+    SettingRow("ssl.truststore.certificates", PASSWORD, TRANSLATED, "PEM text; becomes ssl.ca.pem"),
+    SettingRow(
         "ssl.keystore.location",
         TEXT,
         TRANSLATED,
         "PKCS12 or PEM: becomes ssl.certificate.pem and ssl.key.pem. A JKS file is refused with "
         "the command that converts it",
     ),
-    Row("ssl.keystore.password", PASSWORD, TRANSLATED, "Opens a PKCS12 file"),
-    Row("ssl.keystore.type", TEXT, TRANSLATED, "The file's own first bytes decide", "JKS"),
-    Row("ssl.keystore.key", PASSWORD, TRANSLATED, "PEM text; becomes ssl.key.pem"),
-    Row(
+    SettingRow("ssl.keystore.password", PASSWORD, TRANSLATED, "Opens a PKCS12 file"),
+    SettingRow("ssl.keystore.type", TEXT, TRANSLATED, "The file's own first bytes decide", "JKS"),
+    SettingRow("ssl.keystore.key", PASSWORD, TRANSLATED, "PEM text; becomes ssl.key.pem"),
+    SettingRow(
         "ssl.keystore.certificate.chain",
         PASSWORD,
         TRANSLATED,
         "PEM text; becomes ssl.certificate.pem",
     ),
-    Row("ssl.key.password", PASSWORD, TRANSLATED, "Opens the key"),
-    Row(
+    SettingRow("ssl.key.password", PASSWORD, TRANSLATED, "Opens the key"),
+    SettingRow(
         "ssl.cipher.suites",
         LIST,
         TRANSLATED,
         "In OpenSSL's names; those of TLS 1.3 cannot be chosen among and stay allowed",
     ),
-    Row(
+    SettingRow(
         "ssl.enabled.protocols",
         LIST,
         TRANSLATED,
@@ -74,8 +70,8 @@ _TLS = (
         "of them is refused (limit it on the broker). Admin obeys any list",
         "TLSv1.2,TLSv1.3",
     ),
-    Row("ssl.protocol", TEXT, NO_EFFECT, _JVM),
-    Row(
+    SettingRow("ssl.protocol", TEXT, NO_EFFECT, _JVM),
+    SettingRow(
         "ssl.endpoint.identification.algorithm",
         TEXT,
         TRANSLATED,
@@ -83,11 +79,13 @@ _TLS = (
         "none",
         "https",
     ),
-    Row("ssl.keymanager.algorithm", TEXT, NO_EFFECT, _JVM),
-    Row("ssl.trustmanager.algorithm", TEXT, NO_EFFECT, _JVM),
-    Row("ssl.secure.random.implementation", TEXT, NO_EFFECT, _JVM),
-    Row("ssl.provider", TEXT, REFUSED, f"{_JAVA}; remove it: OpenSSL is used", harmless=("",)),
-    Row(
+    SettingRow("ssl.keymanager.algorithm", TEXT, NO_EFFECT, _JVM),
+    SettingRow("ssl.trustmanager.algorithm", TEXT, NO_EFFECT, _JVM),
+    SettingRow("ssl.secure.random.implementation", TEXT, NO_EFFECT, _JVM),
+    SettingRow(
+        "ssl.provider", TEXT, REFUSED, f"{_JAVA}; remove it: OpenSSL is used", harmless=("",)
+    ),
+    SettingRow(
         "ssl.engine.factory.class",
         CLASS,
         REFUSED,
@@ -97,144 +95,150 @@ _TLS = (
 )
 
 _SASL = (
-    Row(
+    SettingRow(
         "sasl.mechanism",
         TEXT,
         TRANSLATED,
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. Kafka's default, GSSAPI, is refused",
     ),
-    Row(
+    SettingRow(
         "sasl.jaas.config",
         PASSWORD,
         TRANSLATED,
         "User and password become sasl.username and sasl.password; OAUTHBEARER gets a source of "
         "tokens",
     ),
-    Row(
+    SettingRow(
         "sasl.login.callback.handler.class",
         CLASS,
         TRANSLATED,
         "Kafka's own OAuthBearerLoginCallbackHandler is done here; others are Java and refused: "
         "give oauth_cb a function",
     ),
-    Row(
+    SettingRow(
         "sasl.client.callback.handler.class",
         CLASS,
         REFUSED,
         f"{_JAVA}; give oauth_cb a function",
         harmless=("",),
     ),
-    Row("sasl.login.class", CLASS, REFUSED, f"{_JAVA}; remove it", harmless=("",)),
-    Row("sasl.kerberos.service.name", TEXT, REFUSED, _KERBEROS, harmless=("",)),
-    Row("sasl.kerberos.kinit.cmd", TEXT, REFUSED, _KERBEROS, harmless=("", "/usr/bin/kinit")),
-    Row("sasl.kerberos.min.time.before.relogin", WHOLE, NO_EFFECT, _KERBEROS),
-    Row("sasl.kerberos.ticket.renew.jitter", NUMBER, NO_EFFECT, _KERBEROS),
-    Row("sasl.kerberos.ticket.renew.window.factor", NUMBER, NO_EFFECT, _KERBEROS),
-    Row("sasl.login.refresh.buffer.seconds", WHOLE, NO_EFFECT, _NEW_TOKEN),
-    Row("sasl.login.refresh.min.period.seconds", WHOLE, NO_EFFECT, _NEW_TOKEN),
-    Row("sasl.login.refresh.window.factor", NUMBER, NO_EFFECT, _NEW_TOKEN),
-    Row("sasl.login.refresh.window.jitter", NUMBER, NO_EFFECT, _NEW_TOKEN),
-    Row(
+    SettingRow("sasl.login.class", CLASS, REFUSED, f"{_JAVA}; remove it", harmless=("",)),
+    SettingRow("sasl.kerberos.service.name", TEXT, REFUSED, _KERBEROS, harmless=("",)),
+    SettingRow(
+        "sasl.kerberos.kinit.cmd", TEXT, REFUSED, _KERBEROS, harmless=("", "/usr/bin/kinit")
+    ),
+    SettingRow("sasl.kerberos.min.time.before.relogin", WHOLE, NO_EFFECT, _KERBEROS),
+    SettingRow("sasl.kerberos.ticket.renew.jitter", NUMBER, NO_EFFECT, _KERBEROS),
+    SettingRow("sasl.kerberos.ticket.renew.window.factor", NUMBER, NO_EFFECT, _KERBEROS),
+    SettingRow("sasl.login.refresh.buffer.seconds", WHOLE, NO_EFFECT, _NEW_TOKEN),
+    SettingRow("sasl.login.refresh.min.period.seconds", WHOLE, NO_EFFECT, _NEW_TOKEN),
+    SettingRow("sasl.login.refresh.window.factor", NUMBER, NO_EFFECT, _NEW_TOKEN),
+    SettingRow("sasl.login.refresh.window.jitter", NUMBER, NO_EFFECT, _NEW_TOKEN),
+    SettingRow(
         "sasl.login.connect.timeout.ms",
         WHOLE,
         NO_EFFECT,
         "sasl.login.read.timeout.ms holds for connecting as well",
     ),
-    Row(
+    SettingRow(
         "sasl.login.read.timeout.ms",
         WHOLE,
         TRANSLATED,
         "How long the token endpoint is waited for",
         "10000",
     ),
-    Row(
+    SettingRow(
         "sasl.login.retry.backoff.ms",
         WHOLE,
         NO_EFFECT,
         "The endpoint is asked up to three times, after short pauses",
     ),
-    Row(
+    SettingRow(
         "sasl.login.retry.backoff.max.ms",
         WHOLE,
         NO_EFFECT,
         "The endpoint is asked up to three times, after short pauses",
     ),
-    Row(
+    SettingRow(
         "sasl.oauthbearer.token.endpoint.url",
         TEXT,
         TRANSLATED,
         "Where tokens are fetched, http or https, or the file that they are read from (file:)",
     ),
-    Row(
+    SettingRow(
         "sasl.oauthbearer.client.credentials.client.id",
         TEXT,
         TRANSLATED,
         "Who the client is to the endpoint; also clientId in sasl.jaas.config",
     ),
-    Row(
+    SettingRow(
         "sasl.oauthbearer.client.credentials.client.secret",
         PASSWORD,
         TRANSLATED,
         "Its secret; also clientSecret in sasl.jaas.config",
     ),
-    Row("sasl.oauthbearer.scope", TEXT, TRANSLATED, "What the token shall be good for"),
-    Row(
+    SettingRow("sasl.oauthbearer.scope", TEXT, TRANSLATED, "What the token shall be good for"),
+    SettingRow(
         "sasl.oauthbearer.header.urlencode",
         BOOLEAN,
         NO_EFFECT,
         "Id and secret are sent as they are",
     ),
-    Row("sasl.oauthbearer.clock.skew.seconds", WHOLE, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.expected.audience", LIST, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.expected.issuer", TEXT, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.jwks.endpoint.refresh.ms", WHOLE, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", WHOLE, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", WHOLE, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.jwks.endpoint.url", TEXT, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.scope.claim.name", TEXT, NO_EFFECT, _SERVER),
-    Row("sasl.oauthbearer.sub.claim.name", TEXT, NO_EFFECT, _SERVER),
-    Row(
+    SettingRow("sasl.oauthbearer.clock.skew.seconds", WHOLE, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.expected.audience", LIST, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.expected.issuer", TEXT, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.jwks.endpoint.refresh.ms", WHOLE, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", WHOLE, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", WHOLE, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.jwks.endpoint.url", TEXT, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.scope.claim.name", TEXT, NO_EFFECT, _SERVER),
+    SettingRow("sasl.oauthbearer.sub.claim.name", TEXT, NO_EFFECT, _SERVER),
+    SettingRow(
         "sasl.oauthbearer.jwt.retriever.class",
         CLASS,
         REFUSED,
         f"{_JAVA}; give oauth_cb a function",
         harmless=("", "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"),
     ),
-    Row(
+    SettingRow(
         "sasl.oauthbearer.jwt.validator.class",
         CLASS,
         REFUSED,
         f"{_JAVA}; the broker checks tokens",
         harmless=("", "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"),
     ),
-    Row("sasl.oauthbearer.assertion.algorithm", TEXT, NO_EFFECT, _ASSERTION),
-    Row("sasl.oauthbearer.assertion.claim.aud", TEXT, REFUSED, _ASSERTION, harmless=("",)),
-    Row("sasl.oauthbearer.assertion.claim.exp.seconds", WHOLE, NO_EFFECT, _ASSERTION, low=0),
-    Row("sasl.oauthbearer.assertion.claim.iss", TEXT, REFUSED, _ASSERTION, harmless=("",)),
-    Row("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, NO_EFFECT, _ASSERTION),
-    Row("sasl.oauthbearer.assertion.claim.nbf.seconds", WHOLE, NO_EFFECT, _ASSERTION, low=0),
-    Row("sasl.oauthbearer.assertion.claim.sub", TEXT, REFUSED, _ASSERTION, harmless=("",)),
-    Row("sasl.oauthbearer.assertion.file", TEXT, REFUSED, _ASSERTION, harmless=("",)),
-    Row("sasl.oauthbearer.assertion.private.key.file", TEXT, REFUSED, _ASSERTION, harmless=("",)),
-    Row(
+    SettingRow("sasl.oauthbearer.assertion.algorithm", TEXT, NO_EFFECT, _ASSERTION),
+    SettingRow("sasl.oauthbearer.assertion.claim.aud", TEXT, REFUSED, _ASSERTION, harmless=("",)),
+    SettingRow("sasl.oauthbearer.assertion.claim.exp.seconds", WHOLE, NO_EFFECT, _ASSERTION, low=0),
+    SettingRow("sasl.oauthbearer.assertion.claim.iss", TEXT, REFUSED, _ASSERTION, harmless=("",)),
+    SettingRow("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, NO_EFFECT, _ASSERTION),
+    SettingRow("sasl.oauthbearer.assertion.claim.nbf.seconds", WHOLE, NO_EFFECT, _ASSERTION, low=0),
+    SettingRow("sasl.oauthbearer.assertion.claim.sub", TEXT, REFUSED, _ASSERTION, harmless=("",)),
+    SettingRow("sasl.oauthbearer.assertion.file", TEXT, REFUSED, _ASSERTION, harmless=("",)),
+    SettingRow(
+        "sasl.oauthbearer.assertion.private.key.file", TEXT, REFUSED, _ASSERTION, harmless=("",)
+    ),
+    SettingRow(
         "sasl.oauthbearer.assertion.private.key.passphrase",
         PASSWORD,
         REFUSED,
         _ASSERTION,
         harmless=("",),
     ),
-    Row("sasl.oauthbearer.assertion.template.file", TEXT, REFUSED, _ASSERTION, harmless=("",)),
+    SettingRow(
+        "sasl.oauthbearer.assertion.template.file", TEXT, REFUSED, _ASSERTION, harmless=("",)
+    ),
 )
 
 KEYS = (
-    Row(
+    SettingRow(
         "security.protocol",
         TEXT,
         TRANSLATED,
         "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
         "PLAINTEXT",
     ),
-    Row("security.providers", TEXT, REFUSED, f"{_JAVA}; remove it", harmless=("",)),
+    SettingRow("security.providers", TEXT, REFUSED, f"{_JAVA}; remove it", harmless=("",)),
     *_TLS,
     *_SASL,
 )

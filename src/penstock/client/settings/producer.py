@@ -1,14 +1,14 @@
-"""A producer's settings, by Kafka's rules: acks=all, murmur2, idempotent unless excluded."""
+"""Settings of a producer, by Kafka's rules: acks=all, murmur2, idempotent unless excluded."""
 
 import math
 from collections.abc import Mapping
 
+from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_producer import (
     LEVEL_MOST,
     REQUEST_BYTES_LEAST,
     REQUEST_BYTES_MOST,
 )
-from penstock.client.settings.reading import Given, read
 from penstock.client.settings.row import INT_MAX
 from penstock.client.settings.security import rdkafka_security
 from penstock.client.settings.shared import rdkafka_connection
@@ -32,14 +32,15 @@ IN_FLIGHT_MAX = 5
 LINGER_MS = 5
 KILOBYTES_MOST = 2**31 - 1
 PROPAGATION_MS_MOST = 3_600_000
-# librdkafka's partitioners; others are run by the producer.
+# librdkafka's partitioners; the producer runs the others itself.
 DEFAULT_PARTITIONER = "murmur2_random"
 
 
 def producer_settings(
     given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
 ) -> ProducerSettings:
-    """SettingRefused names the key that cannot be used, why, and the way out."""
+    """Return the checked settings. Raise SettingRefused with the key, the cause and the next
+    step."""
     said = read(given, Client.PRODUCER, bootstrap)
     transaction_timeout_ms = max(
         said.whole("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS), TRANSACTION_TIMEOUT_MS_LEAST
@@ -62,7 +63,7 @@ def producer_settings(
         "queue.buffering.max.kbytes": min(max(buffer_bytes // 1024, 1), KILOBYTES_MOST),
     }
     if said.has("max.block.ms"):
-        # So long librdkafka waits for a topic that nobody knows.
+        # librdkafka waits this long for an unknown topic.
         rdkafka["topic.metadata.propagation.max.ms"] = min(
             said.whole("max.block.ms", MAX_BLOCK_MS), PROPAGATION_MS_MOST
         )
@@ -71,8 +72,8 @@ def producer_settings(
     if transactional_id is None:
         rdkafka.pop("transactional.id", None)
     elif not said.has("metadata.recovery.strategy"):
-        # As librdkafka begins anew it may forget the coordinator of an open transaction, and calls
-        # about it then never come back.
+        # While librdkafka reconnects it may forget the coordinator of an open transaction; calls
+        # about the transaction then never return.
         rdkafka["metadata.recovery.strategy"] = "none"
     return ProducerSettings(
         rdkafka={**rdkafka, **said.own},
@@ -93,17 +94,17 @@ def producer_settings(
     )
 
 
-def _transactional_id(said: Given) -> str | None:
+def _transactional_id(said: ConfiguredKeys) -> str | None:
     if said.has("transactional.id") and not said.text("transactional.id"):
         raise SettingRefused("transactional.id", "is empty; leave it out, or give it a name")
     return said.text("transactional.id")
 
 
 def _delivery_timeout_ms(
-    said: Given, transactional_id: str | None, transaction_timeout_ms: int
+    said: ConfiguredKeys, transactional_id: str | None, transaction_timeout_ms: int
 ) -> int:
-    """0 would mean "never" to librdkafka; to Kafka it is at once. The default covers what a record
-    waits for, as Kafka's."""
+    """Return delivery.timeout.ms. 0 means "never" to librdkafka and "at once" to Kafka. The default
+    covers linger.ms and request.timeout.ms, as in Kafka."""
     waits_ms = math.ceil(said.get("linger.ms", LINGER_MS))
     waits_ms += said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
     default_ms = min(max(DELIVERY_TIMEOUT_MS, waits_ms), INT_MAX)
@@ -119,9 +120,9 @@ def _delivery_timeout_ms(
     return timeout_ms
 
 
-def _check_delivery_timeout(said: Given) -> None:
-    """A record lingers, and is then asked about at least once: as Kafka, where all is said. A
-    request.timeout.ms that was not said gives way."""
+def _check_delivery_timeout(said: ConfiguredKeys) -> None:
+    """Check that a record can linger and be requested at least once, as Kafka does. A default
+    request.timeout.ms gives way."""
     timeout_ms = max(said.whole("delivery.timeout.ms", DELIVERY_TIMEOUT_MS), 1)
     linger_ms = said.get("linger.ms", LINGER_MS)
     request_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
@@ -140,8 +141,9 @@ def _check_delivery_timeout(said: Given) -> None:
         )
 
 
-def _idempotence(said: Given, transactional: bool) -> dict[str, RdkafkaValue]:
-    """As Kafka does: asked for, it is held against the other keys; by default it gives way."""
+def _idempotence(said: ConfiguredKeys, transactional: bool) -> dict[str, RdkafkaValue]:
+    """Return whether the producer is idempotent. If configured, conflicting keys are rejected; the
+    default gives way to them, as in Kafka."""
     obstacle = _obstacle(said)
     asked = said.has("enable.idempotence")
     enabled: bool = said.get("enable.idempotence", True)
@@ -163,7 +165,7 @@ def _idempotence(said: Given, transactional: bool) -> dict[str, RdkafkaValue]:
     return told
 
 
-def _obstacle(said: Given) -> tuple[str, str] | None:
+def _obstacle(said: ConfiguredKeys) -> tuple[str, str] | None:
     if said.get("acks", "all") not in ("all", "-1"):
         return "acks", "has to be all"
     if said.get("retries", 1) == 0:
@@ -173,7 +175,7 @@ def _obstacle(said: Given) -> tuple[str, str] | None:
     return None
 
 
-def _compression(said: Given) -> dict[str, RdkafkaValue]:
+def _compression(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     codec = said.get("compression.type", "none")
     for each in ("gzip", "lz4", "zstd"):
         key = f"compression.{each}.level"
@@ -193,13 +195,13 @@ def _compression(said: Given) -> dict[str, RdkafkaValue]:
 
 
 def _request_timeout(
-    said: Given, transactional: bool, transaction_timeout_ms: int
+    said: ConfiguredKeys, transactional: bool, transaction_timeout_ms: int
 ) -> dict[str, RdkafkaValue]:
     timeout_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
     told: dict[str, RdkafkaValue] = {
         "request.timeout.ms": min(max(timeout_ms, 1), ACK_TIMEOUT_MS_MOST)
     }
-    # An answer that takes as long as the transaction comes too late; librdkafka refuses it.
+    # A response may not take as long as the transaction; librdkafka rejects such settings.
     if transactional and "socket.timeout.ms" not in said.own:
         told["socket.timeout.ms"] = max(min(timeout_ms, transaction_timeout_ms), 10)
     return told

@@ -15,7 +15,7 @@ from penstock.client.settings import (
     keys_security,
 )
 from penstock.client.settings.consumer import FETCH_BACKOFF_MS
-from penstock.client.settings.row import Row
+from penstock.client.settings.row import SettingRow
 
 _HEAD = """\
 # Client configuration keys
@@ -41,7 +41,7 @@ are understood.
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [_HEAD]
     for title, rows in (
         ("Producers", keys_producer.KEYS),
@@ -56,7 +56,7 @@ def reference() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _table(rows: Iterable[Row]) -> Iterable[str]:
+def _table(rows: Iterable[SettingRow]) -> Iterable[str]:
     yield "| key | type | default here | fate | |"
     yield "|---|---|---|---|---|"
     for row in sorted(rows, key=lambda each: each.name):
@@ -64,7 +64,7 @@ def _table(rows: Iterable[Row]) -> Iterable[str]:
         yield _line(f"`{row.name}`", _type(row), default, row.fate.value, row.about)
 
 
-def _type(row: Row) -> str:
+def _type(row: SettingRow) -> str:
     if row.words:
         return ", ".join(f"`{word}`" for word in row.words)
     bounds = [

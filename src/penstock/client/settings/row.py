@@ -1,4 +1,4 @@
-"""What one key is: its type and limits, what becomes of it here, and the words that say so."""
+"""One key of a client: its type and limits, its handling, and its description."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -7,7 +7,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 
-class Fate(StrEnum):
+class KeyHandling(StrEnum):
     PASSED = "passed on"
     TRANSLATED = "translated"
     OURS = "done here"
@@ -15,7 +15,7 @@ class Fate(StrEnum):
     REFUSED = "refused"
 
 
-class Kind(StrEnum):
+class SettingType(StrEnum):
     BOOLEAN = "boolean"
     WHOLE = "whole number"
     NUMBER = "number"
@@ -26,37 +26,37 @@ class Kind(StrEnum):
     CALLBACK = "function"
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One key of one client."""
 
     name: str
-    kind: Kind
-    fate: Fate
-    # What it does here; of a refused key the way out, of one without effect the reason.
+    kind: SettingType
+    fate: KeyHandling
+    # The effect here; of a rejected key the next step, of a key without effect the reason.
     about: str
     default: str = ""
     low: int | None = None
     high: int | None = None
     words: tuple[str, ...] = ()
-    # librdkafka's name, where it is another one and the value is the same.
+    # librdkafka's name, if it differs and the value is the same.
     becomes: str = ""
-    # What librdkafka takes; values beyond are brought to the bound, and that is said.
+    # librdkafka's limits; values beyond are brought to the limit, with a note.
     least: int | None = None
     most: int | None = None
-    # A value that changes nothing even where the key is refused.
+    # Values without an effect, which are accepted even for a rejected key.
     harmless: tuple[str, ...] = ()
 
 
-BOOLEAN = Kind.BOOLEAN
-WHOLE = Kind.WHOLE
-NUMBER = Kind.NUMBER
-TEXT = Kind.TEXT
-LIST = Kind.LIST
-CLASS = Kind.CLASS
-PASSWORD = Kind.PASSWORD
-CALLBACK = Kind.CALLBACK
-PASSED = Fate.PASSED
-TRANSLATED = Fate.TRANSLATED
-OURS = Fate.OURS
-NO_EFFECT = Fate.NO_EFFECT
-REFUSED = Fate.REFUSED
+BOOLEAN = SettingType.BOOLEAN
+WHOLE = SettingType.WHOLE
+NUMBER = SettingType.NUMBER
+TEXT = SettingType.TEXT
+LIST = SettingType.LIST
+CLASS = SettingType.CLASS
+PASSWORD = SettingType.PASSWORD
+CALLBACK = SettingType.CALLBACK
+PASSED = KeyHandling.PASSED
+TRANSLATED = KeyHandling.TRANSLATED
+OURS = KeyHandling.OURS
+NO_EFFECT = KeyHandling.NO_EFFECT
+REFUSED = KeyHandling.REFUSED

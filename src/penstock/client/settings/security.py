@@ -1,8 +1,8 @@
 """TLS and SASL in librdkafka's words, from Kafka's keys.
 
-Stores are read here and given as PEM text, a JAAS configuration as user and password, or as a
-function that gives tokens. Without TLS or SASL in security.protocol their keys have no effect, as
-in Kafka, and nothing is read.
+Stores are read here and passed as PEM text, a JAAS configuration as user and password, or as a
+function that returns tokens. Without TLS or SASL in security.protocol their keys have no effect, as
+in Kafka, and no file is read.
 """
 
 import base64
@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TypeAlias
 
+from penstock.client.settings.key_reader import ConfiguredKeys
 from penstock.client.settings.keys_security import KEYS
-from penstock.client.settings.reading import Given
 from penstock.client.settings.values import RdkafkaValue, SettingRefused
-from penstock.client.transport.sasl import OAuthBearer, Plain, Scram
+from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.security import Protocol, Security
-from penstock.client.transport.stores import DER_SEQUENCE, Store, identity, trusted_certificates
+from penstock.client.transport.stores import DER_SEQUENCE, TlsStore, identity, trusted_certificates
 from penstock.client.transport.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
 
 Rdkafka: TypeAlias = dict[str, RdkafkaValue]
-# (token, when it expires in seconds since 1970, principal, extensions)
+# (token, its expiry in seconds since 1970, principal, extensions)
 Token: TypeAlias = tuple[str, float, str, dict[str, str]]
 
-# Of a token that does not tell its end: asked for again after most of this.
+# The lifetime of a token without an expiry; most of it later, a new one is requested.
 OPAQUE_TOKEN_S = 300.0
 _NAMES = frozenset(row.name for row in KEYS)
 _CERTIFICATE = re.compile(
@@ -34,7 +34,7 @@ _CERTIFICATE = re.compile(
     re.DOTALL,
 )
 _KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
-# librdkafka's own ways to say who one is, which pass as they are.
+# librdkafka's own keys for credentials, which pass unchanged.
 _OWN_CREDENTIALS = (
     "sasl.username",
     "oauth_cb",
@@ -51,8 +51,8 @@ _OWN_IDENTITY = (
 )
 
 
-def rdkafka_security(given: Given) -> Rdkafka:
-    """What librdkafka is to be told about TLS and SASL."""
+def rdkafka_security(given: ConfiguredKeys) -> Rdkafka:
+    """Return the keys of TLS and SASL for librdkafka."""
     properties = security_properties(given)
     protocol = _protocol(properties)
     told: Rdkafka = {"security.protocol": protocol.value.lower()}
@@ -63,7 +63,7 @@ def rdkafka_security(given: Given) -> Rdkafka:
     if named:
         told |= _sasl(given, properties)
     if "oauth_cb" in given.own and told.get("sasl.mechanism") != "OAUTHBEARER":
-        # librdkafka would wait for the token of nobody.
+        # Without a source librdkafka would wait for a token for ever.
         del given.own["oauth_cb"]
         given.note("oauth_cb", "it gives tokens, and sasl.mechanism is not OAUTHBEARER")
     for name in properties:
@@ -75,8 +75,8 @@ def rdkafka_security(given: Given) -> Rdkafka:
     return told
 
 
-def security_properties(given: Given) -> dict[str, str]:
-    """Kafka's keys of TLS and SASL, as text."""
+def security_properties(given: ConfiguredKeys) -> dict[str, str]:
+    """Return Kafka's keys of TLS and SASL, as text."""
     return {
         name: str(value)
         for name, value in given.values.items()
@@ -85,7 +85,7 @@ def security_properties(given: Given) -> dict[str, str]:
 
 
 def refusal(problem: ValueError, fallback: str) -> SettingRefused:
-    """The first word of such an error names the key, where it names one."""
+    """Return the refusal; the first word of such an error is the key, if it names one."""
     text = str(problem)
     key = re.match(r"(?:the [a-z ]*of )?((?:sasl|ssl|security)[a-z.]*[a-z])", text)
     return SettingRefused(key.group(1) if key else fallback, text)
@@ -101,7 +101,7 @@ def _protocol(properties: Mapping[str, str]) -> Protocol:
         ) from None
 
 
-def _tls(given: Given, properties: Mapping[str, str]) -> Rdkafka:
+def _tls(given: ConfiguredKeys, properties: Mapping[str, str]) -> Rdkafka:
     try:
         tls = Tls.from_properties(properties)
         told: Rdkafka = {
@@ -125,7 +125,7 @@ def _tls(given: Given, properties: Mapping[str, str]) -> Rdkafka:
     return told
 
 
-def _exclude(given: Given, kafkas: str, own: tuple[str, ...]) -> None:
+def _exclude(given: ConfiguredKeys, kafkas: str, own: tuple[str, ...]) -> None:
     for name in own:
         if name in given.own:
             raise SettingRefused(name, f"and {kafkas}.* say the same thing; say one of them")
@@ -141,7 +141,7 @@ def _check_versions(tls: Tls) -> None:
         )
 
 
-def _ciphers(given: Given, suites: tuple[str, ...]) -> Rdkafka:
+def _ciphers(given: ConfiguredKeys, suites: tuple[str, ...]) -> Rdkafka:
     older = [openssl_name(each) if "_WITH_" in each else each for each in suites]
     older = [each for each in older if not each.startswith("TLS_")]
     if len(older) < len(suites):
@@ -149,11 +149,11 @@ def _ciphers(given: Given, suites: tuple[str, ...]) -> Rdkafka:
     return {"ssl.cipher.suites": ":".join(older)} if older else {}
 
 
-def _identity(store: Store) -> Rdkafka:
+def _identity(store: TlsStore) -> Rdkafka:
     if store.location is not None and find_spec("cryptography") is None:
         with open(store.location, "rb") as file:
             if file.read(1) == bytes([DER_SEQUENCE]):
-                # librdkafka opens PKCS12 itself, but leaves out what signed the certificate.
+                # librdkafka opens PKCS12 itself, but leaves out the signers of the certificate.
                 return {
                     "ssl.keystore.location": store.location,
                     "ssl.keystore.password": store.password or "",
@@ -173,7 +173,7 @@ def _identity(store: Store) -> Rdkafka:
     return told
 
 
-def _sasl(given: Given, properties: Mapping[str, str]) -> Rdkafka:
+def _sasl(given: ConfiguredKeys, properties: Mapping[str, str]) -> Rdkafka:
     own = [name for name in _OWN_CREDENTIALS if name in given.own]
     mechanism = properties.get("sasl.mechanism", "").strip().upper()
     if own:
@@ -187,7 +187,7 @@ def _sasl(given: Given, properties: Mapping[str, str]) -> Rdkafka:
     except ValueError as problem:
         raise refusal(problem, "sasl.jaas.config") from problem
     match found:
-        case Plain():
+        case SaslPlain():
             return _user(found.name, found.username, found.password)
         case Scram():
             if found.token:
@@ -203,13 +203,13 @@ def _sasl(given: Given, properties: Mapping[str, str]) -> Rdkafka:
 
 
 def _only_sasl(properties: Mapping[str, str]) -> dict[str, str]:
-    """TLS is looked at elsewhere, once."""
+    """Drop the keys of TLS, which are handled elsewhere."""
     kept = {name: value for name, value in properties.items() if not name.startswith("ssl.")}
     return {**kept, "security.protocol": Protocol.SASL_PLAINTEXT.value}
 
 
-def _oidc(given: Given, properties: Mapping[str, str]) -> Rdkafka:
-    """Kafka's keys that librdkafka has by the same name, for its own way to fetch tokens."""
+def _oidc(given: ConfiguredKeys, properties: Mapping[str, str]) -> Rdkafka:
+    """Return Kafka's keys that librdkafka has under the same name, for its own token requests."""
     if "sasl.oauthbearer.method" not in given.own:
         return {}
     return {
@@ -229,7 +229,7 @@ def _user(mechanism: str, name: str, password: str) -> Rdkafka:
 
 
 def tokens_of(bearer: OAuthBearer) -> Callable[[str], Token]:
-    """The function that librdkafka calls for a token, and again before it expires."""
+    """Return the function that librdkafka calls for a token, and again before its expiry."""
     extensions = dict(bearer.extensions)
 
     def give(_configuration: str) -> Token:
@@ -241,7 +241,7 @@ def tokens_of(bearer: OAuthBearer) -> Callable[[str], Token]:
 
 
 def _claims(token: str) -> tuple[float, str]:
-    """When the token expires and whose it is, if it tells."""
+    """Return expiry and principal of a token, if it has these claims."""
     opaque = time.time() + OPAQUE_TOKEN_S
     try:
         body = token.split(".")[1]

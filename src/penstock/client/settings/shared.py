@@ -1,11 +1,11 @@
-"""What producers and consumers tell librdkafka alike about the connection."""
+"""The connection keys that producers and consumers share, for librdkafka."""
 
+from penstock.client.settings.key_reader import ConfiguredKeys
 from penstock.client.settings.keys_connection import (
     BACKOFF_MS_MAX,
     METADATA_MS_MAX,
 )
 from penstock.client.settings.keys_connection import RETRY_BACKOFF_MS_MAX as RETRY_MS_MOST
-from penstock.client.settings.reading import Given
 from penstock.client.settings.row import INT_MAX
 from penstock.client.settings.values import RdkafkaValue
 
@@ -21,8 +21,8 @@ METADATA_MS_LEAST = 10
 METADATA_AGE_MS_MOST = 86_400_000
 
 
-def rdkafka_connection(said: Given) -> dict[str, RdkafkaValue]:
-    """Beside what is passed on as it is; with Kafka's defaults where they are others."""
+def rdkafka_connection(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
+    """Return the translated keys, with Kafka's defaults if librdkafka's differ."""
     told: dict[str, RdkafkaValue] = {
         "client.id": said.text("client.id") or CLIENT_ID,
         "client.software.name": "penstock",
@@ -37,7 +37,7 @@ def rdkafka_connection(said: Given) -> dict[str, RdkafkaValue]:
     )
     if said.has("connections.max.idle.ms"):
         idle_ms = said.whole("connections.max.idle.ms", -1)
-        # Kafka's "never" is below 0, librdkafka's is 0; 0 itself means at once.
+        # "Never" is below 0 in Kafka and 0 in librdkafka; 0 in Kafka means at once.
         told["connections.max.idle.ms"] = 0 if idle_ms < 0 else min(max(idle_ms, 1), INT_MAX)
     if said.has("retry.backoff.ms") and not said.has("retry.backoff.max.ms"):
         shortest = max(said.whole("retry.backoff.ms", 1), 1)
@@ -45,8 +45,9 @@ def rdkafka_connection(said: Given) -> dict[str, RdkafkaValue]:
     return told
 
 
-def _reconnecting(said: Given) -> dict[str, RdkafkaValue]:
-    """As Kafka: the first pause alone sets the longest one too."""
+def _reconnecting(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
+    """Return the reconnect pauses. If only the first is configured, the longest is the same, as in
+    Kafka."""
     first, longest = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
     if said.has(first):
         least = min(said.whole(first, 0), BACKOFF_MS_MAX)
@@ -59,7 +60,7 @@ def _reconnecting(said: Given) -> dict[str, RdkafkaValue]:
     return {first: least, longest: max(least, most)}
 
 
-def _metadata(said: Given) -> dict[str, RdkafkaValue]:
+def _metadata(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     if not said.has("metadata.max.age.ms"):
         return {}
     every_ms = min(max(said.whole("metadata.max.age.ms", 0), METADATA_MS_LEAST), METADATA_MS_MAX)

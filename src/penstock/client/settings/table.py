@@ -1,4 +1,4 @@
-"""All keys by client and name, and what a name is that is none of them."""
+"""All keys by client and name, and the diagnosis of an unknown name."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,7 +12,7 @@ from penstock.client.settings import (
     keys_rdkafka,
     keys_security,
 )
-from penstock.client.settings.row import Row
+from penstock.client.settings.row import SettingRow
 
 LIKENESS = 0.6
 
@@ -23,16 +23,16 @@ class Client(StrEnum):
     ADMIN = "admin"
 
 
-def _by_name(*groups: tuple[Row, ...]) -> Mapping[str, Row]:
+def _by_name(*groups: tuple[SettingRow, ...]) -> Mapping[str, SettingRow]:
     return {row.name: row for rows in groups for row in rows}
 
 
-ROWS: Mapping[Client, Mapping[str, Row]] = {
+ROWS: Mapping[Client, Mapping[str, SettingRow]] = {
     Client.PRODUCER: _by_name(keys_connection.KEYS, keys_security.KEYS, keys_producer.KEYS),
     Client.CONSUMER: _by_name(keys_connection.KEYS, keys_security.KEYS, keys_consumer.KEYS),
     Client.ADMIN: _by_name(keys_admin.KEYS, keys_security.KEYS),
 }
-# Names of librdkafka's that pass as they are; Admin understands a few of them.
+# librdkafka's names that pass unchanged; Admin understands a few of them.
 PASSING: Mapping[Client, frozenset[str]] = {
     Client.PRODUCER: frozenset(keys_rdkafka.OF_PRODUCERS),
     Client.CONSUMER: frozenset(keys_rdkafka.OF_CONSUMERS),
@@ -46,7 +46,7 @@ PASSING: Mapping[Client, frozenset[str]] = {
         }
     ),
 }
-# Of Kafka's older clients; they do nothing there any more.
+# Keys of Kafka's older clients, without an effect in newer ones.
 RETIRED: Mapping[str, str] = {
     "auto.include.jmx.reporter": "Kafka 4 no longer has it",
     "block.on.buffer.full": "Kafka no longer has it; max.block.ms says how long sending waits",
@@ -61,7 +61,7 @@ def is_for_serdes(name: str) -> bool:
 
 
 def other_client(name: str, client: Client) -> Client | None:
-    """The client whose key it is, if it is another's."""
+    """Return the client that has this key, if it is another one."""
     for each in Client:
         if each is not client and (name in ROWS[each] or name in PASSING[each]):
             return each
@@ -69,7 +69,7 @@ def other_client(name: str, client: Client) -> Client | None:
 
 
 def nearest(name: str, client: Client) -> str | None:
-    """The known key that looks most like it."""
+    """Return the most similar known key."""
     from difflib import get_close_matches
 
     known = [*ROWS[client], *sorted(PASSING[client]), *keys_rdkafka.ALIASES, *SERDE_KEYS]

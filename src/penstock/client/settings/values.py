@@ -1,7 +1,7 @@
-"""What a client is configured with, once Kafka's names are translated.
+"""The settings of a client after translation.
 
 `rdkafka` is the dictionary for confluent_kafka: librdkafka's names, and callables where it takes
-them. Beside it is what the clients of this package do themselves. Secrets are not printed.
+them. The other fields are done by the clients of this package. Secrets are not printed.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from penstock.client.transport.security import Security
 
-# Values are text, numbers and truth values; keys that take a class take the object, too.
+# Values are text, numbers and booleans; keys for classes take the object too.
 SettingValue: TypeAlias = str | int | float | bool | Callable[..., Any] | object | None
 RdkafkaValue: TypeAlias = str | int | float | bool | Callable[..., Any] | object
 
@@ -18,12 +18,12 @@ OffsetReset: TypeAlias = (
     Literal["earliest"] | Literal["latest"] | Literal["none"] | tuple[Literal["by_duration"], int]
 )
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
-# A key that has no effect, and why.
+# A key without an effect, and the reason.
 Ignored: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class SettingRefused(ValueError):
-    """A setting cannot be used; the text names the key, says why, and the way out."""
+    """A setting cannot be used; the text names the key, the cause and the next step."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(f"{key}: {why}")
@@ -36,7 +36,8 @@ class SettingRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Of one producer. The transactional id is as it was said: without the namespace."""
+    """The settings of one producer. The transactional id is as configured, without the
+    namespace."""
 
     rdkafka: dict[str, RdkafkaValue] = field(repr=False)
     buffer_memory_bytes: int
@@ -46,21 +47,21 @@ class ProducerSettings:
     transaction_timeout_ms: int
     key_serializer: object | None
     value_serializer: object | None
-    # A function or object as given, or one of the names in client/partitioners.py; None is
-    # Kafka's default: murmur2 of the key, and sticky without one.
+    # A function or object as given, or a name of client/partitioners.py; None is Kafka's default:
+    # murmur2 of the key, and sticky without one.
     partitioner: object | None
     partitioner_ignores_keys: bool
     interceptors: tuple[object, ...]
     transactional_id: str | None
     namespace: str | None
-    # schema.registry.* and other keys that serializers read.
+    # schema.registry.* and other keys of serializers.
     serde: Mapping[str, object] = field(repr=False)
     ignored: Ignored
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of one consumer. The group is as it was said: without the namespace."""
+    """The settings of one consumer. The group is as configured, without the namespace."""
 
     rdkafka: dict[str, RdkafkaValue] = field(repr=False)
     group_id: str | None
@@ -76,7 +77,7 @@ class ConsumerSettings:
     interceptors: tuple[object, ...]
     namespace: str | None
     isolation: Isolation
-    # Whether a pattern passes over the topics that the cluster keeps for itself.
+    # Whether a pattern skips internal topics.
     excludes_internal_topics: bool
     serde: Mapping[str, object] = field(repr=False)
     ignored: Ignored
@@ -84,7 +85,7 @@ class ConsumerSettings:
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings:
-    """Of one admin client, which speaks the protocol itself."""
+    """The settings of one admin client, which speaks the protocol itself."""
 
     bootstrap: str
     client_id: str

@@ -1,9 +1,9 @@
-"""One connection to one node: bytes, secured, and requests with their answers.
+"""One connection to one node: bytes, secured, and requests with their responses.
 
-connection.py   sends requests, gets their answers in order
+connection.py   sends requests, receives their responses in order
 sockets.py      bytes over TCP or TLS, with a limit on every wait
-security.py     how it is secured, from Kafka's own keys; jaas.py reads `sasl.jaas.config`
-diagnosis.py    what a port speaks, for who is not understood there
+security.py     TLS and SASL from Kafka's own keys; jaas.py reads `sasl.jaas.config`
+diagnosis.py    the protocol that a port speaks, for a client with the wrong security.protocol
 tls.py          `ssl.*`; stores.py: key stores and trust stores as PEM
-sasl.py         the mechanisms; scram.py: SCRAM; tokens.py: where OAUTHBEARER tokens come from
+sasl.py         the mechanisms; scram.py: SCRAM; tokens.py: sources of OAUTHBEARER tokens
 """

@@ -1,9 +1,9 @@
-"""One blocking connection: sends requests, gets their answers in order.
+"""One blocking connection: sends requests, receives their responses in order.
 
-`request` sends one and waits. `begin` and `finish` keep several under way: answers come in the
-order of the requests, and one that is not wanted yet is kept with its request. Large bodies are
-sent from where they are and answers are received into one buffer, which the answer's records then
-point into. sockets.py moves the bytes.
+`request` sends one and waits. `begin` and `finish` keep several in flight: responses come in the
+order of the requests, and an early one is kept with its request. Large bodies are sent without a
+copy. Responses are received into one buffer, which their records then point into. sockets.py moves
+the bytes.
 """
 
 import struct
@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock.client.failures.kinds import sentences
 from penstock.client.transport.scram import AuthenticationFailed
 from penstock.client.transport.security import Security
-from penstock.client.transport.sockets import Link, NotSecure, reason, refuses_us
+from penstock.client.transport.sockets import NotSecure, TransportSocket, reason, refuses_us
 from penstock.errors import UnsupportedVersion, from_code
 from penstock.release import VERSION
 from penstock.wire.apis import APIS
@@ -41,11 +41,11 @@ R = TypeVar("R")
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CLIENT_SOFTWARE_NAME = "penstock"
 SASL_HANDSHAKE = 17
-# SASL bytes inside of SaslAuthenticate; before it they were no Kafka requests at all.
+# From this version on SASL bytes are inside SaslAuthenticate; before, they were bare bytes.
 HANDSHAKE_VERSION = 1
 SASL_ROUNDS_MAX = 8
-# A server closes a connection that is used beyond its authentication's life. It is given up this
-# much earlier, and a new one authenticates anew.
+# A server closes a connection after its authentication has expired. This much earlier the
+# connection is replaced, and the new one authenticates again.
 LIFETIME_SHARE = 0.85
 
 _SIZE = struct.Struct(">i")
@@ -54,12 +54,12 @@ _HEADER = struct.Struct(">ihhih")
 
 
 class CannotReach(Exception):
-    """The server could not be reached, did not answer in time, or went away."""
+    """The server could not be reached, did not answer in time, or closed the connection."""
 
 
 class NotAuthenticated(CannotReach):
-    """One side does not accept the other: certificate, password, token. Trying again is of no
-    use; the text ends with the next step."""
+    """One side rejects the other: certificate, password, token. A retry is useless; the text ends
+    with the next step."""
 
     next_step = (
         "Check security.protocol, and what was given for sasl.* and ssl.*; the broker's log says "
@@ -75,8 +75,8 @@ class NotAuthenticated(CannotReach):
         return sentences(str(self.args[0]), self.next_step)
 
 
-class Pending:
-    """A request under way. Its answer is kept here when a later one is asked for first."""
+class PendingResponse:
+    """A request in flight. An early response is kept here."""
 
     __slots__ = ("connection", "correlation_id", "frame", "key", "version")
 
@@ -91,12 +91,13 @@ class Pending:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer is here already: no more bytes will tell of it."""
+        """Return whether the response is here already: no poll of the socket will tell."""
         return self.frame is not None
 
 
 class Connection:
-    """Open, authenticated, with the server's versions known. Close it, or use it in a `with`."""
+    """An open, authenticated connection that knows the server's versions. Close it, or use it in a
+    `with`."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Connection:
         timeout_ms: int = 30_000,
         security: Security | None = None,
     ) -> None:
-        """A ValueError says that `security` names stores that cannot be used."""
+        """Raise ValueError if `security` names unusable stores."""
         self.host = host
         self.port = port
         self.versions: dict[int, tuple[int, int]] = {}
@@ -115,10 +116,10 @@ class Connection:
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._correlation_id = 0
-        self._waiting: deque[Pending] = deque()
+        self._waiting: deque[PendingResponse] = deque()
         self._failure = "it is closed"
         self._expires_at: float | None = None
-        # Whether it has answered something that it answers to those it knows only.
+        # Whether the server has answered a request that needs authentication.
         self._trusted = False
         self._link = self._connect(security or Security())
         try:
@@ -129,10 +130,10 @@ class Connection:
             self.close()
             raise
 
-    def _connect(self, security: Security) -> Link:
+    def _connect(self, security: Security) -> TransportSocket:
         context = security.context()
         try:
-            return Link(self.host, self.port, self._timeout_ms, context)
+            return TransportSocket(self.host, self.port, self._timeout_ms, context)
         except NotSecure as problem:
             raise NotAuthenticated(
                 f"{self} cannot be trusted: {problem.what}", problem.next_step
@@ -159,27 +160,27 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or has failed."""
+        """Whether the connection was closed, or has failed."""
         return self._link.closed
 
     @property
     def expired(self) -> bool:
-        """Whether its authentication is about to end: what is under way may be finished, nothing
-        new should begin."""
+        """Whether the authentication is about to expire: requests in flight may finish, none should
+        start."""
         return self._expires_at is not None and time.monotonic() >= self._expires_at
 
     @property
     def under_way(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests in flight."""
         return len(self._waiting)
 
     @property
-    def link(self) -> Link:
-        """For those who wait for several connections at once."""
+    def link(self) -> TransportSocket:
+        """The socket, for a wait on several connections."""
         return self._link
 
     def version_for(self, message: object) -> int:
-        """The highest version that both sides know; UnsupportedVersion if there is none."""
+        """Return the highest version of both sides. Raise UnsupportedVersion if there is none."""
         schema = schema_of(type(message))
         assert schema.key is not None, f"{type(message).__name__} is no request"
         name = APIS[schema.key].name
@@ -197,20 +198,19 @@ class Connection:
     # -- one at a time
 
     def request(self, message: object, expect: type[R], version: int | None = None) -> R:
-        """Send and wait; the highest common version unless `version` says which.
+        """Send a request and wait; without `version`, in the highest common one.
 
-        Errors inside the answer are the caller's to look at. After CannotReach the connection is
-        of no further use.
+        The caller checks errors inside the response. After CannotReach the connection is useless.
         """
         pending = self.begin(message, version)
         frame, position = self.finish_raw(pending)
-        # Small answers are read faster from bytes, and may be kept without their frame.
+        # Small responses are read faster from bytes, and may be kept without their frame.
         return self._read(pending, expect, bytes(frame), position)
 
     # -- several under way
 
-    def begin(self, message: object, version: int | None = None) -> Pending:
-        """Send without waiting for the answer."""
+    def begin(self, message: object, version: int | None = None) -> PendingResponse:
+        """Send without waiting for the response."""
         if version is None:
             version = self.version_for(message)
         key = schema_of(type(message)).key
@@ -220,23 +220,23 @@ class Connection:
         self._send(key, [frame])
         return self._expect(key, version, correlation_id)
 
-    def begin_parts(self, key: int, version: int, body: Sequence[Buffer]) -> Pending:
-        """Send a body that is ready, in parts that are not joined."""
+    def begin_parts(self, key: int, version: int, body: Sequence[Buffer]) -> PendingResponse:
+        """Send a ready body, in parts that are not joined."""
         correlation_id = self._next_correlation_id()
         self._send(key, self._framed(key, version, correlation_id, body))
         return self._expect(key, version, correlation_id)
 
     def tell_parts(self, key: int, version: int, body: Sequence[Buffer]) -> None:
-        """As begin_parts, for the one request that has no answer: Produce with acks=0."""
+        """As begin_parts, for the one request without a response: Produce with acks=0."""
         self._send(key, self._framed(key, version, self._next_correlation_id(), body))
 
-    def finish(self, pending: Pending, expect: type[R]) -> R:
-        """Wait for the answer. Its records point into the received buffer."""
+    def finish(self, pending: PendingResponse, expect: type[R]) -> R:
+        """Wait for the response. Its records point into the received buffer."""
         frame, position = self.finish_raw(pending)
         return self._read(pending, expect, frame, position)
 
-    def finish_raw(self, pending: Pending) -> tuple[memoryview, int]:
-        """Wait for the answer's frame; where its body begins."""
+    def finish_raw(self, pending: PendingResponse) -> tuple[memoryview, int]:
+        """Wait for the response's frame. Return it with the start of its body."""
         assert pending.connection is self, "an answer comes on the connection of its request"
         while pending.frame is None:
             if pending not in self._waiting:
@@ -251,7 +251,7 @@ class Connection:
             ) from problem
         return frame, position
 
-    def _read(self, pending: Pending, expect: type[R], frame: Buffer, position: int) -> R:
+    def _read(self, pending: PendingResponse, expect: type[R], frame: Buffer, position: int) -> R:
         try:
             return read(expect, pending.version, frame, position)
         except Malformed as problem:
@@ -274,8 +274,8 @@ class Connection:
         header = _HEADER.pack(size, key, version, correlation_id, len(client_id))
         return [header + client_id + tags, *body]
 
-    def _expect(self, key: int, version: int, correlation_id: int) -> Pending:
-        pending = Pending(self, key, version, correlation_id)
+    def _expect(self, key: int, version: int, correlation_id: int) -> PendingResponse:
+        pending = PendingResponse(self, key, version, correlation_id)
         self._waiting.append(pending)
         return pending
 
@@ -286,7 +286,7 @@ class Connection:
             raise self._lost(f"did not take {_name(key)}", problem) from problem
 
     def _receive_next(self) -> None:
-        """The next answer that comes, to the request that has waited longest."""
+        """Receive the next response, for the oldest request in flight."""
         awaited = self._waiting[0]
         try:
             (size,) = _SIZE.unpack(self._link.receive(_SIZE.size))
@@ -315,7 +315,7 @@ class Connection:
         return self._failed(text)
 
     def _failed(self, text: str) -> CannotReach:
-        """Of no further use; whatever is under way has failed with it."""
+        """Close the connection; all requests in flight have failed."""
         self._failure = text
         self._waiting.clear()
         self.close()
@@ -324,7 +324,7 @@ class Connection:
     # -- beginnings
 
     def _learn_versions(self) -> dict[int, tuple[int, int]]:
-        """Ask with the newest version; a server that does not know it answers in the oldest."""
+        """Ask in the newest version; a server that does not know it answers in the oldest."""
         version = APIS[API_VERSIONS].versions[1]
         message = ApiVersionsRequest(
             client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=VERSION
@@ -397,7 +397,7 @@ def _name(key: int) -> str:
 
 
 def _not_kafka(size: int) -> str:
-    # 0x15 begins an alert of TLS: the server could not make sense of a plain request.
+    # 0x15 starts a TLS alert: the server did not understand a plain request.
     if size >> 24 == 0x15:
         return "it speaks TLS; set security.protocol to SSL or SASL_SSL"
     return "it does not speak Kafka's protocol"

@@ -1,8 +1,8 @@
-"""What a port speaks, found out by speaking to it: whether security.protocol is wrong for it.
+"""The protocol that a port speaks: whether security.protocol is wrong for it.
 
-librdkafka sees no more than that connections break off, and tries again for ever. One who asks
-otherwise gets an answer from such a port: a TLS server shakes hands, a plain one says which
-requests it takes, and one that wants SASL takes no others before it.
+librdkafka sees only closed connections, and retries for ever. A probe learns more: a TLS server
+shakes hands, a plain server lists its API versions, and a SASL server takes no other request before
+authentication.
 """
 
 import socket
@@ -24,7 +24,7 @@ _WITH_SASL = (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
 
 class Spoken(Enum):
-    """What was heard; nothing if nobody is there, or says what could be anything."""
+    """The protocol of a port; empty if no server answers, or if the answer is ambiguous."""
 
     NOTHING = "nothing"
     PLAIN = "Kafka's protocol"
@@ -39,17 +39,19 @@ _SASL = (Spoken.PLAIN_SASL, Spoken.TLS_SASL)
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a client of this security.protocol is not understood there."""
+    """The reason why a client of this security.protocol is not understood."""
 
     what: str
     next_step: str
-    # Whether one look is enough. A server that goes down hangs up as well.
+    # Whether one probe is enough. A server that shuts down closes connections too.
     is_certain: bool
 
 
 def mismatch(protocol: Protocol, spoken: Spoken) -> Mismatch | None:
-    """None if it is right, or nobody can say that it is not. SASL where there is none is told by
-    the server itself."""
+    """Return the mismatch; None if the protocol fits or the port does not tell.
+
+    SASL for a server without SASL is reported by the server itself.
+    """
     said = f"security.protocol is {protocol}"
     if spoken is Spoken.NOTHING:
         return None
@@ -95,17 +97,17 @@ def nothing_listens(addresses: Sequence[tuple[str, int]]) -> str:
 
 
 def spoken_at(host: str, port: int) -> Spoken:
-    """Waits for the network, for some seconds at most."""
+    """Probe a port, for some seconds at most."""
     answers = _answers(host, port, Security())
     if answers is not None:
         return Spoken.PLAIN if answers else Spoken.PLAIN_SASL
     if not _shakes_hands(host, port):
         return Spoken.NOTHING
-    return Spoken.TLS_SASL if _answers(host, port, _Whomever()) is False else Spoken.TLS
+    return Spoken.TLS_SASL if _answers(host, port, _AnyServer()) is False else Spoken.TLS
 
 
-class _Whomever(Security):
-    """TLS without a look at certificates: nothing is said but the question who is there."""
+class _AnyServer(Security):
+    """TLS without a check of certificates: the probe sends nothing secret."""
 
     __slots__ = ()
 
@@ -121,14 +123,14 @@ def _unverified() -> ssl.SSLContext:
 
 
 def _answers(host: str, port: int, security: Security) -> bool | None:
-    """Whether it answers questions; None if it does not even say which it takes."""
+    """Return whether the server answers requests; None if it does not even list its versions."""
     try:
         with Connection(host, port, timeout_ms=PROBE_TIMEOUT_MS, security=security) as connection:
             request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
             try:
                 connection.request(request, MetadataResponse)
             except CannotReach as silent:
-                # One who is only slow is somebody else's problem.
+                # A slow server is not a mismatch.
                 return None if isinstance(silent.__cause__, TimeoutError) else False
             return True
     except (CannotReach, KafkaError):

@@ -1,8 +1,8 @@
-"""Reads a `sasl.jaas.config` value the way Java does.
+"""Parses a `sasl.jaas.config` value as Java does.
 
 The value is one login module: its class, a control flag, options `name="value"`, a semicolon. Java
-cuts it into tokens by rules of its own (StreamTokenizer); what they make of quotes, backslashes,
-comments and numbers is kept here, because passwords contain such characters.
+cuts it into tokens by its StreamTokenizer. Quotes, backslashes, comments and numbers follow the
+same rules here, because passwords contain such characters.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ _LINE_ENDS = "\r\n"
 
 
 class BadJaasConfig(ValueError):
-    """It is not one login module; the text says what is wrong and never shows a value."""
+    """The value is not one login module; the text names the fault and never shows a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A module by its class name; the options may be secrets and are not printed."""
+    """A login module; its options may be secrets and are not printed."""
 
     name: str
     options: dict[str, str] = field(repr=False)
@@ -36,7 +36,7 @@ class LoginModule:
         return self.name.rpartition(".")[2]
 
 
-class _Kind(Enum):
+class _TokenKind(Enum):
     TEXT = "text"  # a word, or anything in quotes
     NUMBER = "number"
     SIGN = "sign"
@@ -44,19 +44,19 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    kind: _Kind
+    kind: _TokenKind
     text: str
 
     def is_sign(self, sign: str) -> bool:
-        return self.kind is _Kind.SIGN and self.text == sign
+        return self.kind is _TokenKind.SIGN and self.text == sign
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The one login module of this value."""
+    """Return the one login module of this value."""
     tokens = list(_tokens(text))
     if not tokens:
         raise BadJaasConfig(f"sasl.jaas.config is empty; it looks like: {EXAMPLE}")
-    if tokens[0].kind is not _Kind.TEXT:
+    if tokens[0].kind is not _TokenKind.TEXT:
         raise BadJaasConfig("sasl.jaas.config does not begin with the class of a login module")
     if len(tokens) < 2 or tokens[1].text.lower() not in CONTROL_FLAGS:
         raise BadJaasConfig("sasl.jaas.config has no control flag; use `required`")
@@ -65,7 +65,7 @@ def parse_jaas(text: str) -> LoginModule:
     while position < len(tokens) and not tokens[position].is_sign(";"):
         name = tokens[position].text
         rest = tokens[position + 1 : position + 3]
-        if len(rest) < 2 or not rest[0].is_sign("=") or rest[1].kind is not _Kind.TEXT:
+        if len(rest) < 2 or not rest[0].is_sign("=") or rest[1].kind is not _TokenKind.TEXT:
             raise BadJaasConfig(
                 f'sasl.jaas.config gives no value to {name}; write {name}="...", in quotes'
             )
@@ -87,22 +87,22 @@ def _tokens(text: str) -> Iterator[_Token]:
         character = text[position]
         if character in _QUOTES:
             content, position = _quoted(text, position)
-            yield _Token(_Kind.TEXT, content)
+            yield _Token(_TokenKind.TEXT, content)
         elif _begins_number(text, position):
             end = _end_of(text, position + 1, number=True)
-            yield _Token(_Kind.NUMBER, text[position:end])
+            yield _Token(_TokenKind.NUMBER, text[position:end])
             position = end
         elif _in_word(character) and character != "-":
             end = _end_of(text, position + 1, number=False)
-            yield _Token(_Kind.TEXT, text[position:end])
+            yield _Token(_TokenKind.TEXT, text[position:end])
             position = end
         else:
-            yield _Token(_Kind.SIGN, character)
+            yield _Token(_TokenKind.SIGN, character)
             position += 1
 
 
 def _skip_blanks(text: str, position: int) -> int:
-    """Blanks and comments. A slash alone begins a comment too, as Java's defaults have it."""
+    """Skip blanks and comments. A single slash starts a comment too, as by Java's defaults."""
     while position < len(text):
         if text[position] <= " ":
             position += 1
@@ -118,7 +118,7 @@ def _skip_blanks(text: str, position: int) -> int:
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
-    """What stands in quotes, and where it ends: at the same quote, or at the end of the line."""
+    """Return the quoted text and its end: at the same quote, or at the end of the line."""
     quote = text[position]
     out: list[str] = []
     position += 1
@@ -134,7 +134,7 @@ def _quoted(text: str, position: int) -> tuple[str, int]:
 
 
 def _escaped(text: str, position: int) -> tuple[str, int]:
-    """The character behind a backslash: a letter's meaning, up to three octal digits, itself."""
+    """Return the character after a backslash: an escape, up to three octal digits, or itself."""
     first = text[position]
     if first not in "01234567":
         return _ESCAPES.get(first, first), position + 1

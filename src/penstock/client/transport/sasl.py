@@ -1,7 +1,7 @@
-"""The SASL mechanisms that a connection can speak, and the credentials behind them.
+"""The SASL mechanisms of a connection, and their credentials.
 
-A mechanism is asked for an exchange per connection: `first` gives what the client says first,
-`answer` what it says to a challenge, None once there is nothing left to say.
+A mechanism makes one exchange per connection: `first` returns the client's first message, `answer`
+its reply to a challenge, None at the end.
 """
 
 import json
@@ -20,7 +20,7 @@ _SEPARATOR = "\x01"
 
 
 class Exchange(Protocol):
-    """One authentication under way."""
+    """One authentication in progress."""
 
     def first(self) -> bytes: ...
 
@@ -28,7 +28,7 @@ class Exchange(Protocol):
 
 
 class Mechanism(Protocol):
-    """Credentials, and how to prove them."""
+    """Credentials, and the exchange that proves them."""
 
     @property
     def name(self) -> str: ...
@@ -37,8 +37,8 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """The password itself; only sensible inside TLS."""
+class SaslPlain:
+    """The password itself; only safe inside TLS."""
 
     username: str
     password: str = field(repr=False)
@@ -50,7 +50,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class _PlainExchange:
-    credentials: Plain
+    credentials: SaslPlain
 
     def first(self) -> bytes:
         return f"\0{self.credentials.username}\0{self.credentials.password}".encode()
@@ -119,7 +119,7 @@ class _BearerExchange:
             raise AuthenticationFailed(f"the server refused the token: {self.refused}")
         if not challenge:
             return None
-        # The server says why in this message, and fails the exchange once it has been heard.
+        # The server gives the reason in this message, and fails the exchange after the reply.
         self.refused = _status_of(challenge)
         return _SEPARATOR.encode()
 

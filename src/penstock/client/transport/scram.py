@@ -1,7 +1,7 @@
 """SCRAM with SHA-256 and SHA-512, the client's side (RFC 5802, RFC 7677), without channel binding.
 
-Names and passwords are taken as they are: Kafka does not prepare them (SASLprep), so neither may
-we. The server has to prove that it knows the password too.
+Names and passwords are used unchanged: Kafka does not apply SASLprep either. The server has to
+prove that it knows the password too.
 """
 
 import base64
@@ -13,24 +13,25 @@ from dataclasses import dataclass, field
 
 NONCE_BYTES = 24
 ITERATIONS_MIN = 4096  # fewer would let a false server guess the password; Kafka's own limit
-ITERATIONS_MAX = 1_000_000  # a false server could keep a client busy: this takes half a second
+# more would let a false server keep a client busy: this takes half a second
+ITERATIONS_MAX = 1_000_000
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 _NO_CHANNEL_BINDING = "n,,"
 
 
 class AuthenticationFailed(Exception):
-    """One side has not convinced the other; the text says which and why."""
+    """One side did not prove itself to the other; the text says which and why."""
 
 
 @dataclass(slots=True)
 class ScramExchange:
-    """One authentication: `first`, then `answer` to each challenge until it gives None."""
+    """One authentication: `first`, then `answer` to each challenge until it returns None."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
-    token: bool = False  # the name is that of a delegation token
+    token: bool = False  # the name belongs to a delegation token
     nonce: str = field(
         default_factory=lambda: base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
     )

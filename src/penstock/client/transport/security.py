@@ -1,8 +1,8 @@
-"""How a connection is secured, from Kafka's own client keys.
+"""The security of a connection, from Kafka's own client keys.
 
-`Security.from_properties` takes what a Java client would be configured with: security.protocol,
-sasl.*, ssl.*. It opens nothing; a ValueError names the key that is wrong and never shows a secret.
-What needs Java (GSSAPI, callback handlers of one's own) is refused.
+`Security.from_properties` takes the keys of a Java client: security.protocol, sasl.*, ssl.*, and
+opens no file or connection. A ValueError names the wrong key and never shows a secret. Features
+that need Java (GSSAPI, own callback handlers) are rejected.
 """
 
 import ssl
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.client.transport.jaas import EXAMPLE, LoginModule, parse_jaas
-from penstock.client.transport.sasl import Mechanism, OAuthBearer, Plain, Scram
+from penstock.client.transport.sasl import Mechanism, OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.scram import HASHES
 from penstock.client.transport.tls import Tls
 from penstock.client.transport.tokens import (
@@ -23,7 +23,7 @@ from penstock.client.transport.tokens import (
 
 TOKEN_TIMEOUT_MS_DEFAULT = 10_000
 MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER")
-# What Kafka's own handlers do is done here; others would be Java classes to run.
+# Kafka's own handlers are built in; other handlers would be Java classes.
 KNOWN_HANDLERS = frozenset(
     {"OAuthBearerLoginCallbackHandler", "AbstractLogin$DefaultLoginCallbackHandler"}
 )
@@ -62,7 +62,7 @@ class Security:
         )
 
     def context(self) -> ssl.SSLContext | None:
-        """For one connection or many; reads the stores."""
+        """Return the TLS context for connections; the stores are read now."""
         return None if self.tls is None else self.tls.context()
 
 
@@ -85,7 +85,7 @@ def _mechanism(properties: Mapping[str, str]) -> Mechanism:
     match name:
         case "PLAIN":
             _expect(module, "PlainLoginModule", name)
-            return Plain(_option(module, "username"), _option(module, "password"))
+            return SaslPlain(_option(module, "username"), _option(module, "password"))
         case "OAUTHBEARER":
             _expect(module, "OAuthBearerLoginModule", name)
             return _bearer(properties, module.options)
@@ -124,7 +124,7 @@ def _tokens(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenS
     url = properties.get("sasl.oauthbearer.token.endpoint.url", "").strip()
     if not url:
         unsecured = UnsecuredTokens(dict(options))
-        unsecured.claims()  # what is wrong with them is said now
+        unsecured.claims()  # wrong options fail now
         return unsecured
     from urllib.parse import urlsplit
     from urllib.request import url2pathname

@@ -1,7 +1,7 @@
 """Bytes over one TCP connection, plain or TLS, with a limit on every wait.
 
-Parts are sent without being joined (sendmsg), and received into one buffer of the size that was
-announced. Over TLS there is no such call: parts are sent one after the other, small ones joined.
+Parts are sent without being joined (sendmsg), and received into one buffer of the announced size.
+TLS has no such call: parts are sent one after the other, small ones joined.
 """
 
 import select
@@ -17,7 +17,7 @@ JOINED_BYTES_MAX = 16 * 1024  # one TLS record
 
 
 class NotSecure(Exception):
-    """TLS did not come about: one side does not accept the other."""
+    """The TLS handshake failed: one side rejects the other."""
 
     def __init__(self, what: str, next_step: str) -> None:
         super().__init__(what)
@@ -25,7 +25,7 @@ class NotSecure(Exception):
         self.next_step = next_step
 
 
-class Link:
+class TransportSocket:
     """An open socket."""
 
     __slots__ = ("_plain", "_socket")
@@ -46,13 +46,13 @@ class Link:
         self._socket.close()
 
     def wait_at_most(self, timeout_ms: int) -> None:
-        """For every wait from now on."""
+        """Limit every wait from now on."""
         self._socket.settimeout(timeout_ms / 1000)
 
     def wake(self) -> None:
-        """End a wait of another thread: to it the connection seems to be closed by its peer."""
+        """End a wait of another thread, which sees a closed connection."""
         with suppress(OSError):
-            # Not by TLS: that would speak with the peer, and wait for it.
+            # Not by TLS: its shutdown would wait for the peer.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     @property
@@ -68,7 +68,7 @@ class Link:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes have come that no poll will tell of."""
+        """Return whether bytes are buffered that no poll will report."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def send(self, parts: Sequence[Buffer]) -> None:
@@ -76,7 +76,7 @@ class Link:
             try:
                 self._send_secured(parts)
             except OSError:
-                self._socket.recv(1)  # an alert that says why may have come before
+                self._socket.recv(1)  # an alert with the reason may have come before
                 raise
         elif len(parts) == 1:
             self._socket.sendall(parts[0])
@@ -108,7 +108,7 @@ class Link:
             self._socket.sendall(small)
 
     def receive(self, size: int) -> memoryview:
-        """Exactly so many bytes, in a buffer of their own."""
+        """Receive exactly `size` bytes into a new buffer."""
         whole = memoryview(bytearray(size))
         rest = whole
         while rest:
@@ -119,8 +119,8 @@ class Link:
         return whole
 
 
-def wait_for_any(links: Sequence[Link], timeout_ms: float) -> list[Link]:
-    """Those with something to read, or that have failed; none when the time is up."""
+def wait_for_any(links: Sequence[TransportSocket], timeout_ms: float) -> list[TransportSocket]:
+    """Return the sockets that are readable or have failed; none at the timeout."""
     ready = [link for link in links if link.closed or link.has_buffered]
     if ready or not links:
         return ready
@@ -132,7 +132,7 @@ def wait_for_any(links: Sequence[Link], timeout_ms: float) -> list[Link]:
 
 
 def reason(problem: Exception) -> str:
-    """What went wrong, in a few words."""
+    """Return the cause in a few words."""
     match problem:
         case ConnectionRefusedError():
             return "nothing listens there"
@@ -149,8 +149,8 @@ def reason(problem: Exception) -> str:
 
 
 def refuses_us(problem: Exception) -> bool:
-    """Whether the server does not accept our certificate: in TLS 1.3 it says so after the
-    handshake, where an answer is awaited."""
+    """Return whether the server rejects our certificate: in TLS 1.3 that comes after the handshake,
+    in place of a response."""
     return isinstance(problem, ssl.SSLError) and "ALERT" in (problem.reason or "")
 
 
@@ -164,7 +164,7 @@ def _secured(opened: socket.socket, host: str, context: ssl.SSLContext) -> ssl.S
             "ssl.endpoint.identification.algorithm leaves the host name unchecked",
         ) from problem
     except ssl.SSLEOFError as problem:
-        # It may be going down or be no TLS server: that is for another attempt to find out.
+        # The server may be shutting down or not speak TLS: another attempt will tell.
         raise OSError(
             "it closed the connection during the TLS handshake; is security.protocol right for "
             "this port?"

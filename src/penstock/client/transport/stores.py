@@ -1,8 +1,8 @@
-"""Key stores and trust stores as PEM: what Python's TLS takes.
+"""Key stores and trust stores as PEM, the format of Python's TLS.
 
-What a file holds is decided by its first bytes, not by its configured type: Java too reads PKCS12
-where the configuration says JKS. PKCS12 needs the package `cryptography`; a JKS file has to be
-converted once, and the error says how.
+The first bytes of a file decide its format, not its configured type: Java too reads PKCS12 where
+the configuration says JKS. PKCS12 needs the package `cryptography`. A JKS file has to be converted
+once; the error says how.
 """
 
 import secrets
@@ -18,14 +18,14 @@ KNOWN_TYPES = frozenset({"", "JKS", "PKCS12", "PEM"})
 
 
 class BadStore(ValueError):
-    """A store cannot be used; the text says why and what to do."""
+    """A store cannot be used; the text gives the cause and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """A store as it is configured: a file, or PEM text in the configuration itself.
+class TlsStore:
+    """A store as configured: a file, or PEM text in the configuration itself.
 
-    `role` is `truststore` or `keystore`, as the configuration keys have it.
+    `role` is `truststore` or `keystore`, as in the configuration keys.
     """
 
     role: str
@@ -41,15 +41,15 @@ class Store:
             raise BadStore(f"ssl.{self.role}.type={self.type} is not offered; use PKCS12 or PEM")
 
 
-class Identity(NamedTuple):
+class TlsIdentity(NamedTuple):
     """Certificate chain and private key in one PEM text, and the password of the key."""
 
     pem: str
     password: str | None
 
 
-def trusted_certificates(store: Store) -> str:
-    """The certificates of a trust store, as PEM."""
+def trusted_certificates(store: TlsStore) -> str:
+    """Return the certificates of a trust store, as PEM."""
     if store.location is None:
         assert store.certificates is not None, "a store has a file or its certificates"
         return store.certificates
@@ -63,14 +63,14 @@ def trusted_certificates(store: Store) -> str:
     return "".join(_pem(each) for each in found)
 
 
-def identity(store: Store) -> Identity:
-    """The key of a key store and its certificates, the key's own first."""
+def identity(store: TlsStore) -> TlsIdentity:
+    """Return the key of a key store and its certificates, the key's own first."""
     if store.location is None:
         assert store.certificates is not None and store.key is not None, "both or neither"
-        return Identity(f"{store.key}\n{store.certificates}\n", store.key_password)
+        return TlsIdentity(f"{store.key}\n{store.certificates}\n", store.key_password)
     data = _read(store)
     if PEM_BEGINNING in data:
-        return Identity(data.decode("ascii", errors="replace"), store.key_password)
+        return TlsIdentity(data.decode("ascii", errors="replace"), store.key_password)
     loaded = _pkcs12(store, data)
     if loaded.key is None or loaded.cert is None:
         raise BadStore(f"ssl.keystore.location={store.location} holds no private key")
@@ -82,10 +82,10 @@ def identity(store: Store) -> Identity:
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(password.encode()),
     )
-    return Identity(key.decode() + "".join(_pem(each) for each in chain), password)
+    return TlsIdentity(key.decode() + "".join(_pem(each) for each in chain), password)
 
 
-def _read(store: Store) -> bytes:
+def _read(store: TlsStore) -> bytes:
     assert store.location is not None, "asked for stores in files only"
     try:
         with open(store.location, "rb") as file:
@@ -106,8 +106,8 @@ def _read(store: Store) -> bytes:
     return data
 
 
-def _pkcs12(store: Store, data: bytes) -> Any:
-    """The file as `cryptography` loads it."""
+def _pkcs12(store: TlsStore, data: bytes) -> Any:
+    """Return the file as `cryptography` loads it."""
     try:
         pkcs12 = import_module("cryptography.hazmat.primitives.serialization.pkcs12")
     except ImportError:
@@ -126,7 +126,7 @@ def _pkcs12(store: Store, data: bytes) -> Any:
 
 
 def _chain(leaf: Any, others: list[Any]) -> list[Any]:
-    """The leaf and those who signed it, in order; what does not belong is left out."""
+    """Return the leaf and its signers, in order, without unrelated certificates."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
         signer = next((each for each in others if each.subject == chain[-1].issuer), None)

@@ -1,7 +1,7 @@
 """TLS settings from Kafka's `ssl.*` keys, and the context that Python makes of them.
 
-What Python's ssl module cannot do is refused here, in words, before anything is connected to. It
-cannot choose among the cipher suites of TLS 1.3: naming only such suites asks for TLS 1.3.
+Settings that Python's ssl module lacks are rejected before the first connection. The module cannot
+choose among the cipher suites of TLS 1.3: if only such suites are named, TLS 1.3 is required.
 """
 
 import os
@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.transport.stores import BadStore, Store, identity, trusted_certificates
+from penstock.client.transport.stores import BadStore, TlsStore, identity, trusted_certificates
 
 VERSIONS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -23,17 +23,17 @@ PROTOCOLS_DEFAULT = ("TLSv1.2", "TLSv1.3")
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Without a trust store the system's authorities are trusted."""
+    """TLS settings; without a trust store the system's authorities are trusted."""
 
-    truststore: Store | None = None
-    keystore: Store | None = None
+    truststore: TlsStore | None = None
+    keystore: TlsStore | None = None
     check_host: bool = True
     protocols: tuple[str, ...] = PROTOCOLS_DEFAULT
     cipher_suites: tuple[str, ...] = ()
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "Tls":
-        """ValueError names the key that is wrong."""
+        """Read the keys. Raise ValueError with the wrong key."""
         algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").strip()
         if algorithm.lower() not in ("", "https"):
             raise ValueError(
@@ -54,7 +54,7 @@ class Tls:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Reads the stores; ValueError says which of them cannot be used."""
+        """Read the stores and return the context. Raise ValueError with the unusable store."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.check_host
         versions = sorted(VERSIONS[each] for each in self.protocols)
@@ -89,14 +89,14 @@ class Tls:
 
 
 def openssl_name(suite: str) -> str:
-    """OpenSSL's name of a suite: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is
+    """Return OpenSSL's name of a suite: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is
     ECDHE-RSA-AES256-GCM-SHA384."""
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     cipher = re.sub(r"^(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher)
     cipher = cipher.replace("_CBC_SHA", "_SHA").removesuffix("_POLY1305_SHA256")
     if cipher == "CHACHA20":
         cipher = "CHACHA20_POLY1305"
-    # A key exchange by RSA alone has no name there.
+    # OpenSSL has no name part for a key exchange by RSA alone.
     named = cipher if exchange == "RSA" else f"{exchange}_{cipher}"
     return named.replace("_", "-")
 
@@ -105,12 +105,12 @@ def _list(properties: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in properties.get(key, "").split(","))))
 
 
-def _truststore(properties: Mapping[str, str]) -> Store | None:
+def _truststore(properties: Mapping[str, str]) -> TlsStore | None:
     location = properties.get("ssl.truststore.location")
     certificates = properties.get("ssl.truststore.certificates")
     if not location and not certificates:
         return None
-    return Store(
+    return TlsStore(
         "truststore",
         location or None,
         properties.get("ssl.truststore.type", ""),
@@ -119,7 +119,7 @@ def _truststore(properties: Mapping[str, str]) -> Store | None:
     )
 
 
-def _keystore(properties: Mapping[str, str]) -> Store | None:
+def _keystore(properties: Mapping[str, str]) -> TlsStore | None:
     location = properties.get("ssl.keystore.location")
     chain = properties.get("ssl.keystore.certificate.chain")
     key = properties.get("ssl.keystore.key")
@@ -127,7 +127,7 @@ def _keystore(properties: Mapping[str, str]) -> Store | None:
         raise ValueError("ssl.keystore.certificate.chain and ssl.keystore.key go together")
     if not location and not key:
         return None
-    return Store(
+    return TlsStore(
         "keystore",
         location or None,
         properties.get("ssl.keystore.type", ""),
@@ -138,9 +138,9 @@ def _keystore(properties: Mapping[str, str]) -> Store | None:
     )
 
 
-def _load_identity(context: ssl.SSLContext, store: Store) -> None:
-    """OpenSSL takes a key from a file only: it is written where nobody else may look, and goes
-    at once."""
+def _load_identity(context: ssl.SSLContext, store: TlsStore) -> None:
+    """Load the key from a private temporary file, deleted at once: OpenSSL takes no other
+    source."""
     from tempfile import TemporaryDirectory
 
     pem, password = identity(store)

@@ -1,8 +1,7 @@
-"""Where OAUTHBEARER tokens come from: made here without a signature, fetched, or read from a file.
+"""Sources of OAUTHBEARER tokens: made here without a signature, fetched, or read from a file.
 
-An unsigned token proves nothing and is for development, as in Kafka. A fetched one comes from the
-token endpoint with the client's own credentials (RFC 6749, 4.4), and is used until most of its
-life is over.
+An unsigned token proves nothing and is for development, as in Kafka. A token from an endpoint needs
+the client's own credentials (RFC 6749, 4.4), and is used for most of its lifetime.
 """
 
 import base64
@@ -17,7 +16,7 @@ from penstock.client.transport.scram import AuthenticationFailed
 from penstock.client.transport.tls import Tls
 
 LIFETIME_SECONDS_DEFAULT = 3600
-# As Kafka refreshes: after four fifths of a token's life.
+# As Kafka refreshes: after four fifths of a token's lifetime.
 USED_SHARE = 0.8
 ANSWER_BYTES_MAX = 1024 * 1024
 FETCHES_MAX = 3
@@ -32,7 +31,7 @@ _STRING, _NUMBER, _LIST = (
 
 
 class TokenSource(Protocol):
-    """Gives the token for the next authentication."""
+    """A source of the token for the next authentication."""
 
     def token(self) -> str: ...
 
@@ -52,7 +51,7 @@ class UnsecuredTokens:
         return ".".join([_base64(json.dumps({"alg": "none"})), _base64(json.dumps(claims)), ""])
 
     def claims(self) -> dict[str, object]:
-        """ValueError if the options make no token."""
+        """Return the claims. Raise ValueError if the options make no token."""
         found: dict[str, object] = {}
         for option, value in self.options.items():
             if option.startswith(_STRING):
@@ -76,7 +75,7 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class FileTokens:
-    """A token that somebody else keeps fresh in a file."""
+    """A token in a file that another program refreshes."""
 
     path: str
 
@@ -122,7 +121,7 @@ class EndpointTokens:
             except HTTPError as refused:
                 problem = f"HTTP {refused.code} {refused.reason}"
                 if refused.code < 500:
-                    break  # the same question gets the same answer
+                    break  # the same request gets the same answer
             except (OSError, ValueError) as failed:
                 problem = str(failed)
         raise AuthenticationFailed(f"no token from {self.url}: {problem}")
@@ -153,7 +152,7 @@ class EndpointTokens:
 
 
 def _token_of(answer: bytes) -> tuple[str, float]:
-    """The token of an endpoint's answer and the seconds that it lives."""
+    """Return the token of an endpoint's response, and its lifetime in seconds."""
     told = json.loads(answer)
     token = told.get("access_token") if isinstance(told, dict) else None
     if not isinstance(token, str) or not token:
@@ -165,7 +164,7 @@ def _token_of(answer: bytes) -> tuple[str, float]:
 
 
 def _lifetime_of(token: str) -> float:
-    """By the token's own claim; a token that tells nothing is used once."""
+    """Return the lifetime by the token's own claim; 0 without one, so that it is used once."""
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

@@ -1,19 +1,19 @@
 """DescribeGroups v0-v6, ListGroups v0-v5 and DeleteGroups v0-v2, for one coordinator partition.
 
-DescribeGroups speaks of classic groups only; whoever wants others asks ConsumerGroupDescribe.
-Below v6 a group that is not there is described as dead, from v6 on it is GROUP_ID_NOT_FOUND.
+DescribeGroups describes classic groups only, ConsumerGroupDescribe the others. Below v6 a missing
+group is described as dead, from v6 on the error is GROUP_ID_NOT_FOUND.
 """
 
-from penstock.coordinator.events import Call
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import (
     ClassicGroup,
     ClassicMember,
     ClassicState,
-    timers_of,
+    cancel_timers,
 )
-from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.set_aside import SetAsideGroup
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.effects import CancelTimer, Outcome
 from penstock.errors import GroupIdNotFound, KafkaError
 from penstock.wire.messages.k15_describe_groups import (
@@ -36,15 +36,15 @@ from penstock.wire.messages.k42_delete_groups import (
 NOT_FOUND_FROM = 6
 
 
-class AdminWork:
-    """Asks groups of every kind only what they all can answer; no setting matters to that."""
+class AdminRequests:
+    """Handles requests about groups of every kind."""
 
-    def __init__(self, state: GroupState) -> None:
+    def __init__(self, state: GroupCoordinatorState) -> None:
         self._state = state
 
     # DescribeGroups
 
-    def describe(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+    def describe(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
         message: DescribeGroupsRequest = call.message
         groups = [self._describe(group_id, call.version) for group_id in message.groups]
         return Outcome(reply=DescribeGroupsResponse(groups=groups))
@@ -78,7 +78,7 @@ class AdminWork:
 
     # ListGroups
 
-    def list_all(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+    def list_all(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
         message: ListGroupsRequest = call.message
         states = {state.strip().lower() for state in message.states_filter}
         kinds = {kind.strip().lower() for kind in message.types_filter}
@@ -97,9 +97,9 @@ class AdminWork:
 
     # DeleteGroups
 
-    def delete(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+    def delete(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
         message: DeleteGroupsRequest = call.message
-        records: list[Record] = []
+        records: list[CoordinatorRecord] = []
         timers: list[CancelTimer] = []
         results: list[DeletableGroupResult] = []
         for group_id in dict.fromkeys(message.groups_names):
@@ -113,10 +113,10 @@ class AdminWork:
             records += self._state.offsets.tombstones_of(group_id)
             records += group.tombstones()
             if isinstance(group, ClassicGroup):
-                timers += timers_of(group)  # of those who were given an id and never came
+                timers += cancel_timers(group)  # of pending members
         return Outcome(records, DeleteGroupsResponse(results=results), timers)
 
-    def _deletable(self, group_id: str) -> Group:
+    def _deletable(self, group_id: str) -> CoordinatedGroup:
         group = self._state.groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")

@@ -1,19 +1,20 @@
-"""What every kind of group can be asked, and what one coordinator partition holds."""
+"""The protocol of all kinds of groups, and the state of one coordinator partition."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 
 if TYPE_CHECKING:
+    from penstock.coordinator.groups.classic.group import ClassicGroup
     from penstock.coordinator.groups.offsets import OffsetStore
 
 Kind = Literal["classic", "consumer", "unknown"]
 
 
-class Group(Protocol):
-    """ClassicGroup, ConsumerGroup and SetAsideGroup. All methods only look; refusals are
+class CoordinatedGroup(Protocol):
+    """ClassicGroup, ConsumerGroup or SetAsideGroup. No method changes the group; checks raise
     KafkaErrors."""
 
     @property
@@ -34,12 +35,12 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """No members: it may be deleted, and its offsets may expire."""
+        """Whether the group has no members: it may be deleted, and its offsets may expire."""
         ...
 
     @property
     def empty_since_ms(self) -> int | None:
-        """When the last member left, if that is known; offsets expire from then on."""
+        """The time when the last member left, if known; offsets expire from then on."""
         ...
 
     def check_commit(
@@ -52,31 +53,38 @@ class Group(Protocol):
         in_txn: bool,
         partitions: Iterable[tuple[bytes, int]] | None = None,
     ) -> None:
-        """Refuse a commit of offsets from a zombie. `epoch` is the generation of a classic member
-        or the epoch of a consumer member; -1 for a client that manages its partitions itself. The
-        partitions (by topic id) matter to a member whose epoch has passed (KIP-1251)."""
+        """Raise for a commit of offsets from a zombie.
+
+        `epoch` is the generation of a classic member or the epoch of a consumer member; -1 for a
+        client that assigns its partitions itself. The partitions (by topic id) matter to a member
+        with a past epoch (KIP-1251).
+        """
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse to tell offsets to somebody who is not a member any more (OffsetFetch v9)."""
+        """Raise for a fetch of offsets from a former member (OffsetFetch v9)."""
         ...
 
     def check_delete(self) -> None:
-        """Refuse to delete a group in use: NonEmptyGroup."""
+        """Raise NonEmptyGroup for a group in use."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether offsets of this topic are in use by a member."""
+        """Return whether a member is subscribed to the topic."""
         ...
 
-    def tombstones(self) -> Sequence[Record]:
-        """What makes replay forget the group; offsets have tombstones of their own."""
+    def tombstones(self) -> Sequence[CoordinatorRecord]:
+        """Return the tombstones of the group; offsets have tombstones of their own."""
         ...
 
 
 @dataclass(slots=True)
-class GroupState:
-    """Everything of one partition of __consumer_offsets; what is durable in it, replay changes."""
+class GroupCoordinatorState:
+    """The state of one partition of __consumer_offsets. Replay alone adds and removes groups.
+
+    `unborn` is volatile: a classic group whose first record the present event writes.
+    """
 
     offsets: "OffsetStore"
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, CoordinatedGroup] = field(default_factory=dict)
+    unborn: "ClassicGroup | None" = None

@@ -1,26 +1,30 @@
 """One partition of __consumer_offsets: its groups, and the offsets committed by them.
 
-A machine on the common runtime. Each kind of work has a file of its own; this one knows which.
-Durable state changes by replay alone. What no record holds (who waits for a rebalance, when a
-member was last heard of) is lost with the machine: its clients ask again.
+A machine on the common runtime, which dispatches requests and records to the files beside it.
+Durable state changes by replay alone. The volatile part (requests that wait for a rebalance,
+session timers) is lost with the machine: clients ask again.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
-from penstock.coordinator.groups.admin import AdminWork
-from penstock.coordinator.groups.classic import ClassicGroup, ClassicWork
+from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.groups.admin import AdminRequests
+from penstock.coordinator.groups.classic import ClassicGroup, ClassicRequests
+from penstock.coordinator.groups.classic.timers import ClassicEvent
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
-from penstock.coordinator.groups.consumer.work import ConsumerWork
-from penstock.coordinator.groups.group import Group, GroupState
-from penstock.coordinator.groups.offsets import OffsetStore, OffsetWork
-from penstock.coordinator.groups.recovery import Before, Recovery
+from penstock.coordinator.groups.consumer.outcome_builder import RecordsRejected
+from penstock.coordinator.groups.consumer.replay import ConsumerGroupKey
+from penstock.coordinator.groups.consumer.requests import ConsumerRequests
+from penstock.coordinator.groups.consumer.timers import ConsumerTimer
+from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore, OffsetTimer
+from penstock.coordinator.groups.recovery import GroupBefore, GroupRecovery
 from penstock.coordinator.groups.set_aside import SetAsideGroup
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Failure, Outcome
 from penstock.errors import UnsupportedVersion
 from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
@@ -41,24 +45,39 @@ from penstock.wire.records import group as keys
 OFFSET_KEYS: Final = (keys.OffsetCommitKey, keys.LegacyOffsetCommitKey)
 
 
+GroupEvent: TypeAlias = (
+    GroupRequest
+    | WriteMarker
+    | TopicsChanged
+    | ClassicEvent
+    | ConsumerTimer
+    | RecordsRejected
+    | OffsetTimer
+)
+GroupRecord: TypeAlias = CoordinatorRecord | PendingOffset | EndMarker
+# A reply is the response to its request, one of many classes.
+GroupOutcome: TypeAlias = Outcome[GroupEvent, GroupRecord, object]
+
+
 class GroupCoordinator:
-    """A machine (see machine.protocols)."""
+    """A Machine[GroupEvent, GroupRecord, object]."""
 
     def __init__(self, settings: GroupSettings, cluster: ClusterView) -> None:
-        self.state = GroupState(OffsetStore())
-        self._offsets = OffsetWork(self.state, settings, cluster)
-        self._classic = ClassicWork(self.state, settings, cluster)
-        self._consumer = ConsumerWork(self.state, settings, cluster)
-        self._admin = AdminWork(self.state)
-        self._recovery = Recovery(self.state, self._classic, self._consumer)
-        self._before: Sequence[Before] = ()  # the groups that the last event was about
+        self.state = GroupCoordinatorState(OffsetStore())
+        self._offsets = OffsetRequests(self.state, settings, cluster)
+        self._classic = ClassicRequests(self.state, settings)
+        self._consumer = ConsumerRequests(self.state, settings, cluster)
+        self._admin = AdminRequests(self.state)
+        self._recovery = GroupRecovery(self.state, self._classic, self._consumer)
+        self._before: Sequence[GroupBefore] = ()  # the groups that the last event was about
 
     # Events
 
-    def handle(self, event: Any, now_ms: int) -> Outcome:
+    def handle(self, event: GroupEvent, now_ms: int) -> GroupOutcome:
         self._before = self._recovery.before(event)
+        self.state.unborn = None
         match event:
-            case Call():
+            case GroupRequest():
                 return self._call(event, now_ms)
             case WriteMarker():
                 return self._offsets.write_marker(event)
@@ -69,9 +88,9 @@ class GroupCoordinator:
                     outcome = work.woken(event, now_ms)
                     if outcome is not None:
                         return outcome
-                raise AssertionError(f"nobody handles {event}")
+                raise AssertionError(f"no part handles {event}")
 
-    def _call(self, call: Call, now_ms: int) -> Outcome:
+    def _call(self, call: GroupRequest, now_ms: int) -> GroupOutcome:
         for before in self._before:
             if isinstance(before.group, SetAsideGroup):
                 raise before.group.refusal
@@ -117,36 +136,36 @@ class GroupCoordinator:
         group = self.state.groups.get(group_id)
         return group is not None and group.kind == "consumer"
 
-    def _topics_changed(self, event: TopicsChanged, now_ms: int) -> Outcome:
+    def _topics_changed(self, event: TopicsChanged, now_ms: int) -> GroupOutcome:
         forgotten = self._offsets.topics_deleted(event)
         refreshed = self._consumer.topics_changed(event, now_ms)
-        if_refused = refreshed.if_refused
-        if if_refused is not None:
+        if_rejected = refreshed.if_rejected
+        if if_rejected is not None:
             # Offsets go whether or not the groups can follow.
-            timers = [*forgotten.timers, *if_refused.timers]
-            if_refused = replace(if_refused, timers=timers)
+            timers = [*forgotten.timers, *if_rejected.timers]
+            if_rejected = replace(if_rejected, timers=timers)
         return replace(
-            refreshed, timers=[*forgotten.timers, *refreshed.timers], if_refused=if_refused
+            refreshed, timers=[*forgotten.timers, *refreshed.timers], if_rejected=if_rejected
         )
 
     # Records
 
-    def replay(self, record: Record | Pending | EndMarker) -> None:
-        if type(record) is Record and type(record.key) is keys.OffsetCommitKey:
+    def replay(self, record: GroupRecord) -> None:
+        if type(record) is CoordinatorRecord and type(record.key) is keys.OffsetCommitKey:
             self._offsets.replay(record)  # nearly all there is; a load may bring a million
             return
         match record:
-            case Record() if self._is_of_set_aside(record):
+            case CoordinatorRecord() if self._is_of_set_aside(record):
                 pass
             case EndMarker():
                 self._offsets.replay_end(record)
-            case Pending():
+            case PendingOffset():
                 self._offsets.replay_pending(record)
-            case Record(keys.LegacyOffsetCommitKey()):
+            case CoordinatorRecord(keys.LegacyOffsetCommitKey()):
                 self._offsets.replay(record)
-            case Record(keys.GroupMetadataKey()):
+            case CoordinatorRecord(keys.GroupMetadataKey()):
                 self._classic.replay(record)
-            case _ if type(record.key).__name__.startswith("ConsumerGroup"):
+            case CoordinatorRecord(key) if isinstance(key, ConsumerGroupKey):
                 self._consumer.replay(record)
             case _:
                 pass  # share and streams groups of a directory that Kafka wrote
@@ -154,7 +173,7 @@ class GroupCoordinator:
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         pass
 
-    def loaded(self, now_ms: int) -> Outcome:
+    def loaded(self, now_ms: int) -> GroupOutcome:
         failures: list[Failure] = []
         parts = []
         for group in list(self.state.groups.values()):
@@ -169,7 +188,7 @@ class GroupCoordinator:
             failures=failures,
         )
 
-    def _loaded(self, group: Group, now_ms: int) -> Outcome:
+    def _loaded(self, group: CoordinatedGroup, now_ms: int) -> GroupOutcome:
         match group:
             case ClassicGroup():
                 return self._classic.loaded(group, now_ms)
@@ -178,11 +197,11 @@ class GroupCoordinator:
             case _:
                 return Outcome()
 
-    # Exceptions of our own
+    # Recovery
 
-    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:
+    def recover(self, event: GroupEvent, problem: Exception, now_ms: int) -> GroupOutcome:
         if not self._before:
-            about = type(event.message if isinstance(event, Call) else event).__name__
+            about = type(event.message if isinstance(event, GroupRequest) else event).__name__
             failure = Failure(about, problem, "It has changed nothing, and may be sent again.")
             outcome = self._offsets.recover(event) or Outcome()
             return replace(outcome, failures=[failure])
@@ -193,7 +212,7 @@ class GroupCoordinator:
             failures=[failure for part in parts for failure in part.failures],
         )
 
-    def set_aside(self, record: Record | Pending | EndMarker, problem: Exception) -> Failure:
+    def set_aside(self, record: GroupRecord, problem: Exception) -> Failure:
         if isinstance(record, EndMarker):
             subject = f"the end of a transaction of producer {record.producer_id}"
             return Failure(subject, problem, "Offsets that it committed may be missing.")
@@ -201,11 +220,11 @@ class GroupCoordinator:
         failure = self._recovery.set_aside(group_id, problem, self.state.groups.get(group_id))
         group = self.state.groups[group_id]
         if isinstance(group, SetAsideGroup) and not isinstance(record.key, OFFSET_KEYS):
-            group.replay(Record(record.key, record.value))
+            group.replay(CoordinatorRecord(record.key, record.value))
         return failure
 
-    def _is_of_set_aside(self, record: Record) -> bool:
-        """Whether a record is of a group that is set aside, which has noted it then."""
+    def _is_of_set_aside(self, record: CoordinatorRecord) -> bool:
+        """Return whether a record belongs to a group set aside, and note it there."""
         group_id = _group_id_of(record.key)
         group = self.state.groups.get(group_id)
         if not isinstance(group, SetAsideGroup) or isinstance(record.key, OFFSET_KEYS):
@@ -219,7 +238,7 @@ class GroupCoordinator:
                 self.state.groups[group_id] = ClassicGroup(group_id)
         return True
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> CoordinatedGroup | None:
         return self.state.groups.get(group_id)
 
 

@@ -1,13 +1,13 @@
-"""What a group is told of its committed offsets: OffsetFetch, one group at a time.
+"""Answers to OffsetFetch, one group at a time.
 
-No error for what does not exist: a group, topic or partition that nobody has committed for has
-the offset -1. With `require_stable` a place for which an open transaction holds an offset gets
-UNSTABLE_OFFSET_COMMIT, and its client asks again.
+A group, topic or partition without a commit has the offset -1 and no error. With `require_stable`
+a partition for which an open transaction holds an offset gets UNSTABLE_OFFSET_COMMIT, and the
+client asks again.
 """
 
 from typing import Final
 
-from penstock.coordinator.groups.group import GroupState
+from penstock.coordinator.groups.group import GroupCoordinatorState
 from penstock.coordinator.groups.offset_store import (
     LEADER_EPOCH,
     METADATA,
@@ -28,7 +28,7 @@ NO_OFFSET: Final = -1
 
 
 def tell_group(
-    state: GroupState, asked: OffsetFetchRequestGroup, *, require_stable: bool
+    state: GroupCoordinatorState, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """The offsets that a group asks for; all that it has if it names no topics."""
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)

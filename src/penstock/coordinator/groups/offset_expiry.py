@@ -1,12 +1,12 @@
 """Which offsets are forgotten, a slice at a time: those that expire, those of deleted topics.
 
 An offset expires `offsets.retention.minutes` after its group lost its last member; after its own
-commit if the group has no members by nature or the members no longer subscribe to its topic. It
-stays while a transaction holds another one for its place. A group without members and without
-offsets goes too.
+commit if the group has no members by nature or the members no longer subscribe to its topic. An
+offset stays while a transaction holds another one for its partition. A group without members and
+without offsets is removed too.
 
-A sweep walks over everything in small slices, so that it stalls nobody; what changes meanwhile is
-seen or not, and what a slice decides it decides from the state of that moment.
+A sweep walks over all offsets in small slices. Each slice decides from the state of its moment, so
+changes between two slices do no harm.
 """
 
 from collections import Counter
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.groups.classic.group import CONSUMER_PROTOCOL, ClassicState
-from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.groups.classic.generation import CONSUMER_PROTOCOL, ClassicState
+from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.offset_store import (
     COMMITTED_MS,
     EXPIRES_MS,
@@ -25,10 +25,10 @@ from penstock.coordinator.groups.offset_store import (
     Stored,
     tombstone,
 )
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.model import ZERO_ID
 
-# What one slice looks at, and what it writes by a careful estimate: 2 to 5 milliseconds of work
+# The offsets that one slice visits, and its writes by a careful estimate: 2 to 5 ms of work
 # each, and a batch that is far from max.message.bytes.
 SLICE_OFFSETS_MAX = 2_000
 SLICE_BYTES_MAX = 128 * 1024
@@ -38,7 +38,7 @@ STABLE: Final = ClassicState.STABLE.value
 
 
 class Slice(NamedTuple):
-    records: list[Record]
+    records: list[CoordinatorRecord]
     more: bool
 
 
@@ -54,7 +54,7 @@ class _Room:
     """How much one slice may still do."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[CoordinatorRecord] = []
         self._looks = SLICE_OFFSETS_MAX
         self._bytes = SLICE_BYTES_MAX
 
@@ -68,7 +68,7 @@ class _Room:
         self._bytes -= names + _TOMBSTONE_BYTES
         self.records.append(tombstone(group_id, topic, partition))
 
-    def forget_group(self, group: Group) -> None:
+    def forget_group(self, group: CoordinatedGroup) -> None:
         records = group.tombstones()
         names = _UTF8_BYTES_MAX * len(group.group_id)
         self._bytes -= len(records) * (names + _TOMBSTONE_BYTES)
@@ -78,7 +78,7 @@ class _Room:
 class ExpirySweep:
     """Once over all groups and all of their offsets."""
 
-    def __init__(self, state: GroupState, retention_ms: int) -> None:
+    def __init__(self, state: GroupCoordinatorState, retention_ms: int) -> None:
         self._state = state
         self._retention_ms = retention_ms
         self._steps = self._walk()
@@ -114,7 +114,7 @@ class ExpirySweep:
                     yield _Step(group_id, topic, partition)
             yield _Step(group_id)
 
-    def _is_expired(self, group: Group, topic: str, partition: int, now_ms: int) -> bool:
+    def _is_expired(self, group: CoordinatedGroup, topic: str, partition: int, now_ms: int) -> bool:
         store = self._state.offsets
         stored = store.get(group.group_id, topic, partition)
         if stored is None or store.is_pending(group.group_id, topic, partition):
@@ -129,8 +129,8 @@ class ExpirySweep:
         return is_due and not group.is_subscribed_to(topic)
 
 
-def expires_since(group: Group, stored: Stored) -> int | None:
-    """The beginning of an offset's retention, if nobody subscribes to its topic; None: it stays."""
+def expires_since(group: CoordinatedGroup, stored: Stored) -> int | None:
+    """Return the beginning of an offset's retention without subscribers; None if it never ends."""
     if group.kind == "consumer" or not group.protocol_type:
         return stored[COMMITTED_MS]
     if group.is_empty:
@@ -143,13 +143,12 @@ def expires_since(group: Group, stored: Stored) -> int | None:
 
 
 class LeftoverSearch:
-    """Once over all offsets: which are of topics that are gone, and of which ids?
+    """A walk over all offsets after a load, in search of those of deleted topics.
 
-    A coordinator hears of a deletion while it works. Topics that were deleted while it loaded, or
-    while there was none, it finds in this way. Nobody commits for a topic before it is in the
-    image, and the image here is no older than the one that made this node the leader: a topic that
-    it does not have is gone, not yet to come. An offset without an id is taken for one of the
-    present topic of that name, if there is one.
+    A working coordinator is notified of deletions; this search finds those of the time before. A
+    commit comes after its topic is in the image, and the image here is no older than the one that
+    made this node the leader, so a topic that is missing in it is deleted. An offset without an id
+    belongs to the present topic of that name, if there is one.
     """
 
     def __init__(self, store: OffsetStore, cluster: ClusterView) -> None:

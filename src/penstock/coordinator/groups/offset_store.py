@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.model import NO_LEADER_EPOCH, ZERO_ID
 from penstock.wire.records.group import (
     LegacyOffsetCommitValue,
@@ -40,7 +40,7 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class _Held(NamedTuple):
-    """What a producer has committed in its open transaction, and when among all such commits.
+    """An offset of an open transaction, and its order among all such commits.
 
     A commit that was written later may count earlier; the older one must not come back then.
     """
@@ -51,16 +51,16 @@ class _Held(NamedTuple):
 
 
 def _share(shared: dict[T, T], value: T) -> T:
-    # Topics come and go; nobody counts who still uses what, and forgetting costs little.
+    # Topics come and go. Clearing all costs less than counting the uses of each.
     if len(shared) >= SHARED_MAX:
         shared.clear()
     shared[value] = value
     return value
 
 
-def tombstone(group_id: str, topic: str, partition: int) -> Record:
+def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
     """The record that makes replay forget an offset, committed or held."""
-    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
+    return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
 class OffsetStore:
@@ -69,7 +69,9 @@ class OffsetStore:
     def __init__(self) -> None:
         self._committed: dict[str, dict[str, dict[int, Stored]]] = {}
         self._held: dict[int, dict[tuple[str, str, int], _Held]] = {}  # by producer id
-        self._open: dict[str, dict[Place, dict[int, None]]] = {}  # by group: who holds what
+        self._open: dict[
+            str, dict[Place, dict[int, None]]
+        ] = {}  # by group and partition: producer ids
         self._order = 0
         self._names: dict[str, str] = {}
         self._ids: dict[bytes, bytes] = {}
@@ -125,8 +127,8 @@ class OffsetStore:
         for producer_id in self._open.get(group_id, _NOTHING).get((topic, partition), ()):
             yield self._held[producer_id][group_id, topic, partition].stored
 
-    def tombstones_of(self, group_id: str) -> list[Record]:
-        """What makes replay forget every offset of a group, committed or held."""
+    def tombstones_of(self, group_id: str) -> list[CoordinatorRecord]:
+        """Return tombstones for every offset of a group, committed or held."""
         committed = self.of_group(group_id)
         records = [
             tombstone(group_id, topic, partition)
@@ -165,7 +167,7 @@ class OffsetStore:
     def put(
         self, group_id: str, topic: str, partition: int, stored: Stored, order: int = _NEWEST
     ) -> None:
-        """Commit an offset. What transactions have held since before will not overwrite it."""
+        """Commit an offset. Offsets that open transactions hold already will not overwrite it."""
         topics = self._committed.get(group_id)
         if topics is None:
             topics = self._committed[group_id] = {}
@@ -194,7 +196,7 @@ class OffsetStore:
         places.setdefault((topic, partition), {})[producer_id] = None
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        """The transaction of this producer has ended: what it held counts now, or is forgotten."""
+        """Commit the offsets that the producer's transaction held, or drop them."""
         for (group_id, topic, partition), each in self._held.pop(producer_id, {}).items():
             self._release(producer_id, group_id, topic, partition)
             if committed and not each.overtaken:

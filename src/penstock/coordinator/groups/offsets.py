@@ -1,24 +1,22 @@
-"""Committed offsets: what clients commit, ask for and delete, and what is forgotten by itself.
+"""Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry.
 
-A commit of a group that nobody has heard of makes a group without members, to hold it. A commit
-inside a transaction is held back until the transaction ends. Which topics exist is the business
-of whoever calls: here a topic is a name, and an id to tell it from the next one of that name.
+The first commit of an unknown group makes a group without members. A commit inside a transaction
+counts once the transaction is committed. The caller checks which topics exist: here a topic is a
+name, and an id that tells it from the next topic of that name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import Call, TopicsChanged, WriteMarker
-from penstock.coordinator.groups.classic.alarms import session_timer
-from penstock.coordinator.groups.classic.group import (
-    CONSUMER_PROTOCOL,
-    ClassicGroup,
-    ClassicState,
-)
-from penstock.coordinator.groups.group import Group, GroupState
+from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.groups.classic.generation import CONSUMER_PROTOCOL, ClassicState
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.timers import session_timer_name
+from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.offset_answers import tell_group
 from penstock.coordinator.groups.offset_expiry import (
     DeletionSweep,
@@ -26,8 +24,7 @@ from penstock.coordinator.groups.offset_expiry import (
     LeftoverSearch,
 )
 from penstock.coordinator.groups.offset_store import NO_EXPIRY, OffsetStore, tombstone
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import EndMarker, Pending, Record
+from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Outcome, SetTimer
 from penstock.errors import (
     NONE,
@@ -70,7 +67,7 @@ from penstock.wire.records.group import (
     OffsetCommitValue,
 )
 
-__all__ = ["OffsetStore", "OffsetWork"]
+__all__ = ["OffsetRequests", "OffsetStore"]
 
 DEAD: Final = ClassicState.DEAD.value
 NO_RETENTION: Final = -1
@@ -79,7 +76,7 @@ LATEST_MS: Final = 2**63 - 1  # that a record can say
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 PLACES_MAX: Final = 16_384
 LAST_OF_ONE_UNIT: Final = "\uffff"
-# Whoever commits in another state is refused, or not waited for.
+# In the other states a commit is rejected, or there are no members.
 LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
 
 CHECK_TIMER, EXPIRY_TIMER = "offset-check", "offset-expiry"
@@ -88,7 +85,7 @@ SEARCH_TIMER, DELETION_TIMER = "offset-search", "offset-deletion"
 
 @dataclass(frozen=True, slots=True)
 class CheckOffsets:
-    """It is time to see which offsets have expired."""
+    """The time has come to look for expired offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +103,15 @@ class ForgetMore:
     """The next slice of what deleted topics leave behind."""
 
 
-class OffsetWork:
+OffsetTimer: TypeAlias = CheckOffsets | ExpireMore | SearchMore | ForgetMore
+
+
+class OffsetRequests:
     """The offsets of one coordinator partition, as a part of its machine."""
 
-    def __init__(self, state: GroupState, settings: GroupSettings, cluster: ClusterView) -> None:
+    def __init__(
+        self, state: GroupCoordinatorState, settings: GroupSettings, cluster: ClusterView
+    ) -> None:
         self._state = state
         self._store = state.offsets
         self._settings = settings
@@ -120,7 +122,7 @@ class OffsetWork:
 
     # Commits
 
-    def commit(self, call: Call, now_ms: int) -> Outcome:
+    def commit(self, call: GroupRequest, now_ms: int) -> Outcome:
         """OffsetCommit. Its topics have a name, and their id where it is known."""
         message: OffsetCommitRequest = call.message
         epoch = message.generation_id_or_member_epoch
@@ -160,10 +162,10 @@ class OffsetWork:
                     continue
                 answers.partitions.append(_answer(index, NONE))
                 key = _key(message.group_id, topic.name, index)
-                records.append(Record(key, _value(each, now_ms, topic_id, expires_ms)))
+                records.append(CoordinatorRecord(key, _value(each, now_ms, topic_id, expires_ms)))
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
-    def commit_in_transaction(self, call: Call, now_ms: int) -> Outcome:
+    def commit_in_transaction(self, call: GroupRequest, now_ms: int) -> Outcome:
         """TxnOffsetCommit: as a commit, but it counts when the producer's transaction does."""
         message: TxnOffsetCommitRequest = call.message
         ids = {topic.name: self._id_of(topic.name) for topic in message.topics}
@@ -181,7 +183,9 @@ class OffsetWork:
                 answers.partitions.append(_txn_answer(index, NONE))
                 key = _key(message.group_id, topic.name, index)
                 value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
-                records.append(Pending(message.producer_id, message.producer_epoch, key, value))
+                records.append(
+                    PendingOffset(message.producer_id, message.producer_epoch, key, value)
+                )
         return Outcome(records, response)
 
     def _check_in_transaction(
@@ -239,7 +243,7 @@ class OffsetWork:
 
     # Questions
 
-    def fetch(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
+    def fetch(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
         """OffsetFetch, in the form of v8: groups, each with topics that have names."""
         message: OffsetFetchRequest = call.message
         stable = message.require_stable
@@ -248,8 +252,8 @@ class OffsetWork:
 
     # Deletion
 
-    def delete(self, call: Call, now_ms: int) -> Outcome:  # noqa: ARG002
-        """OffsetDelete. What members are subscribed to stays."""
+    def delete(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+        """Handle OffsetDelete. Offsets of subscribed topics stay."""
         message: OffsetDeleteRequest = call.message
         group = self._state.groups.get(message.group_id)
         if group is None or group.state_name == DEAD:
@@ -291,7 +295,7 @@ class OffsetWork:
         return Outcome(timers=[SetTimer(DELETION_TIMER, 0, ForgetMore())])
 
     def _search_more(self) -> list[SetTimer]:
-        """Topics may have been deleted while nobody could be told."""
+        """Look for offsets of topics that were deleted before this coordinator was loaded."""
         if self._search.next_slice():
             return [SetTimer(SEARCH_TIMER, 0, SearchMore())]
         if not self._search.found:
@@ -351,7 +355,7 @@ class OffsetWork:
 
     # Replay
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: CoordinatorRecord) -> None:
         """A commit, or the tombstone of one. A load calls this a million times: the machine has
         looked at the type of the key already, and nothing here is looked at twice."""
         key: Any
@@ -365,11 +369,11 @@ class OffsetWork:
             self._state.groups[group_id] = ClassicGroup(group_id)
         self._store.put(group_id, key.topic, key.partition, self._store.stored(value))
 
-    def replay_pending(self, record: Pending) -> None:
+    def replay_pending(self, record: PendingOffset) -> None:
         """A commit that counts when the transaction of its producer does."""
         key, value = record.key, record.value
         if not isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
-            return  # nobody writes anything else in a transaction
+            return  # transactions hold offsets only
         if value is None:
             self._store.remove(key.group, key.topic, key.partition)
             return
@@ -383,8 +387,8 @@ class OffsetWork:
         self._store.end(marker.producer_id, committed=marker.committed)
 
 
-# A member commits the same partitions again and again: what says nothing but where is made once,
-# and changed by nobody.
+# A member commits the same partitions again and again: parts of an answer without an error are
+# made once, and never changed.
 
 
 @lru_cache(maxsize=PLACES_MAX)
@@ -418,7 +422,7 @@ def _value(
     return value
 
 
-def _still_there(group: Group | None, member_id: str) -> list[SetTimer]:
+def _still_there(group: CoordinatedGroup | None, member_id: str) -> list[SetTimer]:
     """A classic member that commits need not say that it lives; in a consumer group it does.
 
     The timer gets the event that it has: if the log refuses the commit, the old timer is as good.
@@ -426,7 +430,7 @@ def _still_there(group: Group | None, member_id: str) -> list[SetTimer]:
     if not isinstance(group, ClassicGroup) or group.state not in LISTENING:
         return []
     member = group.members.get(member_id)
-    if member is None or member.alarm is None:
+    event = group.timers.get(session_timer_name(group.group_id, member_id))
+    if member is None or event is None:
         return []
-    name = session_timer(group.group_id, member_id)
-    return [SetTimer(name, member.session_timeout_ms, member.alarm)]
+    return [SetTimer(event.name, member.session_timeout_ms, event)]

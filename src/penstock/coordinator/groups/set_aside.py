@@ -2,7 +2,7 @@
 
 Every request of a member is answered with UNKNOWN_SERVER_ERROR and the next step. Its offsets can
 be read as before. DeleteGroups writes a tombstone for each of its keys; once the last key
-is gone, a group of that name begins anew, also after a restart.
+is gone, a group of that name may begin again, also after a restart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.records import member_tombstones
-from penstock.coordinator.groups.group import Group, Kind
-from penstock.coordinator.records import Record
+from penstock.coordinator.groups.group import CoordinatedGroup, Kind
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import UnknownServerError
 from penstock.wire.records.coordinator import write_coordinator_key
 from penstock.wire.records.group import GroupMetadataKey
@@ -26,12 +26,12 @@ SHOWN_CHARACTERS_MAX = 200  # of an exception
 class SetAsideGroup:
     """A Group whose records are known by their keys alone."""
 
-    def __init__(self, group_id: str, problem: Exception, before: Group | None) -> None:
+    def __init__(self, group_id: str, problem: Exception, before: CoordinatedGroup | None) -> None:
         self.group_id = group_id
         self._problem = repr(problem)[:SHOWN_CHARACTERS_MAX]
         self._keys = {write_coordinator_key(key): key for key in _keys_of(before)}
 
-    # What every group can be asked
+    # The CoordinatedGroup protocol
 
     @property
     def kind(self) -> Kind:
@@ -81,12 +81,12 @@ class SetAsideGroup:
     def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002
         return True
 
-    def tombstones(self) -> Sequence[Record]:
-        return [Record(key) for key in self._keys.values()]
+    def tombstones(self) -> Sequence[CoordinatorRecord]:
+        return [CoordinatorRecord(key) for key in self._keys.values()]
 
     # Records
 
-    def replay(self, record: Record) -> bool:
+    def replay(self, record: CoordinatorRecord) -> bool:
         """Note a record of the group; whether any is left."""
         name = write_coordinator_key(record.key)
         if record.value is None:
@@ -95,7 +95,7 @@ class SetAsideGroup:
             self._keys[name] = record.key
         return bool(self._keys)
 
-    def is_replaced_by(self, record: Record) -> bool:
+    def is_replaced_by(self, record: CoordinatorRecord) -> bool:
         """Whether a record holds all there is of the group: that of a classic group does."""
         return (
             isinstance(record.key, GroupMetadataKey)
@@ -104,7 +104,7 @@ class SetAsideGroup:
         )
 
 
-def _keys_of(group: Group | None) -> Iterable[object]:
+def _keys_of(group: CoordinatedGroup | None) -> Iterable[object]:
     """The keys that a half-replayed group may have in the log."""
     if isinstance(group, ClassicGroup):
         yield GroupMetadataKey(group=group.group_id)

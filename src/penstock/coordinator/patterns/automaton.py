@@ -16,12 +16,12 @@ from penstock.coordinator.patterns.alphabet import (
 from penstock.coordinator.patterns.syntax import (
     REPEAT_MAX,
     UNLIMITED,
+    Alternation,
     Characters,
-    Choice,
+    Concatenation,
     Node,
-    Place,
+    PositionAssertion,
     Repeat,
-    Sequence,
     parse,
 )
 from penstock.errors import InvalidRegularExpression
@@ -38,7 +38,7 @@ _ACCEPT: Final = 0  # the node that every way through the expression ends in
 
 
 class _Around(NamedTuple):
-    """What is at both sides of a place in the name."""
+    """The surroundings of a position in the name."""
 
     begin: bool
     end: bool
@@ -80,15 +80,15 @@ class _Nodes:
             case Characters(bits):
                 # No character at all: a way that leads nowhere.
                 return self._node(bits, then) if bits else self._node(0)
-            case Place(where):
+            case PositionAssertion(where):
                 node = self._node(0, then)
                 self.places[node] = where
                 return node
-            case Sequence(parts):
+            case Concatenation(parts):
                 for part in reversed(parts):
                     then = self._add(part, then)
                 return then
-            case Choice(options):
+            case Alternation(options):
                 return self._node(0, *[self._add(option, then) for option in options])
             case Repeat(part, least, most):
                 return self._repeat(part, least, most, then)

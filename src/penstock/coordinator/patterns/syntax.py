@@ -28,19 +28,19 @@ class Characters:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PositionAssertion:
     """Nothing but a place: the beginning, the end, an edge of a word or none."""
 
     where: Literal["begin", "end", "edge", "inside"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Concatenation:
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     options: tuple["Node", ...]
 
 
@@ -51,7 +51,7 @@ class Repeat:
     most: int  # or UNLIMITED
 
 
-Node: TypeAlias = Characters | Place | Sequence | Choice | Repeat
+Node: TypeAlias = Characters | PositionAssertion | Concatenation | Alternation | Repeat
 
 
 def parse(text: str) -> Node:
@@ -106,7 +106,7 @@ class _Parser:
         options = [self._sequence()]
         while self._take("|"):
             options.append(self._sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []
@@ -124,7 +124,7 @@ class _Parser:
                 parts[-1] = Repeat(parts[-1], *repeat)
                 if self._repetition() is not None:
                     raise self._wrong("a repetition of a repetition")
-        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+        return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _part(self) -> Node | None:
         """One thing that may be repeated; nothing for flags and for a repetition itself."""
@@ -138,10 +138,10 @@ class _Parser:
                 return Characters(alphabet.EVERY)
             case "^":
                 self._at += 1
-                return Place("begin")
+                return PositionAssertion("begin")
             case "$":
                 self._at += 1
-                return Place("end")
+                return PositionAssertion("end")
             case "\\":
                 return self._escaped_part()
             case "*" | "+" | "?":
@@ -244,13 +244,13 @@ class _Parser:
             return Characters(perl)
         match self._peek(2)[1:]:
             case "A":
-                place = Place("begin")
+                place = PositionAssertion("begin")
             case "z":
-                place = Place("end")
+                place = PositionAssertion("end")
             case "b":
-                place = Place("edge")
+                place = PositionAssertion("edge")
             case "B":
-                place = Place("inside")
+                place = PositionAssertion("inside")
             case _:
                 return self._literal(self._escaped_character())
         self._at += 2

@@ -1,1 +1,1 @@
-"""Transactions: who may write under a transactional id, and how what it wrote ends."""
+"""Transactions: the producers of transactional ids, and the ends of their transactions."""

@@ -10,10 +10,10 @@ from penstock.coordinator.transactions.state import (
     CLIENT_EPOCH_MAX,
     VERSION_1,
     VERSION_2,
-    Identity,
-    Status,
-    Transaction,
-    Transactions,
+    TransactionMetadata,
+    TransactionStore,
+    TxnProducerIdentity,
+    TxnStatus,
 )
 from penstock.coordinator.transactions.timers import timeout
 from penstock.effects import Outcome
@@ -27,8 +27,8 @@ from penstock.errors import (
 Asked: TypeAlias = AddPartitions | VerifyPartitions
 
 
-class AddWork:
-    def __init__(self, transactions: Transactions) -> None:
+class AddPartitionsRequests:
+    def __init__(self, transactions: TransactionStore) -> None:
         self._transactions = transactions
 
     def add(self, event: AddPartitions, now_ms: int) -> Outcome:
@@ -37,7 +37,7 @@ class AddWork:
             # Before anything else: the client may be known under its next id already.
             raise known.still_ending
         _check_producer(event, known)
-        ongoing = known.status is Status.ONGOING
+        ongoing = known.status is TxnStatus.ONGOING
         if ongoing and known.partitions.issuperset(event.partitions):
             return Outcome()
         version = VERSION_2 if event.transactions_v2 else VERSION_1
@@ -56,16 +56,16 @@ class AddWork:
             reply={each: None if each in known.partitions else absent for each in event.partitions}
         )
 
-    def _find(self, event: Asked) -> Transaction:
+    def _find(self, event: Asked) -> TransactionMetadata:
         known = self._transactions.find(event.transactional_id)
         if known is None:
             raise InvalidProducerIdMapping(f"{event.transactional_id!r} is not known")
         return known
 
 
-def _check_producer(event: Asked, known: Transaction) -> None:
+def _check_producer(event: Asked, known: TransactionMetadata) -> None:
     """Whether this producer may write in the transaction."""
-    asked, client = Identity(event.producer_id, event.producer_epoch), known.client
+    asked, client = TxnProducerIdentity(event.producer_id, event.producer_epoch), known.client
     if asked.producer_id not in (known.producer.producer_id, client.producer_id):
         raise InvalidProducerIdMapping(
             f"{known.transactional_id!r} does not belong to producer {asked.producer_id}"

@@ -1,8 +1,8 @@
-"""What happens to a transaction coordinator, what it answers, and what it sends.
+"""The events of a transaction coordinator, its answers and its sends.
 
 Plain values instead of requests: leaders of partitions ask the same questions as clients do.
 `transactions_v2` says how the client speaks: with version 2 (KIP-890) every end of a transaction
-bumps the epoch, so that whatever comes late is recognised.
+bumps the epoch, so that late requests are recognised.
 """
 
 from dataclasses import dataclass
@@ -69,12 +69,12 @@ class MarkersWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class DescribeTransaction:
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListIds:
+class ListTransactionalIds:
     """All ids, or those that pass every filter that is given."""
 
     states: frozenset[str] = frozenset()
@@ -86,8 +86,8 @@ class ListIds:
 
 
 @dataclass(frozen=True, slots=True)
-class Producer:
-    """Who the producer is from now on, and the transaction that was kept open for it, if any."""
+class ProducerIdAndEpoch:
+    """The identity of a producer, and of the transaction that was kept open for it, if any."""
 
     producer_id: int
     producer_epoch: int
@@ -104,9 +104,9 @@ class NeedsProducerId:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
-    """The producer has lost its open transaction to a new owner. Before that one hears of it,
-    these partitions take nothing more of the producer without asking."""
+class ProducerTakenOver:
+    """A new owner has taken over the open transaction of a producer. Before the owner gets its
+    answer, these partitions stop accepting records of the producer without verification."""
 
     producer_id: int
     producer_epoch: int

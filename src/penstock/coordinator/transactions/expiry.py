@@ -1,15 +1,14 @@
-"""What time ends: transactions beyond their timeout, and ids that nobody uses any more."""
+"""Expiry: transactions beyond their timeout, and transactional ids out of use."""
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from penstock.coordinator.transactions.ending import EndWork
-from penstock.coordinator.transactions.settings import TransactionSettings
+from penstock.coordinator.transactions.end_txn import EndTxnRequests
 from penstock.coordinator.transactions.state import (
-    Status,
-    Transaction,
-    Transactions,
+    TransactionMetadata,
+    TransactionStore,
+    TxnStatus,
     tombstone,
 )
 from penstock.coordinator.transactions.timers import (
@@ -18,10 +17,11 @@ from penstock.coordinator.transactions.timers import (
     AbortTimedOut,
     ForgetExpired,
     LookForExpired,
-    TimedOut,
+    TransactionTimedOut,
     abort_name,
     timeout_name,
 )
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import Outcome, SetTimer
 
 # One batch must stay well below the largest message, and one event below a few milliseconds.
@@ -29,9 +29,9 @@ FORGOTTEN_AT_ONCE_MAX = 200
 LOOKED_AT_ONCE_MAX = 4_000
 
 
-class ExpiryWork:
+class TransactionExpiry:
     def __init__(
-        self, transactions: Transactions, settings: TransactionSettings, ends: EndWork
+        self, transactions: TransactionStore, settings: TransactionSettings, ends: EndTxnRequests
     ) -> None:
         self._transactions = transactions
         self._settings = settings
@@ -49,7 +49,7 @@ class ExpiryWork:
     def recover(self, event: Any) -> list[SetTimer]:
         """Return the timers that a failed event was to set, so that time goes on ending things."""
         match event:
-            case TimedOut(transactional_id=name):
+            case TransactionTimedOut(transactional_id=name):
                 after_ms = self._settings.abort_interval_ms
                 return [SetTimer(timeout_name(name), after_ms, event)]
             case LookForExpired() | ForgetExpired():
@@ -58,7 +58,7 @@ class ExpiryWork:
 
     # ---- transactions
 
-    def timed_out(self, event: TimedOut) -> Outcome:
+    def timed_out(self, event: TransactionTimedOut) -> Outcome:
         """Ask for the abort, and again later in case the log refuses it."""
         if self._still_open(event) is None:
             return Outcome()
@@ -74,11 +74,11 @@ class ExpiryWork:
         known = self._still_open(event.timed_out)
         return Outcome() if known is None else self._ends.fence(known, now_ms, None)
 
-    def _still_open(self, event: TimedOut) -> Transaction | None:
+    def _still_open(self, event: TransactionTimedOut) -> TransactionMetadata | None:
         known = self._transactions.find(event.transactional_id)
         if (
             known is None
-            or known.status is not Status.ONGOING
+            or known.status is not TxnStatus.ONGOING
             or known.timeless
             or (known.producer, known.started_ms) != (event.producer, event.started_ms)
         ):

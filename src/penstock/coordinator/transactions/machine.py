@@ -1,38 +1,53 @@
 """One partition of __transaction_state: its transactional ids and their transactions.
 
-A machine on the common runtime. Each kind of work has a file of its own; this one knows which.
-Its records are all there is: nobody waits here but for a commit, since whoever comes while a
-transaction is ending is told to ask again.
+A machine on the common runtime, which dispatches events to the files beside it. Its records are
+its whole state: requests wait for a commit only. A request during the end of a transaction gets
+CONCURRENT_TRANSACTIONS, and its client asks again.
 """
 
-from typing import Any
+from typing import TypeAlias
 
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.coordinator.transactions import events, timers
-from penstock.coordinator.transactions.adding import AddWork
-from penstock.coordinator.transactions.beginning import BeginWork
-from penstock.coordinator.transactions.describe import DescribeWork
-from penstock.coordinator.transactions.ending import EndWork
-from penstock.coordinator.transactions.expiry import ExpiryWork
-from penstock.coordinator.transactions.settings import TransactionSettings
-from penstock.coordinator.transactions.state import Transactions
+from penstock.coordinator.transactions.adding import AddPartitionsRequests
+from penstock.coordinator.transactions.describe import DescribeRequests
+from penstock.coordinator.transactions.end_txn import EndTxnRequests
+from penstock.coordinator.transactions.expiry import TransactionExpiry
+from penstock.coordinator.transactions.init_producer_id import InitProducerIdRequests
+from penstock.coordinator.transactions.state import TransactionStore
+from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import Failure, Outcome
+
+TxnEvent: TypeAlias = (
+    events.AddPartitions
+    | events.VerifyPartitions
+    | events.EndTransaction
+    | events.MarkersWritten
+    | events.InitProducer
+    | events.DescribeTransaction
+    | events.ListTransactionalIds
+    | timers.TransactionTimedOut
+    | timers.AbortTimedOut
+    | timers.LookForExpired
+    | timers.ForgetExpired
+)
+TxnOutcome: TypeAlias = Outcome[TxnEvent, CoordinatorRecord, object]
 
 
 class TransactionCoordinator:
-    """A machine (see machine.protocols)."""
+    """A Machine[TxnEvent, Record, object]."""
 
     def __init__(self, settings: TransactionSettings, coordinator_epoch: int) -> None:
-        self.transactions = Transactions()
-        self._ends = EndWork(self.transactions, coordinator_epoch)
-        self._begins = BeginWork(self.transactions, settings, self._ends)
-        self._adds = AddWork(self.transactions)
-        self._expiry = ExpiryWork(self.transactions, settings, self._ends)
-        self._describes = DescribeWork(self.transactions)
+        self.transactions = TransactionStore()
+        self._ends = EndTxnRequests(self.transactions, coordinator_epoch)
+        self._begins = InitProducerIdRequests(self.transactions, settings, self._ends)
+        self._adds = AddPartitionsRequests(self.transactions)
+        self._expiry = TransactionExpiry(self.transactions, settings, self._ends)
+        self._describes = DescribeRequests(self.transactions)
 
     # Events
 
-    def handle(self, event: Any, now_ms: int) -> Outcome:
+    def handle(self, event: TxnEvent, now_ms: int) -> TxnOutcome:
         match event:
             case events.AddPartitions():
                 return self._adds.add(event, now_ms)
@@ -44,11 +59,11 @@ class TransactionCoordinator:
                 return self._ends.complete(event, now_ms)
             case events.InitProducer():
                 return self._begins.begin(event, now_ms)
-            case events.Describe():
+            case events.DescribeTransaction():
                 return self._describes.describe(event)
-            case events.ListIds():
+            case events.ListTransactionalIds():
                 return self._describes.list_ids(event, now_ms)
-            case timers.TimedOut():
+            case timers.TransactionTimedOut():
                 return self._expiry.timed_out(event)
             case timers.AbortTimedOut():
                 return self._expiry.abort(event, now_ms)
@@ -57,9 +72,9 @@ class TransactionCoordinator:
             case timers.ForgetExpired():
                 return self._expiry.forget_expired(now_ms)
             case _:
-                raise AssertionError(f"nobody handles {event}")
+                raise AssertionError(f"no part handles {event}")
 
-    def recover(self, event: Any, problem: Exception, now_ms: int) -> Outcome:  # noqa: ARG002
+    def recover(self, event: TxnEvent, problem: Exception, now_ms: int) -> TxnOutcome:  # noqa: ARG002
         about = event.timed_out if isinstance(event, timers.AbortTimedOut) else event
         name = getattr(about, "transactional_id", None)
         subject = type(event).__name__
@@ -71,18 +86,18 @@ class TransactionCoordinator:
 
     # Records
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: CoordinatorRecord) -> None:
         self.transactions.replay(record)
 
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         pass
 
-    def set_aside(self, record: Record, problem: Exception) -> Failure:
+    def set_aside(self, record: CoordinatorRecord, problem: Exception) -> Failure:
         name: str = getattr(record.key, "transactional_id", "")
         self.transactions.set_aside(name, problem)
         next_step = "It is not served: use another transactional.id."
         return Failure(f"transactional id {name!r}, set aside", problem, next_step)
 
-    def loaded(self, now_ms: int) -> Outcome:
+    def loaded(self, now_ms: int) -> TxnOutcome:
         told, looked = self._ends.loaded(now_ms), self._expiry.loaded()
         return Outcome(timers=[*told.timers, *looked.timers], sends=told.sends)

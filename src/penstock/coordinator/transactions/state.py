@@ -1,7 +1,7 @@
-"""A transactional id: who its producer is, and how far its transaction has come.
+"""A transactional id: its producer, and the state of its transaction.
 
 A value for each moment; records of __transaction_state are its only source, and each holds all
-of it. What two-phase commit adds (KIP-939): a transaction that was kept open for a new owner has
+of it. With two-phase commit (KIP-939) a transaction that was kept open for a new owner has
 two identities. The producer's own pair is the one that wrote the records and that the markers
 need; the owner speaks as the next pair.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.coordinator.transactions.events import WriteMarkers
 from penstock.errors import ConcurrentTransactions, UnknownServerError
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
@@ -29,7 +29,7 @@ NO_TIMEOUT_MS = 2**31 - 1
 VERSION_1, VERSION_2 = 0, 2  # the client's transaction version, as Kafka writes it
 
 
-class Status(IntEnum):
+class TxnStatus(IntEnum):
     """The numbers of the record. The last two are never stored."""
 
     EMPTY = 0
@@ -47,12 +47,12 @@ class Status(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-TITLES = {status.title: status for status in Status}
-STATUSES = frozenset(status.value for status in Status)
-PREPARED = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+TITLES = {status.title: status for status in TxnStatus}
+STATUSES = frozenset(status.value for status in TxnStatus)
+PREPARED = (TxnStatus.PREPARE_COMMIT, TxnStatus.PREPARE_ABORT)
 
 
-class Identity(NamedTuple):
+class TxnProducerIdentity(NamedTuple):
     producer_id: int
     epoch: int
 
@@ -62,15 +62,15 @@ class Identity(NamedTuple):
         return self.epoch >= CLIENT_EPOCH_MAX
 
 
-NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NOBODY = TxnProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class TransactionMetadata:
     transactional_id: str
-    producer: Identity
+    producer: TxnProducerIdentity
     timeout_ms: int
-    status: Status = Status.EMPTY
+    status: TxnStatus = TxnStatus.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIMESTAMP
     updated_ms: int = NO_TIMESTAMP
@@ -78,7 +78,7 @@ class Transaction:
     # The id before a rotation: a client that did not hear of it asks again under this one.
     previous_producer_id: int = NO_PRODUCER_ID
     # With an epoch: the owner of a kept transaction. Without one: the id after a rotation.
-    next: Identity = NOBODY
+    next: TxnProducerIdentity = NOBODY
 
     @property
     def kept(self) -> bool:
@@ -86,8 +86,8 @@ class Transaction:
         return self.next.epoch != NO_PRODUCER_EPOCH
 
     @property
-    def client(self) -> Identity:
-        """Whom the client believes itself to be."""
+    def client(self) -> TxnProducerIdentity:
+        """The identity that the client uses."""
         return self.next if self.kept else self.producer
 
     @property
@@ -96,7 +96,7 @@ class Transaction:
 
     @property
     def still_ending(self) -> ConcurrentTransactions:
-        """What whoever comes meanwhile is told."""
+        """Return the error for requests during the end of the transaction."""
         return ConcurrentTransactions(f"the markers of {self.transactional_id!r} are being written")
 
     @property
@@ -106,64 +106,66 @@ class Transaction:
     @property
     def expires(self) -> bool:
         """Whether the id may be forgotten when it is idle for long."""
-        return not self.prepared and self.status is not Status.ONGOING
+        return not self.prepared and self.status is not TxnStatus.ONGOING
 
     # ---- the steps of a transaction
 
     def added(
         self, partitions: Iterable[TopicPartition], version: int, now_ms: int
-    ) -> "Transaction":
-        begun = self.status is Status.ONGOING
+    ) -> "TransactionMetadata":
+        begun = self.status is TxnStatus.ONGOING
         return replace(
             self,
-            status=Status.ONGOING,
+            status=TxnStatus.ONGOING,
             partitions=self.partitions.union(partitions),
             started_ms=self.started_ms if begun else now_ms,
             updated_ms=now_ms,
             version=version,
         )
 
-    def prepared_v1(self, status: Status, now_ms: int) -> "Transaction":
+    def prepared_v1(self, status: TxnStatus, now_ms: int) -> "TransactionMetadata":
         return replace(self, status=status, updated_ms=now_ms, version=VERSION_1)
 
-    def prepared_v2(self, status: Status, now_ms: int, rotated: int | None) -> "Transaction":
+    def prepared_v2(
+        self, status: TxnStatus, now_ms: int, rotated: int | None
+    ) -> "TransactionMetadata":
         """The markers get the next epoch, so that nothing late of this one counts any more;
         `rotated` is the client's new producer id when its epochs are used up."""
         client = self.client
         if rotated is not None:
-            following = Identity(rotated, 0 if self.kept else NO_PRODUCER_EPOCH)
+            following = TxnProducerIdentity(rotated, 0 if self.kept else NO_PRODUCER_EPOCH)
         elif self.kept:
-            following = Identity(client.producer_id, client.epoch + 1)
+            following = TxnProducerIdentity(client.producer_id, client.epoch + 1)
         else:
             following = self.next
         return replace(
             self,
             status=status,
-            producer=Identity(self.producer.producer_id, self.producer.epoch + 1),
+            producer=TxnProducerIdentity(self.producer.producer_id, self.producer.epoch + 1),
             previous_producer_id=client.producer_id,
             next=following,
-            started_ms=self.started_ms if self.status is Status.ONGOING else now_ms,
+            started_ms=self.started_ms if self.status is TxnStatus.ONGOING else now_ms,
             updated_ms=now_ms,
             version=VERSION_2,
         )
 
-    def fenced(self, now_ms: int) -> "Transaction":
-        """On its way to the abort, under an epoch that nobody was given."""
+    def fenced(self, now_ms: int) -> "TransactionMetadata":
+        """Return the transaction on its way to the abort, under an epoch that no client has."""
         assert self.producer.epoch < EPOCH_MAX, "a client never has the last epoch"
-        return self.prepared_v2(Status.PREPARE_ABORT, now_ms, None)
+        return self.prepared_v2(TxnStatus.PREPARE_ABORT, now_ms, None)
 
-    def completed(self, now_ms: int) -> "Transaction":
+    def completed(self, now_ms: int) -> "TransactionMetadata":
         """Ended everywhere: the client goes on under its next identity."""
-        committed = self.status is Status.PREPARE_COMMIT
+        committed = self.status is TxnStatus.PREPARE_COMMIT
         if self.kept:
             producer = self.next
         elif self.next.producer_id != NO_PRODUCER_ID:
-            producer = Identity(self.next.producer_id, 0)
+            producer = TxnProducerIdentity(self.next.producer_id, 0)
         else:
             producer = self.producer
         return replace(
             self,
-            status=Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT,
+            status=TxnStatus.COMPLETE_COMMIT if committed else TxnStatus.COMPLETE_ABORT,
             producer=producer,
             next=NOBODY,
             partitions=frozenset(),
@@ -177,14 +179,14 @@ class Transaction:
             self.producer.producer_id,
             self.producer.epoch,
             coordinator_epoch,
-            self.status is Status.PREPARE_COMMIT,
+            self.status is TxnStatus.PREPARE_COMMIT,
             self.version == VERSION_2,
             tuple(sorted(self.partitions)),
         )
 
     # ---- as it is stored
 
-    def record(self) -> Record:
+    def record(self) -> CoordinatorRecord:
         topics: dict[str, PartitionsSchema] = {}
         for topic, index in sorted(self.partitions):
             topics.setdefault(topic, PartitionsSchema(topic=topic)).partition_ids.append(index)
@@ -196,29 +198,31 @@ class Transaction:
             next_producer_epoch=self.next.epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.status,
-            transaction_partitions=(None if self.status is Status.EMPTY else list(topics.values())),
+            transaction_partitions=(
+                None if self.status is TxnStatus.EMPTY else list(topics.values())
+            ),
             transaction_last_update_timestamp_ms=self.updated_ms,
             transaction_start_timestamp_ms=self.started_ms,
             client_transaction_version=self.version,
         )
-        return Record(TransactionLogKey(transactional_id=self.transactional_id), value)
+        return CoordinatorRecord(TransactionLogKey(transactional_id=self.transactional_id), value)
 
 
-def tombstone(transactional_id: str) -> Record:
-    return Record(TransactionLogKey(transactional_id=transactional_id), None)
+def tombstone(transactional_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
-def from_record(transactional_id: str, value: TransactionLogValue) -> Transaction | None:
+def from_record(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata | None:
     """None for an id that is about to be forgotten."""
-    status = Status(value.transaction_status)
-    if status is Status.DEAD:
+    status = TxnStatus(value.transaction_status)
+    if status is TxnStatus.DEAD:
         return None
-    return Transaction(
+    return TransactionMetadata(
         transactional_id,
-        Identity(value.producer_id, value.producer_epoch),
+        TxnProducerIdentity(value.producer_id, value.producer_epoch),
         value.transaction_timeout_ms,
         # On its way to an abort that was not written: still open, and its timer will end it.
-        Status.ONGOING if status is Status.PREPARE_EPOCH_FENCE else status,
+        TxnStatus.ONGOING if status is TxnStatus.PREPARE_EPOCH_FENCE else status,
         frozenset(
             TopicPartition(topic.topic, index)
             for topic in value.transaction_partitions or ()
@@ -228,34 +232,34 @@ def from_record(transactional_id: str, value: TransactionLogValue) -> Transactio
         value.transaction_last_update_timestamp_ms,
         value.client_transaction_version,
         value.previous_producer_id,
-        Identity(value.next_producer_id, value.next_producer_epoch),
+        TxnProducerIdentity(value.next_producer_id, value.next_producer_epoch),
     )
 
 
-class Bump(NamedTuple):
+class EpochBump(NamedTuple):
     """A client was moved on to another epoch, and may not have heard of it."""
 
     expected_epoch: int
-    given: Identity
+    given: TxnProducerIdentity
 
 
-class Transactions:
+class TransactionStore:
     """All ids of one partition of __transaction_state."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Transaction] = {}
+        self._known: dict[str, TransactionMetadata] = {}
         # Soft: Kafka's record has no place for it. A repeated question after a restart is
         # answered with PRODUCER_FENCED, and the producer begins anew.
-        self._bumps: dict[str, Bump] = {}
+        self._bumps: dict[str, EpochBump] = {}
         self._set_aside: dict[str, str] = {}  # ids whose record cannot be replayed, and why
 
-    def __iter__(self) -> Iterator[Transaction]:
+    def __iter__(self) -> Iterator[TransactionMetadata]:
         return iter(self._known.values())
 
     def names(self) -> list[str]:
         return list(self._known)
 
-    def find(self, transactional_id: str) -> Transaction | None:
+    def find(self, transactional_id: str) -> TransactionMetadata | None:
         """Return what is known of an id. UnknownServerError if it was set aside."""
         if transactional_id in self._set_aside:
             raise UnknownServerError(
@@ -269,11 +273,13 @@ class Transactions:
         self._forget(transactional_id)
         self._set_aside[transactional_id] = repr(problem)[:200]
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: CoordinatorRecord) -> None:
         match record:
-            case Record(TransactionLogKey(transactional_id=name), None):
+            case CoordinatorRecord(TransactionLogKey(transactional_id=name), None):
                 self._forget(name)
-            case Record(TransactionLogKey(transactional_id=name), TransactionLogValue() as value):
+            case CoordinatorRecord(
+                TransactionLogKey(transactional_id=name), TransactionLogValue() as value
+            ):
                 self._learn(name, value)
             case _:
                 pass  # a kind of record that we do not know
@@ -295,16 +301,16 @@ class Transactions:
 
     # ---- repeated questions
 
-    def moved(self, transactional_id: str, expected_epoch: int, given: Identity) -> None:
+    def moved(self, transactional_id: str, expected_epoch: int, given: TxnProducerIdentity) -> None:
         """The client with the expected epoch is the given identity now."""
-        self._bumps[transactional_id] = Bump(expected_epoch, given)
+        self._bumps[transactional_id] = EpochBump(expected_epoch, given)
 
     def taken_over(self, transactional_id: str) -> None:
-        """Somebody else is the producer now: the one before is not moved on any more."""
+        """Forget the bump of a producer that another one has replaced."""
         self._bumps.pop(transactional_id, None)
 
-    def was_moved(self, transaction: Transaction, expected_epoch: int) -> bool:
+    def was_moved(self, transaction: TransactionMetadata, expected_epoch: int) -> bool:
         """Whether a client with this epoch only repeats its question. A bump whose record was
         refused by the log names an identity that the transaction does not have."""
         bump = self._bumps.get(transaction.transactional_id)
-        return bump == Bump(expected_epoch, transaction.producer)
+        return bump == EpochBump(expected_epoch, transaction.producer)

@@ -1,12 +1,16 @@
-"""The timers of a transaction coordinator, and what they wake it with.
+"""The timers of a transaction coordinator, and their events.
 
-The work itself is a second event: a record that the log refuses takes nothing but its own event
-with it, and the timer that asked for it is set again already.
+An expired timer is set again at once, and the work is a second event: if the log rejects its
+record, the timer is running already.
 """
 
 from dataclasses import dataclass
 
-from penstock.coordinator.transactions.state import Identity, Status, Transaction
+from penstock.coordinator.transactions.state import (
+    TransactionMetadata,
+    TxnProducerIdentity,
+    TxnStatus,
+)
 from penstock.effects import CancelTimer, SetTimer
 
 EXPIRY = "expiry"
@@ -14,17 +18,17 @@ FORGETTING = "forgetting"
 
 
 @dataclass(frozen=True, slots=True)
-class TimedOut:
+class TransactionTimedOut:
     """The time of one transaction is up, if it is still the same one."""
 
     transactional_id: str
-    producer: Identity
+    producer: TxnProducerIdentity
     started_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AbortTimedOut:
-    timed_out: TimedOut
+    timed_out: TransactionTimedOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,10 @@ def abort_name(transactional_id: str) -> str:
     return f"abort {transactional_id}"
 
 
-def timeout(transaction: Transaction, now_ms: int) -> SetTimer | CancelTimer:
+def timeout(transaction: TransactionMetadata, now_ms: int) -> SetTimer | CancelTimer:
     """The timer of a transaction as it is now: none unless it is open and has a time limit."""
     name = timeout_name(transaction.transactional_id)
-    if transaction.status is not Status.ONGOING or transaction.timeless:
+    if transaction.status is not TxnStatus.ONGOING or transaction.timeless:
         return CancelTimer(name)
     # A clock that was set back must not give it more time than it asked for.
     lasted_ms = max(0, now_ms - transaction.started_ms)
@@ -56,5 +60,7 @@ def timeout(transaction: Transaction, now_ms: int) -> SetTimer | CancelTimer:
     return SetTimer(
         name,
         left_ms,
-        TimedOut(transaction.transactional_id, transaction.producer, transaction.started_ms),
+        TransactionTimedOut(
+            transaction.transactional_id, transaction.producer, transaction.started_ms
+        ),
     )

@@ -1,1 +1,1 @@
-"""Compaction: of closed segments the newest record of each key is kept, on an injected disk."""
+"""Compaction: closed segments keep the newest record of each key, on an injected disk."""

@@ -1,9 +1,8 @@
-"""A segment in chunks of whole batches, each with a table of what its headers say.
+"""A segment in chunks of whole batches, each with a table of its header fields.
 
-Every batch is checked here, in both passes: its format, its checksum, that offsets rise and stay
-within the segment. What does not hold refuses the whole cleaning, with the place in its words. A
-whole batch whose records are not what they say is flawed: it was written so, no client reads it,
-and it stays as it is while the others are cleaned.
+Both passes check every batch: format, checksum, and offsets that rise within the segment. A failed
+check rejects the whole cleaning and names the position. A flawed batch has a good checksum and
+unreadable records: no client reads it, and it stays as it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,17 +29,18 @@ from penstock.wire.compression import OUTPUT_BYTES_MAX, TooLarge, decompress
 from penstock.wire.primitives import Buffer, Malformed
 from penstock.world import Disk, File, FileLost
 
-# Two of them are in memory, and what is written of one: larger ones are not faster.
+# Two chunks and the output of one are in memory; larger chunks are not faster.
 CHUNK_BYTES = 1024 * 1024
-# A batch is at most as large as anything here may be.
+# A batch is at most as large as any output buffer.
 BATCH_BYTES_MAX = OUTPUT_BYTES_MAX
-# Batches that one table takes; the rest of a chunk is read again.
+# Rows of one table; the rest of the chunk is read again.
 TABLE_ROWS = 32_768
 # Size, attributes, two deltas, two sizes of fields and the number of headers.
 RECORD_BYTES_MIN = 7
 
-# The columns of a table. LAST is an offset, BODY and END are places in the source of the records,
-# which is the chunk itself unless they were compressed. A batch with a FLAW counts no records.
+# The columns of a table. LAST is an offset. BODY and END are positions in the source of the
+# records: the chunk, or the unpacked bytes of a compressed batch. A batch with a FLAW counts no
+# records.
 (
     POSITION,
     SIZE,
@@ -60,17 +60,16 @@ RECORD_BYTES_MIN = 7
 TABLE_FIELDS = 14
 
 DELETE_HORIZON = 0x40
-# Of the attributes those that a rewritten batch keeps: codec, kind of timestamp, transactional,
-# control.
+# Attributes that a rewritten batch keeps: codec, timestamp type, transactional, control.
 ATTRIBUTES_KEPT = 0x3F
 
-# Verdicts on a batch, as bits (see verdicts.py).
-DISCARDED = 1  # its records go
-KEPT = 2  # its records stay, whatever their keys
-SEQUENCE_KEPT = 4  # emptied, it stays as a header
-MARKER_EXPIRES = 8  # a marker without a transaction: its delete horizon is set
+# Verdicts on a batch, as bits (see batch_retention.py).
+DISCARDED = 1  # drop the records
+KEPT = 2  # keep the records, regardless of their keys
+SEQUENCE_KEPT = 4  # keep the header if the batch becomes empty
+MARKER_EXPIRES = 8  # a marker without a transaction: set its delete horizon
 
-# What can be wrong with a batch.
+# Faults of a batch.
 GOOD, NO_BATCH, CHECKSUM, FALLING, OUTSIDE, BROKEN, STRAY, TRAILING, COUNTED = range(9)
 FAULTS = {
     NO_BATCH: "no record batch of format 2 begins there",
@@ -90,8 +89,9 @@ class Flawed(Exception):
     """The records of a batch cannot be read."""
 
 
-class Scanned(NamedTuple):
-    """What a scan found. `used` bytes are whole batches; a fault is that of the batch there."""
+class ScanResult(NamedTuple):
+    """The result of a scan: `used` bytes are whole batches; `fault` is that of the batch after
+    them."""
 
     table: Table
     used: int
@@ -99,14 +99,14 @@ class Scanned(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Whole batches of one segment. `position` is where they begin in it."""
+class SegmentChunk:
+    """Whole batches of one segment, which start at `position`."""
 
     segment: Segment
     position: int
     data: bytes
     table: Table
-    place: str
+    location: str
 
     def batch(self, row: int) -> memoryview:
         start = int(self.table[row, POSITION])
@@ -114,12 +114,12 @@ class Chunk:
 
     def refusal(self, row: int, reason: str) -> BrokenBatch:
         position, base = self.position + self.table[row, POSITION], self.table[row, BASE]
-        return BrokenBatch(f"{self.place}, byte {position}, offset {base}: {reason}")
+        return BrokenBatch(f"{self.location}, byte {position}, offset {base}: {reason}")
 
     def unpacked(self, row: int, unpacked_bytes_max: int) -> Buffer:
-        """Return the records of a compressed batch. Raise Flawed for one that cannot be unpacked;
-        one that is only too large can be read by clients, and refuses the cleaning: its keys would
-        outlive their deletion."""
+        """Return the records of a compressed batch. Raise Flawed if they cannot be unpacked. Reject
+        the cleaning if they are too large: clients can read them, so their keys would outlive a
+        deletion."""
         codec = int(self.table[row, ATTRIBUTES]) & CODEC_MASK
         try:
             data = decompress(codec, self.batch(row)[HEADER_BYTES:], unpacked_bytes_max)
@@ -136,19 +136,19 @@ class Chunk:
 
 
 class Terms(NamedTuple):
-    """What decides about a record, the same for a whole cleaning."""
+    """The limits that decide about a record, equal for a whole cleaning."""
 
-    # Records below are gone; those from `cleaned_to` on are not looked at yet.
+    # Records below are deleted; a later cleaning reads those from `cleaned_to` on.
     start_offset: int
     cleaned_to: int
     now_ms: int
-    # What tombstones that have none yet get.
+    # The delete horizon of tombstones that have none.
     delete_horizon_ms: int
     unpacked_bytes_max: int
 
 
-class Counts:
-    """What was met on the way."""
+class RecordCounts:
+    """The records and batches met by a cleaning."""
 
     __slots__ = ("flawed", "kept", "keyless", "read")
 
@@ -159,78 +159,87 @@ class Counts:
         self.flawed = 0  # batches
 
 
-# Batches, and of each its size, last offset and largest timestamp.
+# Batches, and for each its size, last offset and largest timestamp.
 Write = Callable[[Buffer, Table], None]
 
 
-class Engine(Protocol):
-    """One of the two ways to do it: plain.py or compiled.py."""
+class CleaningEngine(Protocol):
+    """One of the two implementations: plain.py or compiled.py."""
 
     def new_map(self, bytes_max: int, load_max: float, seed: int) -> OffsetMap: ...
 
-    def scan(self, data: bytes, segment: Segment, previous: int) -> Scanned:
-        """The whole batches at the beginning of `data`, up to the first fault. Offsets must be
+    def scan(self, data: bytes, segment: Segment, previous: int) -> ScanResult:
+        """Return the whole batches at the start of `data`, up to the first fault. Offsets must be
         above `previous` and within the segment."""
         ...
 
-    def learn(self, chunk: Chunk, keys: OffsetMap, start_offset: int, terms: Terms) -> int | None:
-        """Put the keys from `start_offset` on into the map; the offset of the first record that
-        has no room, None if all have."""
+    def learn(
+        self, chunk: SegmentChunk, keys: OffsetMap, start_offset: int, terms: Terms
+    ) -> int | None:
+        """Put the keys from `start_offset` on into the map. Return the offset of the first record
+        without room, or None."""
         ...
 
     def sift(
-        self, chunk: Chunk, keys: OffsetMap, terms: Terms, counts: Counts, write: Write
+        self, chunk: SegmentChunk, keys: OffsetMap, terms: Terms, counts: RecordCounts, write: Write
     ) -> None:
-        """Write what stays of a chunk."""
+        """Write the remaining records of a chunk."""
         ...
 
 
 def chunks(
-    disk: Disk, directory: str, segment: Segment, engine: Engine, position: int = 0
-) -> Iterator[Chunk]:
-    """The segment from a batch's start on."""
+    disk: Disk, directory: str, segment: Segment, engine: CleaningEngine, position: int = 0
+) -> Iterator[SegmentChunk]:
+    """Yield the chunks of a segment from the batch at `position` on."""
     path = segment_file(directory, segment.base_offset, LOG)
-    place = f"{disk.root}/{path}"
+    location = f"{disk.root}/{path}"
     try:
         file = disk.open(path)
     except FileNotFoundError:
-        raise FileLost(f"{place} is gone: somebody else has removed it") from None
+        raise FileLost(f"{location} is gone: another process has removed it") from None
     try:
         previous = segment.base_offset - 1
         while position < segment.size:
-            data, scanned = _next(file, place, segment, engine, position, previous)
+            data, scanned = _next(file, location, segment, engine, position, previous)
             previous = int(scanned.table[-1, LAST])
-            yield Chunk(segment, position, data, scanned.table, place)
+            yield SegmentChunk(segment, position, data, scanned.table, location)
             position += scanned.used
     finally:
         file.close()
 
 
 def _next(
-    file: File, place: str, segment: Segment, engine: Engine, position: int, previous: int
-) -> tuple[bytes, Scanned]:
+    file: File,
+    location: str,
+    segment: Segment,
+    engine: CleaningEngine,
+    position: int,
+    previous: int,
+) -> tuple[bytes, ScanResult]:
     left = segment.size - position
     size = min(CHUNK_BYTES, left)
     while True:
         data = file.read_now(position, size)
         if len(data) < size:
-            raise FileLost(f"{place} has only {position + len(data)} of its {segment.size} bytes")
+            raise FileLost(
+                f"{location} has only {position + len(data)} of its {segment.size} bytes"
+            )
         scanned = engine.scan(data, segment, previous)
         if scanned.fault != GOOD:
             at = position + scanned.used
-            raise BrokenBatch(f"{place}, byte {at}: {FAULTS[scanned.fault]}")
+            raise BrokenBatch(f"{location}, byte {at}: {FAULTS[scanned.fault]}")
         if scanned.used:
             return data, scanned
-        # Not one whole batch: it is larger than what was read, or cut short.
+        # Not one whole batch: the batch is larger than the bytes read, or cut short.
         needed = _size_of_batch(data, left)
         if needed is None or needed > BATCH_BYTES_MAX:
             reason = "the batch is cut short" if needed is None else f"a batch of {needed} bytes"
-            raise BrokenBatch(f"{place}, byte {position}: {reason}")
+            raise BrokenBatch(f"{location}, byte {position}: {reason}")
         size = needed
 
 
 def _size_of_batch(data: bytes, left: int) -> int | None:
-    """Bytes of the batch at the start of `data`; None if so many are not left."""
+    """Return the size of the batch at the start of `data`; None if fewer bytes are left."""
     if len(data) < HEADER_BYTES:
         return None
     size = int(HEADER.unpack_from(data)[1]) + LENGTH_OVERHEAD
@@ -238,7 +247,7 @@ def _size_of_batch(data: bytes, left: int) -> int | None:
 
 
 def position_of(disk: Disk, directory: str, segment: Segment, offset: int) -> int:
-    """A batch's start at or before the batch that holds `offset`, by the segment's index."""
+    """Return the start of a batch at or before the one with `offset`, by the segment's index."""
     try:
         file = disk.open(segment_file(directory, segment.base_offset, INDEX))
     except FileNotFoundError:
@@ -249,7 +258,7 @@ def position_of(disk: Disk, directory: str, segment: Segment, offset: int) -> in
         middle = (low + high) // 2
         entry = file.read_now(middle * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
         last, position = OFFSET_ENTRY.unpack(entry)
-        # What is preallocated and not used yet is zeros.
+        # A preallocated index ends in zeros.
         if position and last <= relative:
             low, found, last_offset = middle + 1, position, segment.base_offset + last
         else:
@@ -261,7 +270,7 @@ def position_of(disk: Disk, directory: str, segment: Segment, offset: int) -> in
 def _begins_with(
     disk: Disk, directory: str, segment: Segment, position: int, last_offset: int
 ) -> bool:
-    """Whether the batch that an index tells of is there: an index may be broken."""
+    """Check that the indexed batch exists: an index may be broken."""
     if not 0 < position <= segment.size - HEADER_BYTES:
         return False
     file = disk.open(segment_file(directory, segment.base_offset, LOG))

@@ -1,57 +1,57 @@
-"""One cleaning of one log: read the newest offsets of the keys, then write what is left.
+"""One cleaning of one log: read the newest offset of each key, then write the remaining records.
 
-Reads the closed segments that the order names and writes `.cleaned` files beside them; never
-touches a live file. The work is bounded: the map has a fixed size, a chunk is in memory at a time,
-and when the map is full the cleaning ends earlier in the log and says where (`cleaned_to`), so
-that the next one goes on from there.
-Loads numpy, and numba where it is installed: for a process of its own.
+Reads the closed segments of the order and writes `.cleaned` files beside them; never touches a live
+file. The map has a fixed size, and one chunk is in memory at a time. If the map is full, the
+cleaning ends at an earlier offset (`cleaned_to`), and the next cleaning continues there.
+
+Loads numpy, and numba if installed: meant for a process of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.bulk.implementation import Implementation, chosen_implementation
 from penstock.bulk.unused_pages import release_unused_pages
+from penstock.log.compaction.batch_retention import (
+    AbortedTransactions,
+    BatchRetention,
+    judge_for_keys,
+    read_aborted,
+)
 from penstock.log.compaction.chunks import (
     POSITION,
     SIZE,
-    Chunk,
-    Counts,
-    Engine,
+    CleaningEngine,
+    RecordCounts,
+    SegmentChunk,
     Table,
     Terms,
     chunks,
     position_of,
 )
-from penstock.log.compaction.grouping import group_segments
+from penstock.log.compaction.cleaned_segment import CleanedSegment, remove_leftovers
 from penstock.log.compaction.memory import map_bytes
 from penstock.log.compaction.offset_map import OffsetMap
 from penstock.log.compaction.order import (
     MAP_BYTES_PER_KEY,
+    CleaningProgress,
+    CleaningReport,
     CompactionStopped,
-    Group,
     Order,
-    Progress,
-    Report,
     Say,
     Segment,
+    SegmentGroup,
     Stop,
 )
-from penstock.log.compaction.verdicts import (
-    AbortedTransactions,
-    Verdicts,
-    judge_for_keys,
-    read_aborted,
-)
-from penstock.log.compaction.writing import CleanedSegment, remove_leftovers
 from penstock.log.directory import INDEX, TIME_INDEX, segment_file
+from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.wire.compression import unpacked_bytes_max
 from penstock.world import Buffer, Disk
 
-# After so many bytes somebody who waits hears how far it is.
+# Bytes between two progress reports.
 SAY_EVERY_BYTES = 64 * 1024 * 1024
-# Where there is room for it, a map is not that full: a key is found sooner.
+# With enough memory the map stays emptier: lookups are faster.
 MAP_SLOTS_PER_KEY = 1.25
-# Whoever waits for it to stop should not wait for a pause to end.
+# A stop request waits at most this long for a pause to end.
 PAUSE_SECONDS_MAX = 0.1
 KERNELS = "penstock.log.compaction.kernels"
 _LONG_MAX = 2**63 - 1
@@ -59,6 +59,8 @@ _LONG_MAX = 2**63 - 1
 Clock = Callable[[], float]
 Pause = Callable[[float], None]
 Resident = Callable[[], int | None]
+# Sizes in bytes of a segment's offset index and time index.
+IndexSizes = Callable[[Segment], tuple[int, int]]
 
 
 def _no_time() -> float:
@@ -66,7 +68,7 @@ def _no_time() -> float:
 
 
 def _no_pause(seconds: float) -> None:
-    """In a simulation nothing sleeps."""
+    """Skip the pause: a simulation never sleeps."""
 
 
 def clean(
@@ -78,28 +80,28 @@ def clean(
     clock: Clock = _no_time,
     pause: Pause = _no_pause,
     resident_bytes: Resident | None = None,
-    engine: Engine | None = None,
-) -> Report:
-    """Clean a log once. Says each Group when its files are complete and synced.
+    engine: CleaningEngine | None = None,
+) -> CleaningReport:
+    """Clean a log once, and report each group of segments when its files are complete and synced.
 
-    `clock` (seconds) and `pause` keep to the order's bytes per second. A process that does nothing
-    else gives `resident_bytes`, what it has in memory now: then it keeps to memory.py as a whole.
-    Raises DiskFailed, CompactionRefused or CompactionStopped; groups that were said before are
-    good, what else it leaves are `.cleaned` files that the next cleaning removes.
+    `clock` (seconds) and `pause` keep to the order's bytes per second. A process that only cleans
+    passes `resident_bytes`, its memory so far: then memory.py limits the whole process. Raises
+    DiskFailed, CompactionRejected or CompactionStopped. Groups reported before stay valid; the next
+    cleaning removes other `.cleaned` files.
     """
     engine = engine or chosen_engine()
     map_bytes_max = order.map_bytes_max
     if resident_bytes is not None:
-        # Not before: now everything is loaded.
+        # Only now is everything loaded.
         release_unused_pages()
         map_bytes_max = map_bytes(map_bytes_max, resident_bytes())
     return _Cleaning(disk, order, say, stop, clock, pause, engine, map_bytes_max).run()
 
 
-def chosen_engine() -> Engine:
-    """The compiled way where numba is there."""
+def chosen_engine() -> CleaningEngine:
+    """Return the compiled engine if numba is installed, else the plain one."""
     if chosen_implementation() is Implementation.NUMBA:
-        from penstock.bulk.compiling_apart import fill_cache
+        from penstock.bulk.compiler_process import fill_cache
 
         fill_cache(KERNELS)
         from penstock.log.compaction.compiled import CompiledEngine
@@ -119,7 +121,7 @@ class _Cleaning:
         stop: Stop,
         clock: Clock,
         pause: Pause,
-        engine: Engine,
+        engine: CleaningEngine,
         map_bytes_max: int,
     ) -> None:
         self._disk = disk
@@ -133,9 +135,9 @@ class _Cleaning:
         upper = order.upper_offset
         self._segments = [each for each in order.segments if each.end_offset <= upper]
         self._upper_offset = self._segments[-1].end_offset if self._segments else 0
-        # The last cleaning may have come further than these segments reach.
+        # The last cleaning may have ended beyond these segments.
         self._start_offset = max(order.first_dirty_offset, order.start_offset)
-        self._counts = Counts()
+        self._counts = RecordCounts()
         self._bytes_read = 0
         self._bytes_written = 0
         self._total_bytes = sum(segment.size for segment in self._segments)
@@ -143,14 +145,14 @@ class _Cleaning:
         self._said_bytes = 0
         self._started = clock()
 
-    def run(self) -> Report:
+    def run(self) -> CleaningReport:
         order = self._order
         remove_leftovers(self._disk, order.directory)
         aborted = read_aborted(self._disk, order)
         keys = self._engine.new_map(self._map_bytes(), order.map_load_max, order.hash_seed)
         cleaned_to = self._read_keys(keys, aborted)
         groups = self._copy(keys, aborted, cleaned_to)
-        return Report(
+        return CleaningReport(
             groups=groups,
             cleaned_to=cleaned_to,
             bytes_read=self._bytes_read,
@@ -164,8 +166,8 @@ class _Cleaning:
         )
 
     def _map_bytes(self) -> int:
-        """No larger than allowed, nor than what is to be read needs: there are no more keys than
-        offsets."""
+        """Return the allowed size, or less if the dirty range has fewer offsets than the map has
+        slots."""
         offsets = max(0, self._upper_offset - self._start_offset) + 1
         slots = int(offsets * max(MAP_SLOTS_PER_KEY, 1 / self._order.map_load_max)) + 1
         return min(self._map_bytes_max, slots * MAP_BYTES_PER_KEY)
@@ -173,7 +175,8 @@ class _Cleaning:
     # ---- the first pass
 
     def _read_keys(self, keys: OffsetMap, aborted: AbortedTransactions) -> int:
-        """Fill the map from the dirty part; up to which offset it knows all keys."""
+        """Fill the map from the dirty part; return the offset up to which the map
+        knows all keys."""
         start = self._start_offset
         dirty = [each for each in self._segments if each.end_offset > start]
         self._step = "reading keys"
@@ -198,7 +201,7 @@ class _Cleaning:
         order = self._order
         self._step = "copying"
         terms = self._terms(cleaned_to)
-        verdicts = Verdicts(order, self._upper_offset, aborted)
+        verdicts = BatchRetention(order, self._upper_offset, aborted)
         groups = group_segments(
             [segment for segment in self._segments if segment.base_offset < cleaned_to],
             order.segment_bytes_max,
@@ -210,8 +213,8 @@ class _Cleaning:
         return len(groups)
 
     def _copy_group(
-        self, segments: tuple[Segment, ...], keys: OffsetMap, terms: Terms, verdicts: Verdicts
-    ) -> Group:
+        self, segments: tuple[Segment, ...], keys: OffsetMap, terms: Terms, verdicts: BatchRetention
+    ) -> SegmentGroup:
         cleaned = CleanedSegment(self._disk, self._order, segments)
 
         def write(data: Buffer, batches: Table) -> None:
@@ -249,7 +252,7 @@ class _Cleaning:
             unpacked_bytes_max=unpacked_bytes_max(order.message_bytes_max),
         )
 
-    def _chunks(self, segment: Segment, position: int) -> Iterator[Chunk]:
+    def _chunks(self, segment: Segment, position: int) -> Iterator[SegmentChunk]:
         for chunk in chunks(self._disk, self._order.directory, segment, self._engine, position):
             self._go_on()
             yield chunk
@@ -261,17 +264,55 @@ class _Cleaning:
         self._heed_stop()
         if self._bytes_read - self._said_bytes >= SAY_EVERY_BYTES:
             self._said_bytes = self._bytes_read
-            self._say(Progress(self._bytes_read, self._total_bytes, self._step))
+            self._say(CleaningProgress(self._bytes_read, self._total_bytes, self._step))
 
     def _heed_stop(self) -> None:
         if self._stop():
             raise CompactionStopped(self._order.directory)
 
     def _throttle(self) -> None:
-        """Wait until what was read and written is no more than the time that has passed allows."""
+        """Wait until the bytes read and written fit the allowed rate."""
         moved = self._bytes_read + self._bytes_written
         ahead = moved / self._order.io_bytes_per_second_max - (self._clock() - self._started)
         while ahead > 0:
             self._pause(min(ahead, PAUSE_SECONDS_MAX))
             ahead -= PAUSE_SECONDS_MAX
             self._heed_stop()
+
+
+def group_segments(
+    segments: Sequence[Segment],
+    segment_bytes_max: int,
+    index_bytes_max: int,
+    index_sizes: IndexSizes,
+) -> list[tuple[Segment, ...]]:
+    """Return runs of neighbours to merge, so that cleaned segments do not shrink without end.
+
+    The sizes of a run stay within the limits, and its offsets fit one index.
+    """
+    groups: list[tuple[Segment, ...]] = []
+    run: list[Segment] = []
+    size = offset_bytes = time_bytes = 0
+    for segment in segments:
+        more_offsets, more_times = index_sizes(segment)
+        fits = (
+            run
+            and size + segment.size <= segment_bytes_max
+            and offset_bytes + more_offsets <= index_bytes_max
+            and time_bytes + more_times <= index_bytes_max
+            # An empty segment needs no index entries, so its distance does not count.
+            and (
+                segment.size == 0
+                or segment.end_offset - 1 - run[0].base_offset <= RELATIVE_OFFSET_MAX
+            )
+        )
+        if run and not fits:
+            groups.append(tuple(run))
+            run, size, offset_bytes, time_bytes = [], 0, 0, 0
+        run.append(segment)
+        size += segment.size
+        offset_bytes += more_offsets
+        time_bytes += more_times
+    if run:
+        groups.append(tuple(run))
+    return groups

@@ -1,7 +1,7 @@
-"""The same as plain.py with compiled kernels: uncompressed batches by the chunk, compressed ones
-unpacked and packed one at a time.
+"""Cleaning with compiled kernels: uncompressed batches by the chunk, compressed ones one at a time.
 
-Keys are hashed with SipHash-1-3, 128 bits, under the order's seed.
+Writes the same bytes as plain.py. Keys are hashed with SipHash-1-3, 128 bits, under the order's
+seed.
 """
 
 import mmap
@@ -26,13 +26,14 @@ from penstock.log.compaction.chunks import (
     TABLE_FIELDS,
     TABLE_ROWS,
     VERDICT,
-    Chunk,
-    Counts,
     Flawed,
-    Scanned,
+    RecordCounts,
+    ScanResult,
+    SegmentChunk,
     Terms,
     Write,
 )
+from penstock.log.compaction.cleaned_segment import BATCH_FIELDS
 from penstock.log.compaction.kernel_bytes import Bytes
 from penstock.log.compaction.kernels import (
     BLOCK,
@@ -67,18 +68,18 @@ from penstock.log.compaction.kernels import (
 )
 from penstock.log.compaction.offset_map import OffsetMap
 from penstock.log.compaction.order import Segment
-from penstock.log.compaction.writing import BATCH_FIELDS
 from penstock.wire.batch import CODEC_MASK, HEADER, HEADER_BYTES, Header, seal_batch
 from penstock.wire.compression import compress
 from penstock.wire.primitives import Buffer
 
-# What stays of a chunk fits, unless deltas of timestamps grow very much: then it goes in parts.
+# The remains of a chunk fit, unless timestamp deltas grow very much: then they go out in parts.
 _OUT_BYTES = CHUNK_BYTES + 1024 * 1024
 _WORD = 2**64
 
 
 class CompiledEngine:
-    """See chunks.Engine. Its buffers serve chunk after chunk: a table is good until the next."""
+    """The engine with compiled kernels (see chunks.CleaningEngine). Chunks share its buffers: a
+    table is valid until the next chunk."""
 
     def __init__(self) -> None:
         self._table = _fresh((TABLE_ROWS, TABLE_FIELDS), np.int64)
@@ -93,13 +94,15 @@ class CompiledEngine:
     def new_map(self, bytes_max: int, load_max: float, seed: int) -> OffsetMap:
         return OffsetMap(bytes_max, load_max, seed)
 
-    def scan(self, data: bytes, segment: Segment, previous: int) -> Scanned:
+    def scan(self, data: bytes, segment: Segment, previous: int) -> ScanResult:
         bounds = segment.base_offset, segment.end_offset, previous
         fault = scan_batches(_read_only(data), bounds, self._table, self._state)
         rows, used = int(self._state[S_ROWS]), int(self._state[S_BYTES])
-        return Scanned(self._table[:rows], used, fault)
+        return ScanResult(self._table[:rows], used, fault)
 
-    def learn(self, chunk: Chunk, keys: OffsetMap, start_offset: int, terms: Terms) -> int | None:
+    def learn(
+        self, chunk: SegmentChunk, keys: OffsetMap, start_offset: int, terms: Terms
+    ) -> int | None:
         state = self._state
         state[S_KEYS], state[S_LIMIT] = keys.size, keys.limit
         looked_at = (chunk.table[:, VERDICT] & DISCARDED == 0) & (
@@ -117,7 +120,12 @@ class CompiledEngine:
         return None
 
     def _mark_flawed(
-        self, chunk: Chunk, source: Bytes, span: tuple[int, int], keys: OffsetMap, start_offset: int
+        self,
+        chunk: SegmentChunk,
+        source: Bytes,
+        span: tuple[int, int],
+        keys: OffsetMap,
+        start_offset: int,
     ) -> None:
         mark_flawed(
             *(source, chunk.table, span, start_offset, keys.table, _seed_of(keys)),
@@ -125,7 +133,7 @@ class CompiledEngine:
         )
 
     def sift(
-        self, chunk: Chunk, keys: OffsetMap, terms: Terms, counts: Counts, write: Write
+        self, chunk: SegmentChunk, keys: OffsetMap, terms: Terms, counts: RecordCounts, write: Write
     ) -> None:
         state = self._state
         state[:] = 0
@@ -157,7 +165,12 @@ class CompiledEngine:
         counts.flawed += int(chunk.table[:, FLAW].sum())
 
     def _choose(
-        self, chunk: Chunk, bodies: Bytes, span: tuple[int, int], keys: OffsetMap, terms: Terms
+        self,
+        chunk: SegmentChunk,
+        bodies: Bytes,
+        span: tuple[int, int],
+        keys: OffsetMap,
+        terms: Terms,
     ) -> None:
         records = int(chunk.table[span[0] : span[1], COUNT].sum())
         if records > len(self._keep):
@@ -167,8 +180,8 @@ class CompiledEngine:
             *(self._hashes, self._notes, self._keep, self._choices, self._state),
         )
 
-    def _grow(self, chunk: Chunk, row: int) -> None:
-        """Make `out` large enough for one batch; nothing is in it."""
+    def _grow(self, chunk: SegmentChunk, row: int) -> None:
+        """Make the empty `out` large enough for one batch."""
         batch = chunk.table[row]
         body = int(batch[END] - batch[BODY])
         needed = max(int(batch[SIZE]), HEADER_BYTES + body) + GROWTH_MAX * int(batch[COUNT])
@@ -181,8 +194,8 @@ class CompiledEngine:
             write(self._out.data[:used], self._written[:batches])
         self._state[S_USED] = self._state[S_BATCHES] = 0
 
-    def _pack(self, chunk: Chunk, row: int, write: Write) -> None:
-        """Compress and seal the batch whose records were put behind the others."""
+    def _pack(self, chunk: SegmentChunk, row: int, write: Write) -> None:
+        """Compress and seal the batch whose records follow the others in `out`."""
         state = self._state.tolist()
         start = state[S_USED] + HEADER_BYTES
         header: Header = HEADER.unpack_from(chunk.batch(row))
@@ -210,10 +223,9 @@ class CompiledEngine:
 
 
 def _runs(
-    chunk: Chunk, looked_at: "np.ndarray[tuple[int], np.dtype[np.bool_]]", terms: Terms
+    chunk: SegmentChunk, looked_at: "np.ndarray[tuple[int], np.dtype[np.bool_]]", terms: Terms
 ) -> Iterator[tuple[Bytes, tuple[int, int]]]:
-    """All batches of a chunk, as runs whose records lie in one source: the chunk, or what a
-    compressed batch that is looked at unpacks to."""
+    """Yield all batches of a chunk, as runs with one source: the chunk, or an unpacked batch."""
     source, table, first = _read_only(chunk.data), chunk.table, 0
     packed = (table[:, ATTRIBUTES] & CODEC_MASK != 0) & looked_at
     for row in np.nonzero(packed)[0].tolist():
@@ -232,8 +244,9 @@ def _runs(
 
 
 def _fresh(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
-    """Zeros from the system itself: a page is taken when it is written to and goes back with the
-    array. The allocator would clear what it has, all of it, and keep it (memory.py counts both)."""
+    """Return zeros in fresh pages of the system: untouched pages cost no memory, and freed pages
+    return to the system. The allocator would clear and keep its own pages (memory.py counts both).
+    """
     pages = mmap.mmap(-1, prod(shape) * np.dtype(kind).itemsize)
     return np.frombuffer(pages, kind).reshape(shape)
 

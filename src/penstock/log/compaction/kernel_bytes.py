@@ -1,4 +1,4 @@
-"""Bytes in kernels: numbers, varints and checksums, as parts of kernels.py."""
+"""Byte operations of kernels.py: numbers, varints and checksums."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.bulk.compiling import (
+from penstock.bulk.compiler import (
     as_index,
     as_int,
     cgutils,
@@ -25,10 +25,10 @@ llvm: Any = import_module("llvmlite.binding")
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
-# A position that is larger than any: the bytes ended too early; later steps keep it.
+# A position beyond any other: the bytes ended too early. Later steps keep this value.
 BAD = 1 << 62
 LONG_MAX = 2**63 - 1
-_SHIFTED_MAX = 2**57 - 1  # what is left of 64 bits after a shift by 7
+_SHIFTED_MAX = 2**57 - 1  # the largest value that fits 64 bits after a shift by 7
 _VARLONG_SHIFT_MAX = 63
 
 _8, _16, _24, _32, _40, _48, _56 = map(np.uint64, (8, 16, 24, 32, 40, 48, 56))
@@ -43,7 +43,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @intrinsic
 def word_at(typing_context: Any, source: Any, position: Any) -> Any:
-    """Eight bytes, the first one lowest."""
+    """Return eight bytes as a little-endian number."""
     del typing_context, position
     signature = types.uint64(source, types.intp)
 
@@ -59,7 +59,7 @@ def word_at(typing_context: Any, source: Any, position: Any) -> Any:
 
 @intrinsic
 def _crc_instruction(typing_context: Any, state: Any, word: Any) -> Any:
-    """Eight more bytes into a CRC32C, by the processor's own instruction."""
+    """Add eight bytes to a CRC32C with the processor's instruction."""
     del typing_context, state, word
     signature = types.uint64(types.uint64, types.uint64)
 
@@ -72,14 +72,14 @@ def _crc_instruction(typing_context: Any, state: Any, word: Any) -> Any:
 
 
 def _has_crc_instruction() -> bool:
-    """Code for another processor than this one (NUMBA_CPU_NAME) may not have it."""
+    """Check the target processor, which NUMBA_CPU_NAME may set to another than this one."""
     if numba.config.CPU_NAME or numba.config.CPU_FEATURES:
         return False
     return bool(llvm.get_host_cpu_features().get("sse4.2"))
 
 
 def _crc_tables() -> Words:
-    """For each of eight bytes in a row, what it adds to a CRC32C."""
+    """Return the CRC32C tables for eight consecutive bytes."""
     tables = np.zeros((8, 256), np.uint64)
     for byte in range(256):
         state = byte
@@ -129,7 +129,7 @@ def checksum_of(source: Bytes, start: int, end: int) -> int:
 
 @inlined
 def number_at(source: Bytes, position: int, size: int) -> int:
-    """Of `size` bytes, the first one highest; without a sign below 8."""
+    """Return the big-endian number of `size` bytes; unsigned below 8 bytes."""
     value = 0
     for place in range(size):
         value = value << 8 | as_int(source[as_index(position + place)])
@@ -144,7 +144,7 @@ def put_number(out: Bytes, position: int, size: int, value: int) -> None:
 
 @inlined
 def varint_at(source: Bytes, position: int, end: int) -> tuple[int, int]:
-    """Its value and the position after it, or BAD."""
+    """Return the value and the position after it, or BAD."""
     if position >= end:
         return 0, BAD
     byte = as_int(source[as_index(position)])
@@ -165,7 +165,7 @@ def varint_at(source: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @inlined
 def put_varint(out: Bytes, position: int, value: int) -> int:
-    """The position after it."""
+    """Write a varint; return the position after it."""
     rest = (value << 1) ^ (value >> 63)
     while rest < 0 or rest > 0x7F:
         out[as_index(position)] = rest & 0x7F | 0x80

@@ -1,10 +1,10 @@
-"""Keys in kernels: their hash and their place in the map, as parts of kernels.py."""
+"""Key operations of kernels.py: the hash, and the slot in the map."""
 
 from typing import Any
 
 import numpy as np
 
-from penstock.bulk.compiling import as_index, as_int, cgutils, inlined, types
+from penstock.bulk.compiler import as_index, as_int, cgutils, inlined, types
 from penstock.log.compaction.kernel_bytes import Bytes, Words, as_word, intrinsic, ir, word_at
 from penstock.log.compaction.offset_map import ROW_FIELDS
 
@@ -55,7 +55,7 @@ def siphash(source: Bytes, start: int, size: int, seed: Any) -> Any:
 
 @intrinsic
 def fetch_row(typing_context: Any, keys: Any, slot: Any) -> Any:
-    """Let the memory of a row of the map come while something else is done."""
+    """Prefetch a row of the map, to overlap the memory access with other work."""
     del typing_context, slot
     signature = types.void(keys, types.intp)
 
@@ -66,7 +66,7 @@ def fetch_row(typing_context: Any, keys: Any, slot: Any) -> Any:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # To be written soon, kept in all caches, data.
+        # Arguments: for writing, for all cache levels, data.
         builder.call(prefetch, [place, number(1), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -80,7 +80,7 @@ def slot_of(keys: Words, hash_0: Any) -> int:
 
 @inlined
 def find_key(keys: Words, hash_0: Any, hash_1: Any) -> int:
-    """The place of a key in the map, or of the free row where it belongs."""
+    """Return the slot of a key, or the free slot for a missing key."""
     slot = slot_of(keys, hash_0)
     while keys[as_index(slot), 2] != _0 and (
         keys[as_index(slot), 0] != hash_0 or keys[as_index(slot), 1] != hash_1

@@ -1,9 +1,9 @@
 """The machine code of compiled.py: whole chunks of batches, no step of Python per record.
 
-Records are read and hashed in blocks, which may span batches, before the map is asked about them:
-the memory of many keys is then waited for at once. What stays is copied, a batch whole or its
-records one by one. A batch whose records are compressed comes unpacked, one at a time.
-The cache of compiled code knows when any file of this room has changed (bulk.compiling).
+Records are read and hashed in blocks, which may span batches, before the map lookups: the memory
+accesses of many keys then overlap. Remaining records are copied, a batch whole or record by record.
+Compressed batches arrive unpacked, one at a time. The cache of compiled code notices changes in all
+files of this room (bulk.compiling).
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.bulk.compiling import (
+from penstock.bulk.compiler import (
     BYTES_IN,
     BYTES_OUT,
     INT,
@@ -55,6 +55,7 @@ from penstock.log.compaction.chunks import (
     VERDICT,
     Table,
 )
+from penstock.log.compaction.cleaned_segment import BATCH_LAST, BATCH_SIZE, BATCH_TIME
 from penstock.log.compaction.kernel_bytes import (
     LONG_MAX,
     Bytes,
@@ -68,7 +69,6 @@ from penstock.log.compaction.kernel_bytes import (
     varint_at,
 )
 from penstock.log.compaction.kernel_keys import fetch_row, find_key, siphash, slot_of
-from penstock.log.compaction.writing import BATCH_LAST, BATCH_SIZE, BATCH_TIME
 from penstock.wire.batch import (
     APPEND_TIME,
     CODEC_MASK,
@@ -82,35 +82,35 @@ from penstock.wire.batch import (
 
 Int64s = NDArray[np.int64]
 
-# Where the fields of a batch's header are.
+# Positions of the fields in a batch header.
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _DELTA_AT = 8, 16, 21, 23
 _BASE_TIME_AT, _MAX_TIME_AT, _PRODUCER_AT, _EPOCH_AT, _COUNT_AT = 27, 35, 43, 51, 57
 
-# Records that are hashed before the map is asked about them.
+# Records that are hashed before the map lookups.
 BLOCK = 256
-# By how much a record may grow: a longer delta of its timestamp, a longer size.
+# Growth limit of a record: a longer timestamp delta, a longer size.
 GROWTH_MAX = 12
-# What a kernel came to, besides the faults of chunks.py.
+# Results of a kernel, besides the faults of chunks.py.
 FULL, NO_ROOM, UNSEALED = 100, 101, 102
 
 _KEYED, _VALUED = 1, 2
-# The columns of a block's notes: a record's offset and flags, its batch and its place in `keep`.
+# The columns of a block's notes: offset, flags, batch, and position in `keep` of a record.
 _OFFSET, _FLAGS, _BATCH, _PLACE = range(4)
 NOTE_FIELDS = 4
-# The columns of choices: of a batch the records that stay, how many of them are tombstones, and
-# where its records begin in `keep`.
+# The columns of choices, per batch: remaining records, tombstones among them, and the first
+# position in `keep`.
 STAYING, TOMBSTONES, FIRST_RECORD = range(3)
 CHOICE_FIELDS = 3
 
 _WORDS = types.uint64[:, ::1]
 _SEED = types.UniTuple(types.uint64, 2)
 
-# What a kernel keeps between calls and tells: the row it is at; then for a sift the bytes and the
-# batches in `out`, the counts, and the batch that waits to be compressed.
+# The state of a kernel between calls: the current row; for a sift also the bytes and batches in
+# `out`, the counts, and the batch to compress next.
 S_ROW, S_USED, S_BATCHES, S_READ, S_KEPT, S_KEYLESS = range(6)
 S_BODY_END, S_COUNT, S_BASE_TIME, S_MAX_TIME, S_ATTRIBUTES = range(6, 11)
 STATE_FIELDS = 11
-# For a first pass: keys in the map, how many may be, which offset had no room.
+# For a first pass: keys in the map, their limit, and the offset that had no room.
 S_KEYS, S_LIMIT, S_FULL_AT = 1, 2, 3
 # For a scan.
 S_ROWS, S_BYTES = 0, 1
@@ -129,9 +129,9 @@ def _read_block(
     hashes: Words,
     notes: Int64s,
 ) -> tuple[int, int, int]:
-    """The next records of a batch into a span of `hashes` and `notes`. `place` is where they begin,
-    the end of all records, the batch's first offset and last delta, and the delta before; keys are
-    hashed where the offset lies in `hashed`. Returns position and delta to go on with, a fault."""
+    """Read the next records of a batch into a span of `hashes` and `notes`. `place` is (position,
+    end of all records, first offset of the batch, its last delta, the previous delta). Only offsets
+    in `hashed` are hashed. Return the next position, the next delta and a fault."""
     position, batch_end, base, last_delta, previous = place
     for index in range(span[0], span[1]):
         size, position = varint_at(source, position, batch_end)
@@ -147,7 +147,7 @@ def _read_block(
                 return position, previous, BROKEN
             position += key_size
         value_size, position = varint_at(source, position, end)
-        # What follows (the rest of the value, headers) is copied as it is.
+        # The rest (of the value, and the headers) is copied unread.
         if value_size >= end - position or position >= end:
             return position, previous, BROKEN
         if offset_delta < 0 or offset_delta > last_delta:
@@ -172,7 +172,7 @@ def _read_block(
 
 @compiled(BYTES_IN, types.UniTuple(INT, 3), TABLE, INT64_OUT)
 def scan_batches(source: Bytes, bounds: tuple[int, int, int], table: Table, state: Int64s) -> int:
-    """Whole batches at the beginning of the source into the table; state: rows, bytes."""
+    """Read whole batches at the start of the source into the table; `state` gets rows and bytes."""
     first_offset, end_offset, previous = bounds
     row, position = 0, 0
     fault = GOOD
@@ -232,8 +232,7 @@ def mark_flawed(
     hashes: Words,
     notes: Int64s,
 ) -> int:
-    """Mark the batches whose records are not what they say, before a key of theirs counts; how
-    many those are."""
+    """Mark the batches with unreadable records before their keys count; return their number."""
     found = 0
     for row in range(span[0], span[1]):
         if table[row, VERDICT] & DISCARDED or table[row, FLAW] or table[row, LAST] < start_offset:
@@ -257,7 +256,7 @@ def mark_flawed(
 def _note_keys(
     keys: Words, hashes: Words, notes: Int64s, count: int, start_offset: int, state: Int64s
 ) -> bool:
-    """Put a block into the map; False if a key has no room."""
+    """Put a block into the map; return False if a key has no room."""
     for index in range(count):
         offset = notes[as_index(index), _OFFSET]
         if not notes[as_index(index), _FLAGS] & _KEYED or offset < start_offset:
@@ -289,7 +288,7 @@ def learn_rows(
     notes: Int64s,
     state: Int64s,
 ) -> int:
-    """Note the newest offset of each key in the map. Flawed batches are marked before."""
+    """Note the newest offset of each key in the map. Flawed batches are already marked."""
     filled = 0
     for row in range(span[0], span[1]):
         state[S_ROW] = row
@@ -368,8 +367,8 @@ def choose_rows(
     choices: Table,
     state: Int64s,
 ) -> int:
-    """Mark the records that stay in `keep`, and count them per batch in `choices`; how many were
-    looked at. Flawed batches are marked before."""
+    """Mark the remaining records in `keep`, count them per batch in `choices`, and return the
+    number of records read. Flawed batches are already marked."""
     filled = records = 0
     for row in range(span[0], span[1]):
         state[S_ROW] = row
@@ -404,8 +403,8 @@ def choose_rows(
 def _copy_kept(
     bodies: Bytes, batch: Int64s, keep: Bytes, first_record: int, horizon: int, out: Bytes, at: int
 ) -> tuple[int, int, int]:
-    """The records that stay, at a place in `out`; the place after them, the time that they are
-    counted from (`horizon`, unless that is negative) and their largest time."""
+    """Copy the remaining records to `out`. Return the position after them, their base timestamp
+    (`horizon`, unless negative) and their largest timestamp."""
     position, base_time, newest = batch[BODY], horizon, -1
     first = horizon < 0
     for index in range(batch[COUNT]):
@@ -439,7 +438,7 @@ def _copy_kept(
 def _seal(
     out: Bytes, start: int, end: int, attributes: int, times: tuple[int, int], count: int
 ) -> None:
-    """Make the header of a rewritten batch, which is still that of the old one, right."""
+    """Correct the header of a rewritten batch, which is a copy of the old one."""
     put_number(out, start + _LENGTH_AT, 4, end - start - LENGTH_OVERHEAD)
     put_number(out, start + _ATTRIBUTES_AT, 2, attributes)
     put_number(out, start + _BASE_TIME_AT, 8, times[0])
@@ -464,8 +463,8 @@ def sift_rows(
     written: Table,
     state: Int64s,
 ) -> int:
-    """What stays of these batches to `out`, and a row about each to `written`. Stops before a
-    batch that may have no room, and after one that has to be compressed yet."""
+    """Copy the remaining batches to `out`, with a row about each in `written`. Stop before a batch
+    that may not fit, and after a batch that needs compression."""
     for row in range(span[0], span[1]):
         state[S_ROW] = row
         batch = table[row]

@@ -1,7 +1,6 @@
-"""What is asked of a compaction and what it tells: plain values that travel between processes.
+"""The order and the results of a compaction: plain values that travel between processes.
 
-A node imports this file when it starts; what does the work (`clean.py` and numpy behind it) is
-loaded by whoever runs it, in a process of its own.
+A node imports this file at its start. A cleaner process loads `clean.py`, and numpy with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,27 +9,26 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.log.transactions import Aborted
 
-# Of the offset map: beyond this share of its places, finding one takes too many looks.
+# Share of the map's slots: a fuller map needs too many probes.
 MAP_LOAD_MAX = 0.9
 # A key costs the map 16 bytes of hash and 8 of offset.
 MAP_BYTES_PER_KEY = 24
 
 
-class CompactionRefused(Exception):
-    """The log holds something that cannot be cleaned; nothing of it was touched. The text says
-    what, and where."""
+class CompactionRejected(Exception):
+    """The log cannot be cleaned and is unchanged. The text names the cause and the position."""
 
 
-class BrokenBatch(CompactionRefused):
-    """What is stored is not what was written: no setting helps, somebody has to see to the file."""
+class BrokenBatch(CompactionRejected):
+    """Stored bytes are damaged: no setting helps, an operator has to repair the file."""
 
 
 class CompactionStopped(Exception):
-    """It was told to stop. Groups that were said before are whole."""
+    """A stop request ended the cleaning. Groups reported before stay valid."""
 
 
 class Segment(NamedTuple):
-    """One closed segment, as the log knows it."""
+    """One closed segment of the log."""
 
     base_offset: int
     end_offset: int
@@ -46,56 +44,56 @@ class Order:
     directory: str
     # All closed segments from the log's start up to `upper_offset`, in order.
     segments: tuple[Segment, ...]
-    # Records below it are gone already: they need not be kept.
+    # Records below are deleted already.
     start_offset: int
     # Where the last cleaning ended.
     first_dirty_offset: int
-    # Nothing at or above it is read, nor is a segment that reaches above it.
+    # Segments that reach above this offset are not read.
     upper_offset: int
     now_ms: int
     delete_retention_ms: int
     segment_bytes_max: int
     index_bytes_max: int
     index_interval_bytes: int
-    # The largest batch that the topic takes now. Larger ones that are there already are cleaned
-    # as well; it bounds only what a compressed batch may grow to.
+    # The largest batch that the topic accepts now. The limit bounds only the unpacked size of a
+    # compressed batch; larger stored batches are cleaned too.
     message_bytes_max: int
-    # Active producer -> last offset of its newest batch: it stays, emptied, for its sequence.
+    # Active producer -> last offset of its newest batch, which stays, at least as a header.
     last_offsets: Mapping[int, int]
-    # Active producer of which no batch is known -> its epoch: its last marker stays, for its epoch.
+    # Active producer without a known batch -> its epoch, which the last marker keeps.
     last_epochs: Mapping[int, int]
-    # Aborted transactions that began below `upper_offset` and whose markers lie at or above it: no
-    # transaction index of `segments` tells of them, and what is aborted must not hide what is not.
+    # Aborted transactions that began below `upper_offset` and whose markers are at or above. The
+    # transaction indexes of `segments` lack them; aborted records must not hide committed ones.
     aborted_later: tuple[Aborted, ...]
     # This cleaner's share of log.cleaner.dedupe.buffer.size.
     map_bytes_max: int
     # Reads and writes together.
     io_bytes_per_second_max: float = float("inf")
     map_load_max: float = MAP_LOAD_MAX
-    # So much of the disk stays free, whoever else writes to it: what is written ends before that.
+    # Free bytes that the cleaning leaves, beside other writers.
     free_bytes_min: int = 0
-    # Keys are hashed with it; where nobody can know it, nobody can make two keys collide.
+    # The seed of the key hashes: a secret seed prevents forged collisions.
     hash_seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A run of segments and what takes its place: `<base_offset>.log.cleaned` and its indexes are
-    complete and synced. A size of 0 means that nothing of the run is left."""
+class SegmentGroup:
+    """A run of segments and its replacement: `<base_offset>.log.cleaned` and its indexes are
+    complete and synced. Size 0: no record of the run is left."""
 
-    # Base offsets of the segments that are replaced.
+    # Base offsets of the replaced segments.
     old: tuple[int, ...]
     base_offset: int
     end_offset: int
     size: int
     largest_timestamp: int
-    # The last offset of the batch that has the largest timestamp.
+    # The last offset of the batch with the largest timestamp.
     largest_offset: int
     has_aborted: bool
 
 
-class Progress(NamedTuple):
-    """How far a cleaning is: bytes read, of those that it will read if the map holds all keys."""
+class CleaningProgress(NamedTuple):
+    """The bytes read so far, and the total if the map holds all keys."""
 
     done_bytes: int
     total_bytes: int
@@ -104,24 +102,24 @@ class Progress(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a cleaning came to."""
+class CleaningReport:
+    """The result of a cleaning."""
 
     groups: int
-    # The next `first_dirty_offset`; below `upper_offset` when the map was full before.
+    # The next `first_dirty_offset`; below `upper_offset` if the map was full earlier.
     cleaned_to: int
     bytes_read: int
     bytes_written: int
     records_read: int
     records_kept: int
-    # Records without a key: they have no place in a compacted log and were dropped.
+    # Records without a key: a compacted log has no use for them, so they were dropped.
     keyless_dropped: int
-    # Batches whose records cannot be read: they are kept as they are.
+    # Batches with unreadable records, kept as they are.
     flawed_kept: int
-    # Share of the map's places that were taken.
+    # Share of the map's slots in use.
     map_used: float
     seconds: float
 
 
-Say: TypeAlias = Callable[[Group | Progress], None]
+Say: TypeAlias = Callable[[SegmentGroup | CleaningProgress], None]
 Stop: TypeAlias = Callable[[], bool]

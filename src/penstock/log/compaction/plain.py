@@ -1,6 +1,7 @@
-"""Record by record in plain Python: for machines without numba, and to prove the compiled way.
+"""Cleaning record by record in plain Python: for machines without numba, and as proof of
+compiled.py.
 
-Both write the same bytes. Keys are hashed with BLAKE2b.
+Both engines write the same bytes. Keys are hashed with BLAKE2b.
 """
 
 from dataclasses import dataclass
@@ -39,10 +40,10 @@ from penstock.log.compaction.chunks import (
     TABLE_ROWS,
     TRAILING,
     VERDICT,
-    Chunk,
-    Counts,
     Flawed,
-    Scanned,
+    RecordCounts,
+    ScanResult,
+    SegmentChunk,
     Terms,
     Write,
 )
@@ -71,13 +72,13 @@ _VARLONG_SHIFT_MAX = 63
 _HASH_BYTES = 16
 
 
-class _Fault(Flawed):
+class _RecordFault(Flawed):
     def __init__(self, fault: int) -> None:
         super().__init__(FAULTS[fault])
 
 
 class _Record:
-    """Where the parts of a record lie: its bytes, its timestamp's delta, and what follows that."""
+    """The positions of a record's parts: its bytes, its timestamp delta, and the rest."""
 
     __slots__ = ("delta", "end", "fields", "key", "offset", "start", "tail", "valued")
 
@@ -86,7 +87,7 @@ class _Record:
         size, self.fields = _varint(data, start, limit)
         self.end = self.fields + size
         if size < 0 or self.end > limit:
-            raise _Fault(BROKEN)
+            raise _RecordFault(BROKEN)
         end = self.end
         self.delta, self.tail = _varint(data, self.fields + 1, end)
         self.offset, position = _varint(data, self.tail, end)
@@ -97,16 +98,16 @@ class _Record:
             position += key_size
         value_size, position = _varint(data, position, end)
         self.valued = value_size >= 0
-        # What follows (the rest of the value, headers) is copied as it is.
+        # The rest (of the value, and the headers) is copied unread.
         if position + max(value_size, 0) >= end:
-            raise _Fault(BROKEN)
+            raise _RecordFault(BROKEN)
 
 
 @dataclass(slots=True)
-class _Batch:
-    """A batch and the numbers that decide about its records."""
+class _BatchView:
+    """A batch and the header fields that decide about its records."""
 
-    chunk: Chunk
+    chunk: SegmentChunk
     row: int
     fields: list[int]
     data: bytes
@@ -128,25 +129,25 @@ class _Batch:
         for _ in range(fields[COUNT]):
             record = _Record(self.data, position, end)
             if record.offset < 0 or record.offset > fields[LAST] - fields[BASE]:
-                raise _Fault(STRAY)
+                raise _RecordFault(STRAY)
             if record.offset <= previous:
-                raise _Fault(FALLING)
+                raise _RecordFault(FALLING)
             previous = record.offset
             record.offset += fields[BASE]
             found.append(record)
             position = record.end
         if position != end:
-            raise _Fault(TRAILING)
+            raise _RecordFault(TRAILING)
         return found
 
 
 class PlainEngine:
-    """See chunks.Engine."""
+    """The engine in plain Python (see chunks.CleaningEngine)."""
 
     def new_map(self, bytes_max: int, load_max: float, seed: int) -> OffsetMap:
         return OffsetMap(bytes_max, load_max, seed)
 
-    def scan(self, data: bytes, segment: Segment, previous: int) -> Scanned:
+    def scan(self, data: bytes, segment: Segment, previous: int) -> ScanResult:
         rows: list[tuple[int, ...]] = []
         position, fault = 0, GOOD
         view = memoryview(data)
@@ -174,9 +175,11 @@ class PlainEngine:
                 )
             )
             position = end
-        return Scanned(np.array(rows, np.int64).reshape(-1, TABLE_FIELDS), position, fault)
+        return ScanResult(np.array(rows, np.int64).reshape(-1, TABLE_FIELDS), position, fault)
 
-    def learn(self, chunk: Chunk, keys: OffsetMap, start_offset: int, terms: Terms) -> int | None:
+    def learn(
+        self, chunk: SegmentChunk, keys: OffsetMap, start_offset: int, terms: Terms
+    ) -> int | None:
         for row in np.nonzero(~chunk.table[:, VERDICT] & DISCARDED)[0].tolist():
             if chunk.table[row, LAST] < start_offset:
                 continue
@@ -193,7 +196,7 @@ class PlainEngine:
         return None
 
     def sift(
-        self, chunk: Chunk, keys: OffsetMap, terms: Terms, counts: Counts, write: Write
+        self, chunk: SegmentChunk, keys: OffsetMap, terms: Terms, counts: RecordCounts, write: Write
     ) -> None:
         written = bytearray()
         batches: list[tuple[int, int, int]] = []
@@ -221,14 +224,13 @@ def _fault_of(header: Header, segment: Segment, previous: int) -> int:
 
 def _counts_too_many(header: Header) -> bool:
     _, length, _, _, _, attributes, *_, count = header
-    # What a compressed one holds is known when it is unpacked.
+    # The record count of a compressed batch is checked after unpacking.
     room = length - LENGTH_MIN
     return count < 0 or (not attributes & CODEC_MASK and count * RECORD_BYTES_MIN > room)
 
 
-def _open(chunk: Chunk, row: int, terms: Terms) -> _Batch:
-    """A batch with its records unpacked, if they will be looked at. Raise Flawed if that cannot
-    be."""
+def _open(chunk: SegmentChunk, row: int, terms: Terms) -> _BatchView:
+    """Return a batch, unpacked if its records will be read. Raise Flawed if that fails."""
     fields: list[int] = chunk.table[row].tolist()
     if fields[FLAW]:
         raise Flawed(FAULTS[COUNTED])
@@ -237,11 +239,13 @@ def _open(chunk: Chunk, row: int, terms: Terms) -> _Batch:
     if looked_at and fields[ATTRIBUTES] & CODEC_MASK:
         data = bytes(chunk.unpacked(row, terms.unpacked_bytes_max))
         fields[BODY], fields[END] = 0, len(data)
-    return _Batch(chunk, row, fields, data)
+    return _BatchView(chunk, row, fields, data)
 
 
-def _sifted(batch: _Batch, keys: OffsetMap, terms: Terms, counts: Counts) -> tuple[Buffer, int]:
-    """What stays of a batch (nothing, perhaps), and its largest timestamp."""
+def _sifted(
+    batch: _BatchView, keys: OffsetMap, terms: Terms, counts: RecordCounts
+) -> tuple[Buffer, int]:
+    """Return the remaining bytes of a batch, perhaps none, and its largest timestamp."""
     fields, verdict = batch.fields, batch.fields[VERDICT]
     records = [] if verdict & DISCARDED else batch.records()
     counts.read += fields[COUNT]
@@ -255,12 +259,12 @@ def _sifted(batch: _Batch, keys: OffsetMap, terms: Terms, counts: Counts) -> tup
         return batch.chunk.batch(batch.row), fields[MAX_TIME]
     horizon_ms = terms.delete_horizon_ms if new_horizon else batch.horizon_ms
     if horizon_ms is not None and horizon_ms < 0:
-        horizon_ms = None  # no time at all: the batch goes without
+        horizon_ms = None  # out of range for a timestamp: the batch gets no horizon
     return _rewritten(batch, kept, horizon_ms)
 
 
 def _newest(
-    batch: _Batch, records: list[_Record], keys: OffsetMap, terms: Terms, counts: Counts
+    batch: _BatchView, records: list[_Record], keys: OffsetMap, terms: Terms, counts: RecordCounts
 ) -> list[_Record]:
     expired = batch.horizon_ms is not None and batch.horizon_ms <= terms.now_ms
     keyed = [each for each in records if each.key is not None and each.offset < terms.cleaned_to]
@@ -282,7 +286,7 @@ def _newest(
     return kept
 
 
-def _emptied(batch: _Batch) -> bytes:
+def _emptied(batch: _BatchView) -> bytes:
     header: Header = HEADER.unpack_from(batch.chunk.batch(batch.row))
     base, _, leader_epoch, _, _, attributes, delta, _, newest, *producer, _ = header
     return seal_batch(
@@ -297,8 +301,8 @@ def _emptied(batch: _Batch) -> bytes:
     )
 
 
-def _rewritten(batch: _Batch, kept: list[_Record], horizon_ms: int | None) -> tuple[bytes, int]:
-    """A batch of these records: with a horizon, that is the time they are counted from."""
+def _rewritten(batch: _BatchView, kept: list[_Record], horizon_ms: int | None) -> tuple[bytes, int]:
+    """Return a batch of these records. A horizon becomes the base timestamp."""
     base_time = batch.timestamp(kept[0]) if horizon_ms is None else horizon_ms
     newest = NO_TIMESTAMP
     body = bytearray()
@@ -342,7 +346,7 @@ def _hashes(records: list[_Record], seed: int) -> Hashes:
 
 
 def _wrapped(number: int) -> int:
-    """As 64 bits with a sign hold it."""
+    """Wrap to a signed number of 64 bits."""
     return (number + _LONG_HALF) % _LONG - _LONG_HALF
 
 
@@ -356,4 +360,4 @@ def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
             value %= _LONG
             return (value >> 1) ^ -(value & 1), position
         shift += 7
-    raise _Fault(BROKEN)
+    raise _RecordFault(BROKEN)

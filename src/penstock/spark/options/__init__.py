@@ -1,1 +1,1 @@
-"""What a job may say with `.option(...)`: read into typed values, refused where it is wrong."""
+"""The options of a job (`.option(...)`), read into typed values; wrong ones are rejected."""

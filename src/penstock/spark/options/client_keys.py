@@ -1,18 +1,18 @@
-"""The `kafka.*` options: what of Kafka's client keys a job may set, and what each does here.
+"""The `kafka.*` options: the client keys of Kafka that a job may set, and their effect.
 
-A key is used, taken without effect because there is nothing here that it could change, or refused
-where Spark's own source and sink refuse it. Any other is ignored with a warning, as Kafka's clients
-do, unless it is so close to a key that is used that it must be that one, misspelt.
+A key is used, has no effect because nothing here depends on it, or is rejected as by Spark's own
+source and sink. Any other key is ignored with a warning, as by Kafka's clients. A key that is close
+to a used one is rejected as misspelt.
 """
 
 from collections.abc import Mapping, Sequence
 
-from penstock.spark.options.reading import MISSPELT, BadOption, OptionBag, likeness, warn_once
+from penstock.spark.options.option_bag import MISSPELT, BadOption, OptionBag, likeness, warn_once
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
 
-# Of the connection itself: client/transport/ reads them.
+# Keys of the connection: client/transport/ reads them.
 CONNECTION = (
     "bootstrap.servers",
     "client.id",
@@ -41,8 +41,8 @@ WRITER = (
     "transaction.timeout.ms",
 )
 
-# Of machinery that is not here: batches leave when they are full or a task ends, buffers are
-# bounded by the writer, and nothing is polled in the background.
+# Keys of absent machinery: batches leave when they are full or a task ends, the writer limits its
+# buffers, and nothing is polled in the background.
 WITHOUT_EFFECT = (
     "allow.auto.create.topics",
     "auto.commit.interval.ms",
@@ -108,7 +108,7 @@ REFUSED = {
 
 
 def client_properties(bag: OptionBag, side: tuple[str, ...]) -> dict[str, str]:
-    """Kafka's keys without the prefix, checked; `side` is READER or WRITER."""
+    """Return Kafka's keys without the prefix, checked; `side` is READER or WRITER."""
     properties = bag.prefixed(PREFIX)
     if not properties.get(BOOTSTRAP, "").strip():
         bare = bag.text(BOOTSTRAP)

@@ -9,14 +9,14 @@ from penstock.spark.options.client_keys import (
     whole_property,
     word_property,
 )
-from penstock.spark.options.reading import BadOption, OptionBag, pass_over_unknown
+from penstock.spark.options.option_bag import BadOption, OptionBag, pass_over_unknown
+from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.finishing import OnLost
 from penstock.spark.sink.settings import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
-    Delivery,
+    DeliveryGuarantee,
     SinkOptions,
 )
 
@@ -30,24 +30,26 @@ NAMES = (
     "new.checkpoint",
     "on.lost",
 )
-# Those that Spark's Kafka sink does not have.
+# The options that Spark's Kafka sink lacks.
 OURS = ("delivery.guarantee", "sink.id", "sink.tasks", "new.checkpoint", "on.lost")
-# What `write_batch` says of a foreachBatch, which options cannot carry otherwise.
+# The batch of `write_batch`, which no other option can carry.
 BATCH_QUERY, BATCH_NUMBER = "penstock.batch.query", "penstock.batch.id"
 SPARKS_OWN = ("path", "__table", "queryname", "outputmode")
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
-BATCH_BYTES = 1_000_000  # as large as a default broker takes, where Kafka's client has 16 KB
+BATCH_BYTES = 1_000_000  # the limit of a default broker; Kafka's client has 16 KB
 
 
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """BadOption says which one is wrong and what it takes."""
+    """Return the options. Raise BadOption with the wrong one and its values."""
     bag = OptionBag(options)
     pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
     properties = client_properties(bag, WRITER)
-    delivery = Delivery(bag.choice("delivery.guarantee", tuple(Delivery), Delivery.EXACTLY_ONCE))
+    delivery = DeliveryGuarantee(
+        bag.choice("delivery.guarantee", tuple(DeliveryGuarantee), DeliveryGuarantee.EXACTLY_ONCE)
+    )
     compression = word_property(properties, "compression.type", CODECS, "none")
     return SinkOptions(
         properties=properties,
@@ -73,7 +75,7 @@ def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def _whole_path(location: str | None) -> str | None:
-    """The name of a sink is made of it: `out` would be another place in another directory."""
+    """Return an absolute path: the sink's id is made of it, and `out` depends on the directory."""
     if not location or "://" in location or location.startswith("file:"):
         return location
     return os.path.abspath(location)
@@ -84,9 +86,9 @@ def _batch(bag: OptionBag) -> BatchName | None:
     return None if query is None or number is None else BatchName(query, number)
 
 
-def _acks(properties: Mapping[str, str], delivery: Delivery) -> int:
+def _acks(properties: Mapping[str, str], delivery: DeliveryGuarantee) -> int:
     acks = ACKS[word_property(properties, "acks", tuple(ACKS), "all")]
-    if acks != -1 and delivery is Delivery.EXACTLY_ONCE:
+    if acks != -1 and delivery is DeliveryGuarantee.EXACTLY_ONCE:
         raise BadOption(
             "kafka.acks must be all where rows are written exactly once; "
             "delivery.guarantee=at-least-once takes others"

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.transport.security import Security
-from penstock.spark.options.client_keys import (
-    READER,
-    client_properties,
-    whole_property,
-    word_property,
-)
-from penstock.spark.options.places import (
+from penstock.spark.options.bounds import (
     Bound,
     Subscription,
     read_end,
     read_start,
     read_subscription,
 )
-from penstock.spark.options.reading import BadOption, OptionBag, pass_over_unknown, warn_once
+from penstock.spark.options.client_keys import (
+    READER,
+    client_properties,
+    whole_property,
+    word_property,
+)
+from penstock.spark.options.option_bag import BadOption, OptionBag, pass_over_unknown, warn_once
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS = "headers"
@@ -52,15 +52,15 @@ NAMES = (
     *STREAM_ONLY,
     *BATCH_ONLY,
 )
-# Those that Spark's Kafka source does not have.
+# The options that Spark's Kafka source lacks.
 OURS = ("isolation.level", "columns", "group.id", "lowLatency")
-# Spark hands its own options through to every source.
+# Options of Spark itself, which every source receives.
 SPARKS_OWN = ("path", "__table", "streamingschema", "recursivefilelookup")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one micro-batch takes."""
+class BatchLimits:
+    """The limits of one micro-batch."""
 
     offsets_max: int | None
     offsets_min: int | None
@@ -69,7 +69,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All that a read was told."""
+    """All options of a read."""
 
     properties: Mapping[str, str]
     subscription: Subscription
@@ -77,7 +77,7 @@ class SourceOptions:
     end: Bound
     late_start_is_latest: bool
     fail_on_data_loss: bool
-    limits: Limits
+    limits: BatchLimits
     tasks_min: int | None
     task_records_max: int | None
     columns: tuple[str, ...]
@@ -96,7 +96,7 @@ class SourceOptions:
         return self.properties["bootstrap.servers"]
 
     def connect(self, timeout_ms: int | None = None) -> Admin:
-        """To the cluster; close it."""
+        """Connect to the cluster; the caller closes the client."""
         return Admin(
             self.bootstrap,
             client_id=self.client_id,
@@ -106,14 +106,14 @@ class SourceOptions:
 
 
 def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOptions:
-    """BadOption says which one is wrong and what it takes."""
+    """Return the options. Raise BadOption with the wrong one and its values."""
     bag = OptionBag(options)
     pass_over_unknown(bag, NAMES, OURS, SPARKS_OWN, "source")
     _look_for_other_kind(bag, streaming)
     properties = client_properties(bag, READER)
     strategy = bag.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     prefix = bag.text("groupIdPrefix") or "penstock-spark-source"
-    limits = Limits(
+    limits = BatchLimits(
         bag.whole("maxOffsetsPerTrigger", at_least=1),
         bag.whole("minOffsetsPerTrigger", at_least=1),
         bag.duration_ms("maxTriggerDelay", TRIGGER_DELAY_MS),
@@ -147,7 +147,7 @@ def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOp
 
 
 def _look_for_other_kind(bag: OptionBag, streaming: bool) -> None:
-    """As Spark's source: a stream has no end, and a batch passes over what paces a stream."""
+    """Reject an end of a stream and ignore the pace of a batch read, as Spark's source does."""
     for name in BATCH_ONLY if streaming else ():
         if name in bag:
             raise BadOption(f"{name} is an option of batch reads")
@@ -157,7 +157,7 @@ def _look_for_other_kind(bag: OptionBag, streaming: bool) -> None:
 
 
 def _isolation(bag: OptionBag, properties: Mapping[str, str]) -> str:
-    """With or without `kafka.` before it: both are natural to write."""
+    """Return isolation.level, with or without the prefix `kafka.`: both are natural to write."""
     if "isolation.level" in bag:
         return bag.choice("isolation.level", ISOLATION, ISOLATION[0])
     return word_property(properties, "isolation.level", ISOLATION, ISOLATION[0])
@@ -173,7 +173,7 @@ def _chunk_bytes(properties: Mapping[str, str]) -> int:
 
 
 def read_columns(bag: OptionBag) -> tuple[str, ...]:
-    """Spark's columns in Spark's order; headers on request; fewer when `columns` says so."""
+    """Return Spark's columns in Spark's order, with headers on request; `columns` selects fewer."""
     everything = (*COLUMNS, HEADERS)
     with_headers = bag.flag("includeHeaders", False)
     text = bag.text("columns")

@@ -1,7 +1,7 @@
-"""What a query's checkpoint says: the query's id, and the offsets that a batch begins and ends at.
+"""The checkpoint of a query: the query's id, and the first and last offsets of a batch.
 
-Spark writes them before it runs a batch and reads them to repeat it. A checkpoint that went back in
-time plans the same batch id with other offsets.
+Spark writes the offsets before it runs a batch and reads them to repeat it. A checkpoint that was
+restored from a copy plans the same batch id with other offsets.
 """
 
 import json
@@ -11,13 +11,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 OFFSETS, METADATA = "offsets", "metadata"
-# A version, and what the batch was planned with (watermark, time, settings): not its content.
+# A version, and the batch's watermark, time and settings: not its content.
 LINES_BEFORE_OFFSETS = 2
 ENTRY_BYTES_MAX = 64 * 1024 * 1024
 
 
 def can_read(location: str | None) -> bool:
-    """Whether this process can look into the checkpoint. If not, rows have to be digested."""
+    """Return whether this process can read the checkpoint. If not, rows have to be digested."""
     if not location:
         return False
     try:
@@ -29,8 +29,7 @@ def can_read(location: str | None) -> bool:
 
 
 def query_id_of(location: str | None) -> str | None:
-    """Return the id that Spark gave the query of this checkpoint; None where this process cannot
-    read it."""
+    """Return the id of the checkpoint's query; None if this process cannot read it."""
     if not location:
         return None
     try:
@@ -42,7 +41,8 @@ def query_id_of(location: str | None) -> str | None:
 
 
 def offsets_of(location: str, batch_id: int) -> str:
-    """A digest of where the batch begins and ends; OSError if it cannot be read."""
+    """Return a digest of the first and last offsets of the batch. Raise OSError if they cannot be
+    read."""
     system, path = _open(location)
     digest = sha256()
     for entry in (batch_id - 1, batch_id):
@@ -61,7 +61,7 @@ def _entry(system: fs.FileSystem, path: str) -> bytes:
 
 
 def _open(location: str) -> tuple[fs.FileSystem, str]:
-    """As Spark spells places: paths, and addresses of file systems; s3a is Hadoop's name of s3."""
+    """Open a location as Spark spells it: a path, or a URI; s3a is Hadoop's name of s3."""
     if "://" not in location and not location.startswith("file:"):
         return fs.LocalFileSystem(), location.rstrip("/")
     if location.startswith("file:/") and not location.startswith("file://"):

@@ -1,12 +1,12 @@
-"""What the sink asks of a cluster, answered by a real one, through the client."""
+"""The requests of the sink, sent to a real cluster through the client."""
 
 from collections.abc import Sequence
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import TransactionDescription, TransactionFilter
 from penstock.client.cluster.routing import KeyType
-from penstock.client.raw.transacting import abilities_of, end_transaction, init_producer_id
-from penstock.client.transport.connection import CannotReach, Connection, Pending
+from penstock.client.raw.transactions import abilities_of, end_transaction, init_producer_id
+from penstock.client.transport.connection import CannotReach, Connection, PendingResponse
 from penstock.client.values import At, FoundOffset
 from penstock.errors import (
     KafkaError,
@@ -16,51 +16,53 @@ from penstock.errors import (
     from_code,
 )
 from penstock.model import TopicPartition
-from penstock.spark.here import now_ms
-from penstock.spark.sink.cluster import End, Ended, Gone, OpenTransaction
-from penstock.spark.sink.decisions import Decision, Driver, Producer
+from penstock.spark.environment import now_ms
+from penstock.spark.sink.cluster import End, Ended, Gone, OpenSinkTransaction
+from penstock.spark.sink.decision_log import GONE, DecisionLog
+from penstock.spark.sink.decisions import Decision, Driver, SinkProducer
 from penstock.spark.sink.identity import belongs_to, workers_pattern
-from penstock.spark.sink.ledger import GONE, Ledger
-from penstock.spark.sink.patience import patiently
+from penstock.spark.sink.retry_reads import patiently
 from penstock.spark.sink.settings import SinkOptions
 from penstock.wire.messages import k26_end_txn
 
-# A driver that dies between a decision and its end leaves nothing that lasts.
+# If a driver dies between a decision and its end, the decision's transaction times out soon.
 DRIVER_TIMEOUT_MS = 60_000
 ONGOING = "Ongoing"
-# So many EndTxn are under way on one connection.
+# This many EndTxn are in flight on one connection.
 ENDS_AT_ONCE_MAX = 100
 
 
 class ClientCluster:
-    """A SinkCluster. One thread, like everything in the client."""
+    """A SinkCluster over the client, for one thread."""
 
     def __init__(self, admin: Admin, options: SinkOptions) -> None:
         self._admin = admin
         self._patience_ms = options.request_timeout_ms
         self.abilities = patiently(lambda: abilities_of(admin.nodes.any()), self._patience_ms)
-        self.ledger = Ledger(
+        self.decision_log = DecisionLog(
             admin,
             request_timeout_ms=options.request_timeout_ms,
             delivery_timeout_ms=options.delivery_timeout_ms,
         )
 
-    def take_over(self, transactional_id: str) -> Producer:
+    def take_over(self, transactional_id: str) -> SinkProducer:
         given = init_producer_id(self._admin.routes, transactional_id, DRIVER_TIMEOUT_MS)
-        return Producer(given.producer_id, given.epoch, self.abilities.end_version_max)
+        return SinkProducer(given.producer_id, given.epoch, self.abilities.end_version_max)
 
     def last_decision(self, sink_id: str) -> Decision | None:
-        return patiently(lambda: self.ledger.last(sink_id), self._patience_ms)
+        return patiently(lambda: self.decision_log.last(sink_id), self._patience_ms)
 
     def append_decision(
         self, transactional_id: str, driver: Driver, decision: Decision
     ) -> Gone | None:
-        return self.ledger.append(transactional_id, driver, decision, self.abilities, now_ms())
+        return self.decision_log.append(
+            transactional_id, driver, decision, self.abilities, now_ms()
+        )
 
     # ---- ends
 
     def end(self, ends: Sequence[End]) -> tuple[Ended | Gone, ...]:
-        """All at once; those without a final answer again, one by one and with patience."""
+        """End all transactions at once; then retry those without a final answer, one by one."""
         first = self._end_together(ends)
         return tuple(
             each if isinstance(each, Ended | Gone) else self._end_alone(end)
@@ -94,12 +96,12 @@ class ClientCluster:
             )
         except GONE as error:
             return Gone(error.kafka_name())
-        return Ended(Producer(done.producer_id, done.epoch, version))
+        return Ended(SinkProducer(done.producer_id, done.epoch, version))
 
     # ---- what is written
 
     def is_unwritten(self, topic: str) -> bool:
-        """Return whether nothing was ever written to the topic: it is missing, or new."""
+        """Return whether the topic has never been written to, or is missing."""
         return patiently(lambda: self._is_unwritten(topic), self._patience_ms)
 
     def _is_unwritten(self, topic: str) -> bool:
@@ -114,18 +116,18 @@ class ClientCluster:
 
     # ---- what is open
 
-    def open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
+    def open_transactions(self, sink_id: str) -> tuple[OpenSinkTransaction, ...]:
         return patiently(lambda: self._open_transactions(sink_id), self._patience_ms)
 
-    def _open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
+    def _open_transactions(self, sink_id: str) -> tuple[OpenSinkTransaction, ...]:
         names = self._ongoing(workers_pattern(sink_id))
         mine = [name for name in names if belongs_to(sink_id, name)]
         described = self._admin.transactions.describe(mine) if mine else {}
         version = self.abilities.end_version_max
         return tuple(
-            OpenTransaction(
+            OpenSinkTransaction(
                 each.transactional_id,
-                Producer(each.producer_id, each.producer_epoch, version),
+                SinkProducer(each.producer_id, each.producer_epoch, version),
                 each.start_ms or 0,
             )
             for each in described.values()
@@ -133,7 +135,7 @@ class ClientCluster:
         )
 
     def _ongoing(self, pattern: str) -> list[str]:
-        """Clusters before 4.1 cannot filter by name."""
+        """Return ongoing transactions; clusters before 4.1 cannot filter by name."""
         for wanted in (
             TransactionFilter(states=(ONGOING,), pattern=pattern),
             TransactionFilter(states=(ONGOING,)),
@@ -147,7 +149,7 @@ class ClientCluster:
 
 
 def _ask_ends(connection: Connection, ends: Sequence[End]) -> dict[str, Ended | KafkaError]:
-    """The answers in the order of the questions, many of which are under way at once."""
+    """Return the answers in the order of the ends, many of which are in flight at once."""
     found: dict[str, Ended | KafkaError] = {}
     for first in range(0, len(ends), ENDS_AT_ONCE_MAX):
         asked = ends[first : first + ENDS_AT_ONCE_MAX]
@@ -161,7 +163,7 @@ def _ask_ends(connection: Connection, ends: Sequence[End]) -> dict[str, Ended | 
     return found
 
 
-def _begin_end(connection: Connection, end: End) -> Pending:
+def _begin_end(connection: Connection, end: End) -> PendingResponse:
     producer_id, epoch, version = end.producer
     request = k26_end_txn.EndTxnRequest(
         transactional_id=end.transactional_id,
@@ -172,13 +174,13 @@ def _begin_end(connection: Connection, end: End) -> Pending:
     return connection.begin(request, version)
 
 
-def _finish_end(connection: Connection, end: End, pending: Pending) -> Ended | KafkaError:
+def _finish_end(connection: Connection, end: End, pending: PendingResponse) -> Ended | KafkaError:
     answer = connection.finish(pending, k26_end_txn.EndTxnResponse)
     if answer.error_code:
         return from_code(answer.error_code)
     if answer.producer_id < 0:
         return Ended(end.producer)
-    return Ended(Producer(answer.producer_id, answer.producer_epoch, end.producer.end_version))
+    return Ended(SinkProducer(answer.producer_id, answer.producer_epoch, end.producer.end_version))
 
 
 def _final(answer: Ended | KafkaError) -> Ended | Gone | None:

@@ -1,9 +1,9 @@
-"""The seam between the protocol and a cluster: what is asked, what is answered, one at a time.
+"""The requests of the sink's pure machines to a cluster, one at a time.
 
-A machine (`Steps`) gives one question after the other and is told each answer. It can be driven to
-its end (`drive`), or step by step by a simulation that lets others act in between. A question that
-cannot be answered at all (nobody reachable, no rights) raises where it is asked, and the machine is
-dropped: whoever comes next settles what it left.
+A SinkMachine returns one SinkRequest after the other and gets each answer. `drive` runs it to its
+end; a simulation runs it step by step, with other actors in between. A request without an answer
+(no node reachable, no authorization) raises, and the machine is dropped: the next driver finishes
+its work.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.spark.sink.decisions import Decision, Driver, Producer
+from penstock.spark.sink.decisions import Decision, Driver, SinkProducer
 from penstock.spark.sink.identity import driver_id
 
 A = TypeVar("A")
@@ -20,58 +20,58 @@ T = TypeVar("T")
 
 
 class End(NamedTuple):
-    """An EndTxn. It counts only for this very producer: a late one ends nobody else's."""
+    """An EndTxn, valid for this very producer: a late one ends no other transaction."""
 
     transactional_id: str
-    producer: Producer
+    producer: SinkProducer
     commit: bool
 
 
 class Ended(NamedTuple):
-    """Done now or before; `producer` is who may write under the id from here on."""
+    """The transaction has ended now or before; `producer` is the id's producer afterwards."""
 
-    producer: Producer
+    producer: SinkProducer
 
 
 class Gone(NamedTuple):
-    """PRODUCER_FENCED, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or INVALID_PRODUCER_ID_MAPPING:
-    there is no such transaction any more."""
+    """There is no such transaction any more: PRODUCER_FENCED, INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE or INVALID_PRODUCER_ID_MAPPING."""
 
     reason: str
 
 
-class OpenTransaction(NamedTuple):
+class OpenSinkTransaction(NamedTuple):
     transactional_id: str
-    producer: Producer
+    producer: SinkProducer
     started_ms: int
 
 
 class SinkCluster(Protocol):
-    """Each call repeats itself while the answer is only that the cluster is busy."""
+    """A cluster; each call retries while the cluster is only busy."""
 
-    def take_over(self, transactional_id: str) -> Producer:
-        """InitProducerId: whoever had the id is fenced, what it had open is settled."""
+    def take_over(self, transactional_id: str) -> SinkProducer:
+        """Send InitProducerId: the previous producer is fenced, its open transaction ended."""
         ...
 
     def last_decision(self, sink_id: str) -> Decision | None:
-        """The newest decision whose transaction was committed, up to the end of the log."""
+        """Return the newest decision of a committed transaction, up to the end of the log."""
         ...
 
     def append_decision(
         self, transactional_id: str, driver: Driver, decision: Decision
     ) -> Gone | None:
-        """Write it in an open transaction of the driver."""
+        """Write the decision in an open transaction of the driver."""
         ...
 
     def end(self, ends: Sequence[End]) -> tuple[Ended | Gone, ...]: ...
 
-    def open_transactions(self, sink_id: str) -> tuple[OpenTransaction, ...]:
-        """Those of the sink's workers that are neither committed nor aborted yet."""
+    def open_transactions(self, sink_id: str) -> tuple[OpenSinkTransaction, ...]:
+        """Return transactions of the sink's workers that are neither committed nor aborted yet."""
         ...
 
 
-class Question(ABC, Generic[A]):
-    """What a machine wants to know or have done."""
+class SinkRequest(ABC, Generic[A]):
+    """One request of a machine to a cluster."""
 
     __slots__ = ()
 
@@ -80,15 +80,15 @@ class Question(ABC, Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver(Question[Producer]):
+class TakeOverSink(SinkRequest[SinkProducer]):
     sink_id: str
 
-    def ask(self, cluster: SinkCluster) -> Producer:
+    def ask(self, cluster: SinkCluster) -> SinkProducer:
         return cluster.take_over(driver_id(self.sink_id))
 
 
 @dataclass(frozen=True, slots=True)
-class ReadDecision(Question[Decision | None]):
+class ReadDecision(SinkRequest[Decision | None]):
     sink_id: str
 
     def ask(self, cluster: SinkCluster) -> Decision | None:
@@ -96,7 +96,7 @@ class ReadDecision(Question[Decision | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendDecision(Question[Gone | None]):
+class AppendDecision(SinkRequest[Gone | None]):
     driver: Driver
     decision: Decision
 
@@ -106,7 +106,7 @@ class AppendDecision(Question[Gone | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class EndTransactions(Question[tuple[Ended | Gone, ...]]):
+class EndTransactions(SinkRequest[tuple[Ended | Gone, ...]]):
     ends: tuple[End, ...]
 
     def ask(self, cluster: SinkCluster) -> tuple[Ended | Gone, ...]:
@@ -114,59 +114,59 @@ class EndTransactions(Question[tuple[Ended | Gone, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOpen(Question[tuple[OpenTransaction, ...]]):
+class ListOpen(SinkRequest[tuple[OpenSinkTransaction, ...]]):
     sink_id: str
 
-    def ask(self, cluster: SinkCluster) -> tuple[OpenTransaction, ...]:
+    def ask(self, cluster: SinkCluster) -> tuple[OpenSinkTransaction, ...]:
         return cluster.open_transactions(self.sink_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Finished(Generic[R]):
+class SinkResult(Generic[R]):
     result: R
 
 
-class Steps(ABC, Generic[R]):
-    """A machine that asks one question at a time."""
+class SinkMachine(ABC, Generic[R]):
+    """A pure machine that sends one request at a time."""
 
     def __init__(self) -> None:
-        self._then: Callable[[Any], Question[Any] | Finished[R]] | None = None
+        self._then: Callable[[Any], SinkRequest[Any] | SinkResult[R]] | None = None
 
     @abstractmethod
-    def begin(self) -> "Question[Any] | Finished[R]": ...
+    def begin(self) -> "SinkRequest[Any] | SinkResult[R]": ...
 
-    def step(self, answer: Any) -> "Question[Any] | Finished[R]":
-        """The next question, or what came of it all."""
+    def step(self, answer: Any) -> "SinkRequest[Any] | SinkResult[R]":
+        """Take an answer. Return the next request, or the result."""
         then, self._then = self._then, None
         assert then is not None, "an answer comes after a question"
         return then(answer)
 
     def _ask(
-        self, question: Question[A], then: "Callable[[A], Question[Any] | Finished[R]]"
-    ) -> Question[A]:
+        self, question: SinkRequest[A], then: "Callable[[A], SinkRequest[Any] | SinkResult[R]]"
+    ) -> SinkRequest[A]:
         self._then = then
         return question
 
     def _run(
-        self, inner: "Steps[T]", then: "Callable[[T], Question[Any] | Finished[R]]"
-    ) -> "Question[Any] | Finished[R]":
-        """Another machine's questions first, then go on with its result."""
+        self, inner: "SinkMachine[T]", then: "Callable[[T], SinkRequest[Any] | SinkResult[R]]"
+    ) -> "SinkRequest[Any] | SinkResult[R]":
+        """Run another machine to its result, then continue with it."""
         return self._relay(inner, inner.begin(), then)
 
     def _relay(
         self,
-        inner: "Steps[T]",
-        given: "Question[Any] | Finished[T]",
-        then: "Callable[[T], Question[Any] | Finished[R]]",
-    ) -> "Question[Any] | Finished[R]":
-        if isinstance(given, Finished):
+        inner: "SinkMachine[T]",
+        given: "SinkRequest[Any] | SinkResult[T]",
+        then: "Callable[[T], SinkRequest[Any] | SinkResult[R]]",
+    ) -> "SinkRequest[Any] | SinkResult[R]":
+        if isinstance(given, SinkResult):
             return then(given.result)
         return self._ask(given, lambda answer: self._relay(inner, inner.step(answer), then))
 
 
-def drive(machine: Steps[R], cluster: SinkCluster) -> R:
-    """Ask to the end."""
+def drive(machine: SinkMachine[R], cluster: SinkCluster) -> R:
+    """Run a machine to its result."""
     given = machine.begin()
-    while not isinstance(given, Finished):
+    while not isinstance(given, SinkResult):
         given = machine.step(given.ask(cluster))
     return given.result

@@ -1,9 +1,9 @@
-"""What a sink has decided: its last batch, and the transactions that belong to it.
+"""The decision of a sink: its last batch, and the batch's transactions.
 
-One record per sink in the topic `__penstock_sinks`, keyed by the sink's id; the newest counts.
-While it is "decided" it names every transaction, so that any driver can finish what another began;
-once it is "done" it keeps what is needed to recognise the batch when Spark repeats it. Values are
-JSON, readable with every tool that reads records.
+One record per sink in the topic `__penstock_sinks`, keyed by the sink's id; the newest counts. A
+"decided" record names every transaction, so that any driver can finish it. A "done" record keeps
+enough to recognise the batch when Spark repeats it. Values are JSON, readable with every tool that
+reads records.
 """
 
 import json
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 TOPIC = "__penstock_sinks"
-# A sink's place never changes, also when somebody adds partitions to the topic.
+# The partition of a sink never changes, even if partitions are added to the topic.
 PARTITIONS = 16
-# Kafka's smallest segment: only closed ones are compacted, and a plan reads what is left.
+# Kafka's smallest segment: only closed segments are compacted, and a plan reads the rest.
 SEGMENT_BYTES = 1024 * 1024
 TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
@@ -25,17 +25,17 @@ TOPIC_CONFIGS = {
     "unclean.leader.election.enable": "false",
     "compression.type": "producer",
 }
-# A decision is one record, and must pass the default of max.message.bytes with room to spare.
+# A decision is one record, well below the default of max.message.bytes.
 DECISION_BYTES_MAX = 900_000
 FORMAT = 1
-# The EndTxn version from which on each end moves the producer to the next epoch (KIP-890).
+# From this EndTxn version on, each end moves the producer to the next epoch (KIP-890).
 END_VERSION_V2 = 5
 EVERY_PARTITION = -1
 
 
-class Producer(NamedTuple):
-    """Who writes in a transaction, and the EndTxn version that belongs to how it writes: an end
-    that is repeated in another version fails although it was done."""
+class SinkProducer(NamedTuple):
+    """The producer of a transaction, and the EndTxn version that fits it: a repeated end in another
+    version fails although the transaction has ended."""
 
     producer_id: int
     epoch: int
@@ -47,19 +47,19 @@ class Producer(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """Who may write the sink's next decision, and its sequence number. With transactions v1 an
-    epoch outlives its transactions: a number that was used would pass for a repetition."""
+    """The producer of the sink's next decision, and its sequence number. With transactions v1 an
+    epoch outlives its transactions: a used number would pass for a duplicate."""
 
-    producer: Producer
+    producer: SinkProducer
     sequence: int = 0
 
-    def after(self, producer: Producer) -> "Driver":
-        """One decision later, as the end of its transaction told."""
+    def after(self, producer: SinkProducer) -> "Driver":
+        """Return the driver after one more decision, by the end of its transaction."""
         return Driver(producer, self.sequence + 1 if producer == self.producer else 0)
 
 
 class RowsAt(NamedTuple):
-    """How many rows went to a partition; EVERY_PARTITION where only the topic's sum is kept."""
+    """The number of rows for a partition; EVERY_PARTITION if only the topic's sum is kept."""
 
     topic: str
     partition: int
@@ -73,11 +73,11 @@ class RowsAt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenTransaction:
-    """What one task wrote, and what it takes to end it from anywhere. Under two-phase commit it
-    has no timeout."""
+    """The transaction of one task, with everything to end it from anywhere. Under two-phase commit
+    it has no timeout."""
 
     transactional_id: str
-    producer: Producer
+    producer: SinkProducer
     written: tuple[RowsAt, ...]
     opened_ms: int = 0
     timeout_ms: int | None = None
@@ -88,7 +88,7 @@ class WrittenTransaction:
 
 
 class BatchName(NamedTuple):
-    """Which micro-batch. A batch job has no query: nothing repeats it."""
+    """The name of a micro-batch. A batch job has no query, and is never repeated."""
 
     query_id: str
     batch_id: int
@@ -108,14 +108,14 @@ JOB = BatchName("", 0)
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a batch contained: the offsets of its checkpoint entry, or a digest of its rows."""
+    """The content of a batch: the offsets of its checkpoint entry, or a digest of its rows."""
 
     rows: int
     offsets: str | None = None
     digest: str | None = None
 
     def same_as(self, other: "Content") -> bool | None:
-        """None where the two were not measured in the same way."""
+        """Return whether both are equal; None if they were measured differently."""
         if self.offsets is not None and other.offsets is not None:
             return self.offsets == other.offsets
         if self.digest is not None and other.digest is not None:
@@ -123,20 +123,20 @@ class Content:
         return None
 
 
-class Stage(StrEnum):
+class DecisionStage(StrEnum):
     NOTHING = "nothing"  # no batch has been decided yet
     DECIDED = "decided"  # its transactions must be committed
-    DONE = "done"  # they are
-    REWRITE = "rewrite"  # some were lost, and the batch may be written again
+    DONE = "done"  # its transactions are committed
+    REWRITE = "rewrite"  # some transactions were lost, and the batch may be written again
 
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """What tasks and commit have to know of the last decision."""
+    """The last decision, as far as tasks and commit need it."""
 
     batch: BatchName
     content: Content
-    stage: Stage
+    stage: DecisionStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,24 +144,24 @@ class Decision:
     sink_id: str
     batch: BatchName
     content: Content
-    driver: Producer
-    stage: Stage
+    driver: SinkProducer
+    stage: DecisionStage
     transactions: tuple[WrittenTransaction, ...] = ()
     lost_rows: int = 0
 
     @property
     def last_batch(self) -> LastBatch | None:
-        if self.stage is Stage.NOTHING:
+        if self.stage is DecisionStage.NOTHING:
             return None
         return LastBatch(self.batch, self.content, self.stage)
 
-    def ended(self, stage: Stage, lost_rows: int = 0) -> "Decision":
-        """The transactions are needed no more; what is left recognises the batch."""
+    def ended(self, stage: DecisionStage, lost_rows: int = 0) -> "Decision":
+        """Return the decision without its transactions; the rest recognises the batch."""
         return replace(self, stage=stage, transactions=(), lost_rows=lost_rows)
 
 
-def nothing_decided(sink_id: str, driver: Producer) -> Decision:
-    return Decision(sink_id, JOB, Content(0), driver, Stage.NOTHING)
+def nothing_decided(sink_id: str, driver: SinkProducer) -> Decision:
+    return Decision(sink_id, JOB, Content(0), driver, DecisionStage.NOTHING)
 
 
 class DecisionTooLarge(Exception):
@@ -177,7 +177,7 @@ def partition_of(sink_id: str) -> int:
 
 
 def encode(decision: Decision) -> bytes:
-    """Row counts per partition as long as they fit, else per topic."""
+    """Encode the decision: row counts per partition if they fit, else per topic."""
     value = _packed(decision)
     if len(value) > DECISION_BYTES_MAX:
         value = _packed(
@@ -252,7 +252,7 @@ def _unpacked(sink_id: str, fields: Any) -> Decision:
         BatchName(str(fields["query"]), int(fields["batch"])),
         Content(int(fields["rows"]), fields["offsets"], fields["digest"]),
         _producer(fields["driver"]),
-        Stage(fields["stage"]),
+        DecisionStage(fields["stage"]),
         tuple(
             WrittenTransaction(
                 str(each["id"]),
@@ -271,6 +271,6 @@ def _unpacked(sink_id: str, fields: Any) -> Decision:
     )
 
 
-def _producer(fields: Any) -> Producer:
+def _producer(fields: Any) -> SinkProducer:
     producer_id, epoch, end_version = fields
-    return Producer(int(producer_id), int(epoch), int(end_version))
+    return SinkProducer(int(producer_id), int(epoch), int(end_version))

@@ -1,8 +1,8 @@
-"""A digest of rows that does not depend on their order or on how tasks share them.
+"""A digest of rows that does not depend on their order or on their distribution over tasks.
 
-Each row gets 128 bits from its topic and columns, and the sum of all rows is the digest: Spark may
-repeat a batch with its rows shuffled. Made to notice other rows, not to withstand an adversary.
-Vectorised: a polynomial over all bytes of a column gives every row's at once, since what came
+Each row gets 128 bits from its topic and columns, and the sum over all rows is the digest: Spark
+may repeat a batch with its rows shuffled. The sum detects other rows, but resists no adversary.
+Vectorised: a polynomial over all bytes of a column gives the value of every row, since the part
 before a row can be subtracted and divided out.
 """
 
@@ -17,7 +17,7 @@ from penstock.spark.sink.task import DIGEST_MODULUS
 
 Words = NDArray[np.uint64]
 
-# Odd, so that they can be divided by modulo 2^64.
+# Odd, and so invertible modulo 2^64.
 FACTORS = (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03)
 _MODULUS = 2**64
 _NULL = np.uint64(0x5851F42D4C957F2D)
@@ -29,7 +29,7 @@ def digest_of(part: Part) -> int:
 
 
 def _sum(part: Part, factor: int) -> int:
-    """Every row mixed on its own, then added up without wrapping around."""
+    """Return the sum of all rows, each mixed on its own, without overflow."""
     seed = crc32(part.topic.encode())
     rows = np.full(part.rows, seed, np.uint64)
     for place, column in enumerate(part.columns):
@@ -41,7 +41,7 @@ def _sum(part: Part, factor: int) -> int:
 
 
 def _words(column: pa.Array, factor: int) -> Words:
-    """One number per row."""
+    """Return one number per row."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), _NULL, np.uint64)
@@ -65,7 +65,7 @@ def _binary_words(column: pa.Array, factor: int) -> Words:
 
 
 def _list_words(column: pa.Array, factor: int) -> Words:
-    """Headers: their names and contents, in their order."""
+    """Return one number per row of headers: names and values, in their order."""
     ends = column.offsets.to_numpy().astype(np.int64)
     elements = column.values.slice(ends[0], ends[-1] - ends[0])
     words = np.zeros(len(elements), np.uint64)
@@ -75,7 +75,7 @@ def _list_words(column: pa.Array, factor: int) -> Words:
 
 
 def _folded(symbols: Words, ends: NDArray[np.int64], factor: int) -> Words:
-    """The polynomial of each row's symbols, and how many there are."""
+    """Return the polynomial of each row's symbols, and their number."""
     count = len(symbols)
     powers = _powers(factor, count)
     sums = np.zeros(count + 1, np.uint64)
@@ -95,7 +95,7 @@ def _powers(factor: int, count: int) -> Words:
 
 
 def _mixed(words: Words) -> Words:
-    """Every bit counts for every bit (the finisher of splitmix64)."""
+    """Return well-mixed bits (the finisher of splitmix64)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Words = words ^ (words >> np.uint64(31))

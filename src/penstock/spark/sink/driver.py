@@ -1,7 +1,7 @@
-"""The driver's side of the sink for real: plan, commit, abort, recover.
+"""The driver's side of the sink on a real cluster: plan, commit, abort, recover.
 
-Each is one of the pure machines, driven to its end with a cluster. They run in different
-processes: what planning learned comes back to commit in the tasks' reports.
+Each runs one of the pure machines to its end. They run in different processes: the tasks' reports
+carry the plan to commit.
 """
 
 import functools
@@ -10,49 +10,49 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.client.admin.coordinator_values import TransactionFilter
-from penstock.spark.here import now_ms
+from penstock.spark.environment import now_ms
+from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
 from penstock.spark.sink.checkpoint import can_read, offsets_of, query_id_of
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import drive
-from penstock.spark.sink.committing import CommitRules, Committed, Committing
+from penstock.spark.sink.decision_end import Storing
 from penstock.spark.sink.decisions import BatchName, Content, LastBatch, nothing_decided
-from penstock.spark.sink.finishing import Storing
 from penstock.spark.sink.identity import driver_id, sink_of
 from penstock.spark.sink.refusals import NewCheckpoint, RepeatBatch
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.settling import Settled, Settling
-from penstock.spark.sink.task import DIGEST_MODULUS, Carried, Plan, TaskReport
+from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
+from penstock.spark.sink.task import DIGEST_MODULUS, Carried, TaskPlan, TaskReport
 
 _log = logging.getLogger(__name__)
 
 
 class CheckpointUnreadable(RepeatBatch):
-    """It could be read when the batch was planned."""
+    """The checkpoint could be read when the batch was planned, and cannot now."""
 
 
-def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> Plan:
-    """Take over the sink, settle what is left, and say how tasks write. A batch that may be
-    repeated has to be recognised then: by its checkpoint, or by its rows."""
+def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> TaskPlan:
+    """Take over the sink, finish old work, and return the plan of the tasks. A batch that may be
+    repeated must be recognisable: by its checkpoint, or by its rows."""
     with _cluster(options) as cluster:
         if not cluster.abilities.new_epoch_per_transaction:
             _warn_of_old_transactions(options.bootstrap)
         planned_ms = now_ms()
-        settled = drive(Settling(sink_id, options.on_lost), cluster)
+        settled = drive(SinkTakeover(sink_id, options.on_lost), cluster)
         driver, last = settled.driver, settled.last
         if (
             may_repeat
             and last is not None
             and _is_of_another_query(options, sink_id, last, cluster)
         ):
-            # Stored, not only carried: rows of a failed first batch make the topic look written.
+            # Stored in the log: rows of a failed first batch make the topic look written.
             driver = drive(Storing(driver, nothing_decided(sink_id, driver.producer)), cluster)
             last = None
     _tell(sink_id, settled)
-    return Plan(
+    return TaskPlan(
         sink_id,
         Carried(driver, last, planned_ms),
         options.new_checkpoint_allowed,
-        # What nobody knows the name of must end by itself (rule 9).
+        # Transactions without a known name must end by themselves (rule 9).
         two_phase_commit=may_repeat or options.sink_id is not None,
         digest_rows=may_repeat and not _has_checkpoint(options),
     )
@@ -62,7 +62,9 @@ def _is_of_another_query(
     options: SinkOptions, sink_id: str, last: LastBatch, cluster: ClientCluster
 ) -> bool:
     """Return whether the last decision is another query's, about a topic that is gone by now.
-    Raise NewCheckpoint if it is about this topic: before the batch is computed (rule 6)."""
+
+    Raise NewCheckpoint if it is about this topic: before the batch is computed (rule 6).
+    """
     location = options.checkpoint_location
     query_id = options.batch.query_id if options.batch else query_id_of(location)
     if last.batch.of_a_job or last.batch.query_id == query_id:
@@ -76,13 +78,13 @@ def _is_of_another_query(
 
 def commit_batch(
     options: SinkOptions, sink_id: str, batch: BatchName, reports: Sequence[TaskReport]
-) -> Committed:
+) -> BatchCommitted:
     if not reports:
-        return Committed(0, 0)
+        return BatchCommitted(0, 0)
     rules = CommitRules(sink_id, options.on_lost, options.new_checkpoint_allowed)
     content = _content(options, batch, reports)
     with _cluster(options) as cluster:
-        committed = drive(Committing(rules, batch, content, reports, now_ms()), cluster)
+        committed = drive(BatchCommit(rules, batch, content, reports, now_ms()), cluster)
     if options.tasks_max is not None and committed.transactions > options.tasks_max:
         _log.warning(
             "%s was written by %d tasks, sink.tasks is %d: each costs a marker per partition; "
@@ -94,18 +96,18 @@ def commit_batch(
     return committed
 
 
-def settle(options: SinkOptions, sink_id: str) -> Settled:
-    """For abort, and for recovery: finish what is decided, abort everything else."""
+def settle(options: SinkOptions, sink_id: str) -> TakenOverSink:
+    """Finish the decided batch and abort all other transactions, for abort and for recovery."""
     with _cluster(options) as cluster:
-        settled = drive(Settling(sink_id, options.on_lost), cluster)
+        settled = drive(SinkTakeover(sink_id, options.on_lost), cluster)
     _tell(sink_id, settled)
     return settled
 
 
 def known_sinks(options: SinkOptions) -> list[str]:
-    """Those that have decided something, and those that have begun to."""
+    """Return the sinks with a decision, and those with a driver."""
     with options.connect() as admin:
-        decided = ClientCluster(admin, options).ledger.sinks()
+        decided = ClientCluster(admin, options).decision_log.sinks()
         listed = admin.transactions.list_all(TransactionFilter())
     names = {each.transactional_id for each in listed}
     begun = (sink_of(name) for name in names)
@@ -139,7 +141,7 @@ def _content(options: SinkOptions, batch: BatchName, reports: Sequence[TaskRepor
         ) from problem
 
 
-def _tell(sink_id: str, settled: Settled) -> None:
+def _tell(sink_id: str, settled: TakenOverSink) -> None:
     if settled.finished and settled.last is not None:
         _log.info("sink %s: finished %s, which was decided", sink_id, settled.last.batch)
     if settled.lost is not None:
@@ -155,7 +157,7 @@ def _tell(sink_id: str, settled: Settled) -> None:
 
 @functools.cache
 def _warn_of_old_transactions(bootstrap: str) -> None:
-    """Once per process."""
+    """Warn about old transactions, once per process."""
     _log.warning(
         "the cluster at %s has transaction.version below 2: a task that outlives its batch may "
         "open another transaction, which holds back readers until the next batch. "

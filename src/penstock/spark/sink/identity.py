@@ -1,20 +1,19 @@
 """The names of a sink: its id, its driver's transactional id and those of its workers.
 
-A sink's id is part of every name that belongs to it, and no name belongs to two sinks: what is left
-of `.<16 hexadecimal digits>.<number>` or of `.driver` is the whole id, dots included.
+A sink's id is part of every name that belongs to it, and no name belongs to two sinks: the part
+before `.<16 hexadecimal digits>.<number>` or `.driver` is the whole id, dots included.
 """
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 
-# Kafka stores the length of a transactional id in 16 bits; a name that people read is shorter.
+# Kafka stores the length of a transactional id in 16 bits; readable names are shorter.
 SINK_ID_LENGTH_MAX = 200
 WORKER_TOKEN_BYTES = 8
 DRIVER_SUFFIX = ".driver"
 _WORKER_SUFFIX = re.compile(r"\.[0-9a-f]{16}\.[0-9]+")
 _READABLE = re.compile(r"[^A-Za-z0-9_-]+")
-# What a default id keeps of the checkpoint's and the topic's name for people to read.
+# The length that a default id keeps of the checkpoint's and the topic's name.
 NAME_LENGTH_MAX = 60
 HASH_DIGITS = 12
 
@@ -24,19 +23,12 @@ class NoSinkId(ValueError):
 
 
 class WrongSinkId(ValueError):
-    """A name that cannot be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkId:
-    """`given`: by the user, or the same again after a restart; else made for one job."""
-
-    text: str
-    given: bool
+    """The name cannot be used."""
 
 
 def sink_id_of(option: str | None, checkpoint_location: str | None, topic: str | None) -> str:
-    """The id of a streaming sink: the option, else one made from checkpoint location and topic."""
+    """Return the id of a streaming sink: the option, else one from checkpoint location and
+    topic."""
     if option is not None:
         return checked(option)
     if not checkpoint_location:
@@ -53,7 +45,7 @@ def sink_id_of(option: str | None, checkpoint_location: str | None, topic: str |
 
 
 def job_sink_id(topic: str | None, token: str) -> str:
-    """For a batch job that was given none: a fresh one, which the job prints."""
+    """Return a new id for a batch job without one; the job prints it."""
     name = _READABLE.sub("-", topic or "")[:NAME_LENGTH_MAX].strip("-")
     return f"job-{name}-{token}" if name else f"job-{token}"
 
@@ -71,24 +63,24 @@ def driver_id(sink_id: str) -> str:
 
 
 def worker_id(sink_id: str, worker: str, ordinal: int) -> str:
-    """`worker` is random, made by the worker process itself after it was forked."""
+    """Return a transactional id; `worker` is random, made by the worker process after its fork."""
     return f"{sink_id}.{worker}.{ordinal}"
 
 
 def belongs_to(sink_id: str, transactional_id: str) -> bool:
-    """Whether a transactional id is one of the sink's workers'."""
+    """Return whether a transactional id belongs to one of the sink's workers."""
     if not transactional_id.startswith(sink_id):
         return False
     return _WORKER_SUFFIX.fullmatch(transactional_id, len(sink_id)) is not None
 
 
 def workers_pattern(sink_id: str) -> str:
-    """The same as a regular expression that servers understand (RE2)."""
+    """Return a regular expression of the workers' ids for servers (RE2)."""
     return re.escape(sink_id) + r"\.[0-9a-f]{16}\.[0-9]+"
 
 
 def sink_of(transactional_id: str) -> str | None:
-    """The sink that a transactional id belongs to, if it looks like one of ours."""
+    """Return the sink of a transactional id, if it is one of ours."""
     if transactional_id.endswith(DRIVER_SUFFIX):
         return transactional_id.removesuffix(DRIVER_SUFFIX) or None
     found = re.fullmatch(r"(.+)\.[0-9a-f]{16}\.[0-9]+", transactional_id, re.DOTALL)

@@ -1,19 +1,19 @@
-"""Why the sink stops a query: what happened, where, and the way out.
+"""The reasons for which the sink stops a query: the event, the object, the next step.
 
-`RepeatBatch`: nothing of the batch was decided by this driver, a restarted query does it again.
-`SinkStopped`: going on would lose rows or write them twice, a person has to choose.
+`RepeatBatch`: this driver decided nothing of the batch, and a restarted query repeats it.
+`SinkStopped`: continuing would lose rows or write them twice, so a person has to choose.
 """
 
 from collections.abc import Sequence
 
 from penstock.spark.sink.decisions import BatchName, Content, LastBatch, WrittenTransaction
 
-# A message names so many partitions; the rest is a number.
+# A message names this many partitions; the rest is a number.
 PARTITIONS_NAMED_MAX = 20
 
 
 class SinkRefusal(Exception):
-    """The sink does not go on."""
+    """The sink stops."""
 
 
 class RepeatBatch(SinkRefusal):
@@ -21,7 +21,7 @@ class RepeatBatch(SinkRefusal):
 
 
 class SinkStopped(SinkRefusal):
-    """The query must not be restarted before somebody has chosen."""
+    """The query must not be restarted before a person has chosen."""
 
 
 class DriverReplaced(RepeatBatch):

@@ -1,7 +1,7 @@
-"""Rows as Spark hands them over: which columns count, and to which topic each row goes.
+"""Rows as Spark passes them: the columns of a record, and the topic of each row.
 
-The columns of Spark's own Kafka sink: value, and where wanted key, headers, topic, partition. Other
-columns are not looked at. The option `topic` comes before the column.
+The columns of Spark's own Kafka sink: value, and optionally key, headers, topic, partition. Other
+columns are ignored. The option `topic` overrides the column.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ COLUMNS = ("topic", "key", "value", "headers", "partition")
 
 
 class NoTopic(ValueError):
-    """A row that does not say where it goes."""
+    """A row has no topic."""
 
 
 class MissingColumn(ValueError):
-    """Rows without what a record needs."""
+    """The rows lack a column that a record needs."""
 
 
 class Part(NamedTuple):
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 def check_columns(names: Sequence[str], topic: str | None) -> None:
-    """Before anything is run."""
+    """Check the columns before the query runs."""
     known = [name.lower() for name in names]
     if "value" not in known:
         raise MissingColumn(
@@ -55,7 +55,7 @@ def check_columns(names: Sequence[str], topic: str | None) -> None:
 
 
 def parts_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Part]:
-    """The rows by topic; those of one topic keep their order."""
+    """Yield the rows by topic; rows of one topic keep their order."""
     columns = dict(zip((name.lower() for name in batch.schema.names), batch.columns, strict=True))
     if not batch.num_rows:
         return

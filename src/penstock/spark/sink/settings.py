@@ -1,4 +1,4 @@
-"""What a write was told, as the sink needs it. spark/options fills it."""
+"""The options of a write, as the sink needs them. spark/options fills them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from enum import StrEnum
 from penstock.bulk.encode import BATCH_BYTES_MAX
 from penstock.client.admin.blocking import Admin
 from penstock.client.transport.security import Security
+from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.finishing import OnLost
 
-# Below 15 minutes, which is what a stock cluster allows at most (transaction.max.timeout.ms).
+# Below 15 minutes, the default maximum of a cluster (transaction.max.timeout.ms).
 TRANSACTION_TIMEOUT_MS = 10 * 60_000
 DELIVERY_TIMEOUT_MS = 120_000
 REQUEST_TIMEOUT_MS = 30_000
 
 
-class Delivery(StrEnum):
+class DeliveryGuarantee(StrEnum):
     """The option `delivery.guarantee`."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -25,13 +25,14 @@ class Delivery(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """`topic` None: each row has one. `batch` is what `write_batch` knows of a foreachBatch."""
+    """The options of a write. `topic` None: each row has one. `batch` is the batch of
+    `write_batch`."""
 
     properties: Mapping[str, str]
     topic: str | None = None
     sink_id: str | None = None
     checkpoint_location: str | None = None
-    delivery: Delivery = Delivery.EXACTLY_ONCE
+    delivery: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
     tasks_max: int | None = None
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     new_checkpoint_allowed: bool = False
@@ -51,10 +52,10 @@ class SinkOptions:
 
     @property
     def transactional(self) -> bool:
-        return self.delivery is Delivery.EXACTLY_ONCE
+        return self.delivery is DeliveryGuarantee.EXACTLY_ONCE
 
     def connect(self) -> Admin:
-        """To the cluster; close it."""
+        """Connect to the cluster; the caller closes the client."""
         return Admin(
             self.bootstrap,
             client_id=self.client_id,

@@ -1,21 +1,21 @@
-"""A task's part (rule 2): which transactional id it may use, what it writes, what it reports.
+"""One task (rule 2): its transactional id, its rows, its report.
 
-An id belongs to one worker process. A worker uses one again only for a newer plan: planning has
-finished or aborted everything that older plans left, so nothing that could still be decided is
-open under it. A task of an older plan that comes late gets an id of its own.
+An id belongs to one worker process. A worker uses an id again only for a newer plan: planning has
+finished or aborted everything of older plans, so no transaction under the id can still be decided.
+A late task of an older plan gets an id of its own.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.model import TopicPartition
-from penstock.spark.sink.admitting import may_write
+from penstock.spark.sink.admission import may_write
 from penstock.spark.sink.decisions import (
     BatchName,
     Driver,
     LastBatch,
-    Producer,
     RowsAt,
+    SinkProducer,
     WrittenTransaction,
 )
 
@@ -24,7 +24,7 @@ DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What planning hands to the tasks, and their reports hand to commit."""
+    """The values that planning passes to the tasks, and their reports pass to commit."""
 
     driver: Driver
     last: LastBatch | None
@@ -32,7 +32,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     sink_id: str
     carried: Carried
     new_checkpoint_allowed: bool = False
@@ -40,7 +40,7 @@ class Plan:
     digest_rows: bool = False
 
     def writes(self, batch: BatchName) -> bool:
-        """Whether a task has to write its rows; if not, it only counts them."""
+        """Return whether a task has to write its rows; if not, it only counts them."""
         return may_write(
             self.sink_id,
             self.carried.last,
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What a task tells the driver. Without rows there is no transaction."""
+    """The report of a task to the driver. Without rows there is no transaction."""
 
     carried: Carried
     batch: BatchName
@@ -64,10 +64,10 @@ class Slots:
     """The ordinals of one worker process, for one sink."""
 
     def __init__(self) -> None:
-        self._used_by: list[Producer | None] = []
+        self._used_by: list[SinkProducer | None] = []
 
-    def take(self, driver: Producer) -> int:
-        """The lowest ordinal that was last used for an older plan, else a new one."""
+    def take(self, driver: SinkProducer) -> int:
+        """Return the lowest ordinal that was last used for an older plan, else a new one."""
         for ordinal, user in enumerate(self._used_by):
             if user is not None and _is_older(user, driver):
                 self._used_by[ordinal] = driver
@@ -76,20 +76,21 @@ class Slots:
         return len(self._used_by) - 1
 
     def abandon(self, ordinal: int) -> None:
-        """An InitProducerId that was sent and not answered may still arrive, however late, and
-        would abort what is then open. The id is never used again."""
+        """Never use an id again. Its unanswered InitProducerId may still arrive, however late, and
+        would abort the open transaction."""
         self._used_by[ordinal] = None
 
 
-def _is_older(user: Producer, driver: Producer) -> bool:
-    """Epochs of different producer ids have no order: then nothing is known."""
+def _is_older(user: SinkProducer, driver: SinkProducer) -> bool:
+    """Return whether a plan is older. Epochs of different producer ids have no order: then it is
+    not."""
     return user.producer_id == driver.producer_id and user.epoch < driver.epoch
 
 
 class TaskPart:
     """One task's rows of one batch, from the first to the report."""
 
-    def __init__(self, plan: Plan, batch: BatchName) -> None:
+    def __init__(self, plan: TaskPlan, batch: BatchName) -> None:
         self._report = TaskReport(plan.carried, batch, digest=0 if plan.digest_rows else None)
         self._written: dict[TopicPartition, int] = {}
         self.writes = plan.writes(batch)
@@ -99,15 +100,15 @@ class TaskPart:
         return self._report.transaction
 
     def counted(self, rows: int, digest: int = 0) -> None:
-        """So many rows came by, whether they are written or not."""
+        """Count rows, written or not."""
         before = self._report.digest
         after = None if before is None else (before + digest) % DIGEST_MODULUS
         self._report = replace(self._report, rows=self._report.rows + rows, digest=after)
 
     def opened(
-        self, transactional_id: str, producer: Producer, now_ms: int, timeout_ms: int | None
+        self, transactional_id: str, producer: SinkProducer, now_ms: int, timeout_ms: int | None
     ) -> None:
-        """Just before the first row is written."""
+        """Note the transaction, just before the first row is written."""
         assert self.writes, "a batch that was decided before is not written again"
         assert self._report.transaction is None, "a task writes in one transaction"
         transaction = WrittenTransaction(transactional_id, producer, (), now_ms, timeout_ms)
@@ -118,7 +119,7 @@ class TaskPart:
             self._written[place] = self._written.get(place, 0) + count
 
     def report(self) -> TaskReport:
-        """When everything has been acknowledged."""
+        """Return the report, once every row is acknowledged."""
         transaction = self._report.transaction
         if transaction is None:
             return self._report

@@ -1,7 +1,7 @@
-"""A task's side of the sink for real: a transaction of its own worker process, or none.
+"""A task's side of the sink on a real cluster: a transaction of its own worker process, or none.
 
-The worker's name is random and made after the process was forked, so that no other process, on
-this machine or another, ever uses its transactional ids.
+The worker's name is random and made after the fork, so that no other process, on this machine or
+another, ever uses its transactional ids.
 """
 
 import functools
@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.bulk.encode import Encoded, Encoder, Identity
+from penstock.bulk.encode import BatchEncoder, EncodedBatch, WriterIdentity
 from penstock.client.admin.blocking import Admin
 from penstock.client.cluster.topics import ask_topics
+from penstock.client.raw.batch_writer import BatchWriter
 from penstock.client.raw.outcomes import TopicMissing
-from penstock.client.raw.transacting import (
+from penstock.client.raw.transactions import (
     TransactionAbilities,
     abilities_of,
     add_partitions,
     end_transaction,
     init_producer_id,
 )
-from penstock.client.raw.writing import BatchWriter
 from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.client.values import TopicDescription
 from penstock.errors import (
@@ -35,22 +35,22 @@ from penstock.errors import (
     UnsupportedVersion,
 )
 from penstock.model import TopicPartition
-from penstock.spark.here import now_ms
-from penstock.spark.sink.decisions import BatchName, Producer
+from penstock.spark.environment import now_ms
+from penstock.spark.sink.decisions import BatchName, SinkProducer
 from penstock.spark.sink.digest import digest_of
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, driver_id, worker_id
-from penstock.spark.sink.patience import patiently
+from penstock.spark.sink.retry_reads import patiently
 from penstock.spark.sink.rows import Part, parts_of
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.task import Plan, Slots, TaskPart, TaskReport
+from penstock.spark.sink.task import Slots, TaskPart, TaskPlan, TaskReport
 
-# How often a task may begin with another transactional id, and how long it insists on one.
+# The number of transactional ids that a task may try, and the time for each.
 OPEN_ATTEMPTS_MAX = 20
 OPEN_TIMEOUT_MS = 60_000
 OPEN_PAUSE_MS_MIN = 20
 OPEN_PAUSE_MS_MAX = 1_000
 ABORT_RETRY_MS = 5_000
-# How long a task waits for a topic that the broker may be creating.
+# The time for a topic that the broker may be creating.
 CREATE_TIMEOUT_MS = 5_000
 CREATE_PAUSE_MS_MIN = 10
 CREATE_PAUSE_MS_MAX = 250
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class WorkerProcess:
-    """What lives as long as the process: its name, and which of its ids are free."""
+    """The state of a worker process: its name, and its free transactional ids."""
 
     token: str
     slots: dict[tuple[str, str], Slots] = field(default_factory=dict)
@@ -69,17 +69,17 @@ class WorkerProcess:
 
 @functools.cache
 def _worker(process_id: int) -> WorkerProcess:
-    """A forked process asks with another number, and gets a name of its own."""
+    """Return the state of this process; a forked process has another pid, and gets its own."""
     del process_id
     return WorkerProcess(secrets.token_hex(WORKER_TOKEN_BYTES))
 
 
 class CannotOpen(Exception):
-    """No transaction could be begun."""
+    """No transaction could be opened."""
 
 
-class DriverReplaced(Exception):
-    """The batch was given up, or another driver has taken over: nobody will commit this task."""
+class TaskFenced(Exception):
+    """The batch was given up, or another driver has taken over: this task will not be committed."""
 
 
 class RowsWriter:
@@ -89,7 +89,7 @@ class RowsWriter:
         self,
         admin: Admin,
         options: SinkOptions,
-        identity: Identity,
+        identity: WriterIdentity,
         abilities: TransactionAbilities,
         transactional_id: str | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class RowsWriter:
         self._transactional_id = transactional_id
         self._must_add = transactional_id is not None and abilities.must_add_partitions
         self._added: dict[TopicPartition, None] = {}
-        self._encoders: dict[str, Encoder] = {}
+        self._encoders: dict[str, BatchEncoder] = {}
         self._writer = BatchWriter(
             admin.nodes,
             acks=options.acks,
@@ -114,13 +114,13 @@ class RowsWriter:
         self._send(part.topic, encoder.encode(*part.columns))
 
     def finish(self) -> dict[TopicPartition, int]:
-        """Everything is acknowledged: how many rows, and where."""
+        """Wait for all acknowledgements. Return the number of rows by partition."""
         for topic, encoder in self._encoders.items():
             self._send(topic, encoder.flush())
         self._writer.flush()
         return {place: each.records for place, each in self._writer.acknowledged.items()}
 
-    def _send(self, topic: str, encoded: Iterable[Encoded]) -> None:
+    def _send(self, topic: str, encoded: Iterable[EncodedBatch]) -> None:
         ready = [(TopicPartition(topic, each.partition), each) for each in encoded]
         if self._must_add:
             self._add(place for place, _ in ready)
@@ -128,7 +128,7 @@ class RowsWriter:
             self._writer.send(place, each.batch, each.records)
 
     def _add(self, places: Iterable[TopicPartition]) -> None:
-        """With transactions v1 a partition joins before it is written to."""
+        """Add a partition to the transaction before the first write (transactions v1)."""
         fresh = [each for each in dict.fromkeys(places) if each not in self._added]
         if fresh:
             assert self._transactional_id is not None
@@ -136,10 +136,10 @@ class RowsWriter:
             add_partitions(self._admin.routes, self._transactional_id, producer, fresh)
             self._added.update(dict.fromkeys(fresh))
 
-    def _encoder(self, topic: str) -> Encoder:
+    def _encoder(self, topic: str) -> BatchEncoder:
         found = self._described(topic)
         options = self._options
-        encoder = self._encoders[topic] = Encoder(
+        encoder = self._encoders[topic] = BatchEncoder(
             len(found.partitions),
             identity=self._identity,
             compression=options.compression,
@@ -151,7 +151,7 @@ class RowsWriter:
         return encoder
 
     def _described(self, topic: str) -> TopicDescription:
-        """Return the topic. A missing one is the broker's to create, as for Kafka's producers."""
+        """Return the topic. The broker creates a missing one, as for Kafka's producers."""
         deadline = time.monotonic() + CREATE_TIMEOUT_MS / 1000
         pause_ms = CREATE_PAUSE_MS_MIN
         while True:
@@ -175,13 +175,13 @@ class Opened:
     """A transaction of this task."""
 
     transactional_id: str
-    producer: Producer
+    producer: SinkProducer
     timeout_ms: int | None
     writer: RowsWriter
 
 
 def write_at_least_once(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> int:
-    """Idempotent, without a transaction: a batch that is repeated is there twice."""
+    """Write rows idempotently, without a transaction: a repeated batch is written twice."""
     rows = 0
     with options.connect() as admin:
         writer: RowsWriter | None = None
@@ -195,10 +195,10 @@ def write_at_least_once(options: SinkOptions, batches: Iterable[pa.RecordBatch])
 
 
 def write_part(
-    options: SinkOptions, plan: Plan, batch: BatchName, batches: Iterable[pa.RecordBatch]
+    options: SinkOptions, plan: TaskPlan, batch: BatchName, batches: Iterable[pa.RecordBatch]
 ) -> TaskReport:
-    """All rows of a task, acknowledged, in a transaction that stays open for the driver to end.
-    What was decided before is only counted."""
+    """Write all rows of a task in a transaction, which the driver will end. Rows of a decided batch
+    are only counted."""
     part = TaskPart(plan, batch)
     with options.connect() as admin:
         opened: Opened | None = None
@@ -230,7 +230,7 @@ def _parts(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 def _plain_writer(admin: Admin, options: SinkOptions) -> RowsWriter:
     given = init_producer_id(admin.routes, None)
-    identity = Identity(given.producer_id, given.epoch, transactional=False)
+    identity = WriterIdentity(given.producer_id, given.epoch, transactional=False)
     return RowsWriter(admin, options, identity, _abilities(admin, options))
 
 
@@ -238,9 +238,12 @@ def _abilities(admin: Admin, options: SinkOptions) -> TransactionAbilities:
     return patiently(lambda: abilities_of(admin.nodes.any()), options.request_timeout_ms)
 
 
-def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
-    """Begin under an id that nobody else may abort. One whose InitProducerId was sent and not
-    answered is given up: it could still arrive and abort what was written under it."""
+def _open(admin: Admin, options: SinkOptions, plan: TaskPlan) -> Opened:
+    """Open a transaction under an id that no other process may abort.
+
+    An id whose InitProducerId was not answered is given up: the request could still arrive and
+    abort the rows.
+    """
     worker = _worker(os.getpid())
     slots = worker.slots.setdefault((options.bootstrap, plan.sink_id), Slots())
     abilities = _abilities(admin, options)
@@ -267,10 +270,10 @@ def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
             time.sleep(pause_ms / 1000)
             pause_ms = min(OPEN_PAUSE_MS_MAX, pause_ms * 2)
             continue
-        identity = Identity(producer_id, epoch, transactional=True)
+        identity = WriterIdentity(producer_id, epoch, transactional=True)
         return Opened(
             name,
-            Producer(producer_id, epoch, abilities.end_version_max),
+            SinkProducer(producer_id, epoch, abilities.end_version_max),
             None if two_phase else options.transaction_timeout_ms,
             RowsWriter(admin, options, identity, abilities, name),
         )
@@ -278,7 +281,7 @@ def _open(admin: Admin, options: SinkOptions, plan: Plan) -> Opened:
 
 
 def _init(admin: Admin, options: SinkOptions, name: str, two_phase: bool) -> tuple[int, int]:
-    """Asked again only after an answer: that the coordinator moves, or is busy with the id."""
+    """Retry only after an answer: the coordinator moves, or is busy with the id."""
     deadline = time.monotonic() + OPEN_TIMEOUT_MS / 1000
     while True:
         try:
@@ -297,25 +300,28 @@ def _init(admin: Admin, options: SinkOptions, name: str, two_phase: bool) -> tup
             return given.producer_id, given.epoch
 
 
-def _check_driver(admin: Admin, plan: Plan) -> None:
-    """Whoever gives a batch up takes the driver's id over first and then aborts what it sees. A
-    task that began before is seen; one that began later sees here that the id was taken."""
+def _check_driver(admin: Admin, plan: TaskPlan) -> None:
+    """Check that the driver has not been replaced.
+
+    A driver that gives a batch up takes over the driver's id first and then aborts the transactions
+    that it lists. An earlier task is on the list; a later task sees here that the id was taken.
+    """
     name, mine = driver_id(plan.sink_id), plan.carried.driver.producer
     try:
         found = admin.transactions.describe([name])[name]
     except CannotReach:
-        return  # then the next plan does it
+        return  # the next plan aborts it
     if isinstance(found, KafkaError):
         return
     if (found.producer_id, found.producer_epoch) != (mine.producer_id, mine.epoch):
-        raise DriverReplaced(
+        raise TaskFenced(
             f"another driver of sink {plan.sink_id!r} has taken over, or the batch was given up; "
             "what this task wrote is aborted"
         )
 
 
 def _abort(admin: Admin, opened: Opened) -> None:
-    """As soon as possible, for the readers' sake; if it fails the next plan does it."""
+    """Abort early, for read_committed readers; if that fails the next plan aborts."""
     producer_id, epoch, version = opened.producer
     try:
         end_transaction(

@@ -1,9 +1,9 @@
 """The sink as PySpark calls it.
 
-Spark makes a writer for every batch and pickles it for the tasks: that is when the batch is
-planned, once, since nothing else runs on the driver before the tasks do. Commit and abort of a
-stream run with a new writer in another process, which knows no plan: the reports bring what it
-needs. A batch job's commit gets the pickled writer back.
+Spark makes a writer for every batch and pickles it for the tasks. The batch is planned then, once,
+since no other code runs on the driver before the tasks. Commit and abort of a stream run with a new
+writer in another process, without the plan: the reports carry it. A batch job's commit gets the
+pickled writer back.
 """
 
 import logging
@@ -26,7 +26,7 @@ from penstock.spark.sink.decisions import JOB, BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, checked, job_sink_id, sink_id_of
 from penstock.spark.sink.settings import SinkOptions
-from penstock.spark.sink.task import Plan, TaskReport
+from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import write_at_least_once, write_part
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -35,22 +35,22 @@ BATCH_ID_PROPERTY = "streaming.sql.batchId"
 _log = logging.getLogger(__name__)
 
 
-class CannotPlan(pickle.PicklingError):
-    """The batch does not begin; the text says why. Planning happens while Spark pickles the
-    writer, and every other kind of exception would be taken for a fault of pickling."""
+class BatchNotPlanned(pickle.PicklingError):
+    """The batch does not start; the text gives the cause. Planning happens while Spark pickles the
+    writer, and Spark takes any other exception for a fault of pickling."""
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What a task tells commit; no report of one that wrote at least once."""
+class TaskWritten(WriterCommitMessage):
+    """The message of a task to commit; without a report if it wrote at least once."""
 
     report: TaskReport | None
 
 
 class PenstockStreamWriter(DataSourceStreamArrowWriter):
-    """Micro-batches of a streaming query."""
+    """The writer of a streaming query's micro-batches."""
 
-    def __init__(self, options: SinkOptions, plan: Plan | None = None) -> None:
+    def __init__(self, options: SinkOptions, plan: TaskPlan | None = None) -> None:
         self._options = options
         self._plan = plan
         if options.transactional:
@@ -61,7 +61,7 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
             self._plan = _planned(lambda: plan_batch(self._options, self._sink_id, may_repeat=True))
         return PenstockStreamWriter, (self._options, self._plan)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         return _write(self._options, self._plan, _stream_batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -78,9 +78,9 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
 
 class PenstockBatchWriter(DataSourceArrowWriter):
-    """A batch job, or one write in a foreachBatch: all of it or nothing."""
+    """The writer of a batch job, or of one write in a foreachBatch: all rows or none."""
 
-    def __init__(self, options: SinkOptions, plan: Plan | None = None) -> None:
+    def __init__(self, options: SinkOptions, plan: TaskPlan | None = None) -> None:
         self._options = options
         self._plan = plan
 
@@ -89,7 +89,7 @@ class PenstockBatchWriter(DataSourceArrowWriter):
             self._plan = _planned(self._make_plan)
         return PenstockBatchWriter, (self._options, self._plan)
 
-    def _make_plan(self) -> Plan:
+    def _make_plan(self) -> TaskPlan:
         options = self._options
         if options.sink_id is not None:
             sink_id = checked(options.sink_id)
@@ -104,7 +104,7 @@ class PenstockBatchWriter(DataSourceArrowWriter):
         )
         return plan_batch(options, sink_id, may_repeat=False)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         return _write(self._options, self._plan, self._batch, iterator)
 
     def _batch(self) -> BatchName:
@@ -121,24 +121,24 @@ class PenstockBatchWriter(DataSourceArrowWriter):
             settle(self._options, self._plan.sink_id)
 
 
-def _planned(plan: Callable[[], Plan]) -> Plan:
+def _planned(plan: Callable[[], TaskPlan]) -> TaskPlan:
     try:
         return plan()
     except Exception as problem:
-        raise CannotPlan(f"{type(problem).__name__}: {problem}") from problem
+        raise BatchNotPlanned(f"{type(problem).__name__}: {problem}") from problem
 
 
 def _write(
     options: SinkOptions,
-    plan: Plan | None,
+    plan: TaskPlan | None,
     batch: Callable[[], BatchName],
     rows: Iterator[pa.RecordBatch],
-) -> Written:
+) -> TaskWritten:
     if not options.transactional:
         write_at_least_once(options, rows)
-        return Written(None)
+        return TaskWritten(None)
     assert plan is not None, "a writer is planned when it is pickled"
-    return Written(write_part(options, plan, batch(), rows))
+    return TaskWritten(write_part(options, plan, batch(), rows))
 
 
 def _stream_batch() -> BatchName:
@@ -155,4 +155,4 @@ def _stream_batch() -> BatchName:
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
-    return [each.report for each in messages if isinstance(each, Written) and each.report]
+    return [each.report for each in messages if isinstance(each, TaskWritten) and each.report]

@@ -1,20 +1,20 @@
-"""The source of a batch read: a start, an end, and what filters leave between them."""
+"""The source of a batch read: a start, an end, and filters between them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from penstock.client.raw.course import OffsetRange
+from penstock.client.raw.range_progress import OffsetRange
 from penstock.model import TopicPartition
-from penstock.spark.here import cores_here
-from penstock.spark.options.places import Offsets
-from penstock.spark.options.reading import BadOption
+from penstock.spark.environment import cores_here
+from penstock.spark.options.bounds import PartitionOffsets
+from penstock.spark.options.option_bag import BadOption
 from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.batch_shares import deal
+from penstock.spark.source.data_loss import OTHER_OFFSETS, Losses, within_log
 from penstock.spark.source.filters import Narrowing
 from penstock.spark.source.lookup import NOT_FOUND, Lookup
-from penstock.spark.source.losses import OTHER_OFFSETS, Losses, within_log
-from penstock.spark.source.planning import deal
 from penstock.spark.source.task import Share, read_share
 
 
@@ -34,14 +34,14 @@ class WholeReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Share):
-            return iter(())  # Spark makes one task of its own where none was planned
+            return iter(())  # Spark makes one task of its own if none was planned
         return read_share(self._options, partition)
 
     def _shares(self, lookup: Lookup) -> list[Share]:
         options = self._options
         topics = lookup.topics()
         partitions = lookup.require(topics)
-        # Offsets by partition must name all of them, whatever a filter leaves.
+        # Offsets by partition must name all partitions, also filtered ones.
         wanted = [each for each in partitions if self._narrowing.wants(each)]
         start = lookup.resolve(options.start, partitions, wanted, starting=True)
         end = lookup.resolve(options.end, partitions, wanted, starting=False)
@@ -55,8 +55,8 @@ class WholeReader(DataSourceReader):
     def _check(
         self, lookup: Lookup, start: dict[TopicPartition, int], end: dict[TopicPartition, int]
     ) -> None:
-        """Offsets that the job named may be gone already, or not be there yet; a task would find
-        it out much later."""
+        """Check the named offsets against the log now; a task would find them missing much
+        later."""
         options = self._options
         losses = Losses(options.fail_on_data_loss)
         earliest = lookup.earliest(list(start))
@@ -67,16 +67,16 @@ class WholeReader(DataSourceReader):
                     OTHER_OFFSETS,
                 )
                 start[each] = earliest[each]
-        if isinstance(options.start, Offsets):
+        if isinstance(options.start, PartitionOffsets):
             start |= within_log(start, lookup.log_end(list(start)), "startingOffsets", losses)
-        if isinstance(options.end, Offsets):
+        if isinstance(options.end, PartitionOffsets):
             end |= within_log(end, lookup.log_end(list(end)), "endingOffsets", losses)
             _require_order(start, end)
 
     def _since(
         self, lookup: Lookup, clipped: dict[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Everything before the first record of a time is older, whatever comes after it."""
+        """Narrow ranges by timestamp: every record before the first of that time is older."""
         since_ms = self._narrowing.since_ms
         if since_ms is None:
             return clipped
@@ -99,9 +99,9 @@ def _require_order(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 
 class PenstockReader(WholeReader):
-    """The same where Spark tells of its filters."""
+    """The same, in a session that pushes filters down."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark keeps all of them: see filters.py."""
+        """Return all filters: Spark applies them again, see filters.py."""
         self._narrowing.take(filters)
         return filters

@@ -1,6 +1,6 @@
-"""Filters of a batch read that spare records from being read: on partition, offset, timestamp.
+"""Filters of a batch read that save reading records: on partition, offset, timestamp.
 
-They only narrow what is fetched. Spark applies all of them again, so a filter that is not
+They only narrow the fetched ranges. Spark applies all filters again, so a filter that is not
 understood here costs time, never a wrong row.
 """
 
@@ -26,7 +26,7 @@ OFFSET_MAX = 2**63 - 1
 
 @dataclass(slots=True)
 class Narrowing:
-    """What the filters leave: of topics and partitions, offsets, and times at or after one."""
+    """The rest after the filters: topics, partitions, offsets, and times at or after one."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -46,7 +46,7 @@ class Narrowing:
     def clip(
         self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """What is left of each partition, from and up to which offset."""
+        """Return the start and end offset of each partition within the filters."""
         return {
             each: (max(start[each], self.offset_min), min(end[each], self.offset_end))
             for each in end

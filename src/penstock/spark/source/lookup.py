@@ -1,4 +1,4 @@
-"""Asks a cluster what a plan needs: which partitions there are, and where their offsets stand."""
+"""The lookups of a plan: existing partitions, and their offsets."""
 
 import logging
 import re
@@ -12,20 +12,20 @@ from penstock.client.transport.connection import CannotReach
 from penstock.client.values import FoundOffset, TopicDescription
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
-from penstock.spark.options.places import (
+from penstock.spark.options.bounds import (
     EARLIEST,
     LATEST,
-    Assigned,
+    AssignedTopicPartitions,
     Bound,
     Edge,
-    Offsets,
-    Pattern,
+    PartitionOffsets,
     Subscription,
     Timestamp,
     Timestamps,
+    TopicPattern,
     Topics,
 )
-from penstock.spark.options.reading import BadOption
+from penstock.spark.options.option_bag import BadOption
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.positions import Position
 
@@ -37,7 +37,7 @@ logger = logging.getLogger("penstock.spark")
 
 
 class Lookup:
-    """One cluster, asked again where an answer did not come."""
+    """Lookups in one cluster, with retries."""
 
     def __init__(self, admin: Admin, options: SourceOptions) -> None:
         self._admin = admin
@@ -49,18 +49,18 @@ class Lookup:
     # -- partitions
 
     def topics(self) -> dict[str, TopicDescription]:
-        """The topics that the subscription means now; one asked for by name must be there."""
+        """Return the topics of the subscription now. Raise for a missing topic that was named."""
         return self._again(lambda: self._topics(self._options.subscription))
 
     def _topics(self, subscription: Subscription) -> dict[str, TopicDescription]:
         match subscription:
-            case Pattern(text):
+            case TopicPattern(text):
                 fits = re.compile(text).fullmatch
                 listed = self._admin.list_topics()
                 return {each.name: each for each in listed if fits(each.name)}
             case Topics(names):
                 wanted: Sequence[str] = names
-            case Assigned(partitions):
+            case AssignedTopicPartitions(partitions):
                 wanted = list(dict.fromkeys(each.topic for each in partitions))
         found: dict[str, TopicDescription] = {}
         for name, topic in self._admin.describe_topics(wanted).items():
@@ -78,20 +78,20 @@ class Lookup:
             for each in topic.partitions
         ]
         match self._options.subscription:
-            case Assigned(wanted):
+            case AssignedTopicPartitions(wanted):
                 return [each for each in wanted if each in set(existing)]
             case _:
                 return existing
 
     def require(self, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-        """The partitions, all of those that were named among them."""
+        """Return the partitions. Raise if a named one is missing."""
         found = self.partitions(topics)
         match self._options.subscription:
             case Topics(names):
                 asked = [TopicPartition(name, 0) for name in names if name not in topics]
-            case Assigned(wanted):
+            case AssignedTopicPartitions(wanted):
                 asked = sorted(set(wanted) - set(found))
-            case Pattern():
+            case TopicPattern():
                 asked = []
         for each in asked:
             if each.topic in topics:
@@ -100,13 +100,13 @@ class Lookup:
         return found
 
     def asks_for(self, partition: TopicPartition) -> bool:
-        """Whether the subscription means it, should it be there."""
+        """Return whether the subscription includes the partition, existing or not."""
         match self._options.subscription:
             case Topics(names):
                 return partition.topic in names
-            case Assigned(wanted):
+            case AssignedTopicPartitions(wanted):
                 return partition in wanted
-            case Pattern(text):
+            case TopicPattern(text):
                 return re.fullmatch(text, partition.topic) is not None
 
     # -- offsets
@@ -115,15 +115,15 @@ class Lookup:
         return self._offsets(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The high watermark; with read_committed the last stable offset."""
+        """Return the high watermark; with read_committed the last stable offset."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
     def log_end(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The high watermark, whatever is read: what comes after it is not there for anybody."""
+        """Return the high watermark, for any isolation level: records beyond it are invisible."""
         return self._offsets(dict.fromkeys(partitions, LATEST), committed_only=False)
 
     def first_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first record at or after a time, NOT_FOUND where all are older."""
+        """Return the first record at or after a time; NOT_FOUND if all are older."""
         return self._offsets(times)
 
     def resolve(
@@ -133,11 +133,11 @@ class Lookup:
         wanted: Sequence[TopicPartition],
         starting: bool,
     ) -> dict[TopicPartition, int]:
-        """A bound as offsets of the wanted ones; it must fit all partitions."""
+        """Return the offsets of a bound in the wanted partitions. Raise if one is missing."""
         match bound:
             case Edge(place):
                 return self._offsets(dict.fromkeys(wanted, place))
-            case Offsets(by_partition):
+            case PartitionOffsets(by_partition):
                 _require_same(by_partition, partitions, "Offsets", starting)
                 mine = {each: by_partition[each] for each in wanted}
                 return {**mine, **self._offsets({each: at for each, at in mine.items() if at < 0})}
@@ -180,7 +180,7 @@ class Lookup:
         return Position(offsets, {name: ids[name] for name in ids if _has(offsets, name)})
 
     def _again(self, ask: Callable[[], R]) -> R:
-        """As often as fetchOffset.numRetries says."""
+        """Retry as often as fetchOffset.numRetries says."""
         for _ in range(self._options.lookup_retries):
             try:
                 return ask()
@@ -208,7 +208,7 @@ def _require_same(
     name: str,
     starting: bool,
 ) -> None:
-    """Offsets by partition name every partition, or some would be read from nobody knows where."""
+    """Raise unless offsets by partition name every partition; the others would have no start."""
     missing = sorted(set(partitions) - set(given))
     unknown = sorted(set(given) - set(partitions))
     for wrong, sentence in ((missing, "does not name"), (unknown, "names what is not read:")):

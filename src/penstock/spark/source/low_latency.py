@@ -1,8 +1,8 @@
-"""The source for few records and short waits: read on the driver, without starting tasks for it.
+"""The source for few records and short waits: read on the driver, without tasks.
 
-Spark's Python tasks cost tens of milliseconds per batch; here the process that plans has read the
-rows by the time it says that there are any. At most `maxOffsetsPerTrigger` records a batch, or
-RECORDS_MAX: they travel through the driver.
+Spark's Python tasks take tens of milliseconds per batch; here the planning process has read the
+rows by the time it reports new offsets. A batch has at most `maxOffsetsPerTrigger` records, or
+RECORDS_MAX: they pass through the driver.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ RECORDS_MAX = 100_000
 
 
 class PenstockSimpleReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`lowLatency=true`."""
+    """The reader of `lowLatency=true`."""
 
     def __init__(self, options: SourceOptions) -> None:
         limits = options.limits

@@ -1,8 +1,8 @@
-"""Where a query is: an offset per partition, in the JSON that checkpoints keep.
+"""The position of a query: an offset per partition, in the JSON of checkpoints.
 
 The form is that of Spark's Kafka source, `{"topic": {"0": 12}}`, so that its checkpoints can be
-read here. Beside it stand the ids of the topics (under a name that no topic can have): a topic
-that was deleted and made anew has other records at the same offsets.
+read here. The ids of the topics stand beside (under a name that no topic can have): a recreated
+topic has other records at the same offsets.
 """
 
 import json
@@ -16,15 +16,15 @@ IDS = "@ids"
 
 
 class BadPosition(ValueError):
-    """A checkpoint holds something that is no position."""
+    """A checkpoint holds JSON that is no position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next offset of every partition, and which topics these are."""
+    """The next offset of every partition, and the ids of their topics."""
 
     offsets: Mapping[TopicPartition, int]
-    ids: Mapping[str, bytes] = field(default_factory=dict)  # a topic's id; ZERO_ID: not known
+    ids: Mapping[str, bytes] = field(default_factory=dict)  # ZERO_ID: unknown
 
     def to_json(self) -> dict[str, dict[str, int | str]]:
         topics: dict[str, dict[str, int | str]] = {}
@@ -56,6 +56,7 @@ class Position:
         return cls(offsets, ids)
 
     def same_topic(self, other: "Position", topic: str) -> bool:
-        """Whether both mean the same topic of that name; not knowing counts as the same."""
+        """Return whether both mean the same topic of that name; an unknown id counts as the
+        same."""
         mine, theirs = self.ids.get(topic, ZERO_ID), other.ids.get(topic, ZERO_ID)
         return ZERO_ID in (mine, theirs) or mine == theirs

@@ -1,7 +1,7 @@
-"""The source of a streaming query: on the driver it plans, in tasks it reads.
+"""The source of a streaming query: the driver plans, tasks read.
 
-Spark keeps one such object in a Python process of its own for as long as the query runs, and
-sends copies of it to the tasks; those have no connection and no memory of earlier batches.
+Spark keeps one such object in a Python process of its own while the query runs, and sends copies of
+it to the tasks; a copy has no connection and no memory of earlier batches.
 """
 
 import time
@@ -17,15 +17,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.client.raw.course import OffsetRange
+from penstock.client.raw.range_progress import OffsetRange
 from penstock.model import TopicPartition
+from penstock.spark.environment import cores_here
 from penstock.spark.hang_up import end_quietly
-from penstock.spark.here import cores_here
-from penstock.spark.options.places import LATEST, Edge, Offsets, has_place
+from penstock.spark.options.bounds import LATEST, Edge, PartitionOffsets, has_place
 from penstock.spark.options.source import SourceOptions
+from penstock.spark.source.batch_shares import deal, holds_back, limited
+from penstock.spark.source.data_loss import Losses, base_of, unknown_to, within_log
 from penstock.spark.source.lookup import Lookup
-from penstock.spark.source.losses import Losses, base_of, unknown_to, within_log
-from penstock.spark.source.planning import deal, holds_back, limited
 from penstock.spark.source.positions import Position
 from penstock.spark.source.task import Share, read_share
 
@@ -34,13 +34,13 @@ LAG = "@lag"  # beside the topics in a query's progress; no topic can have this 
 
 
 class Planner:
-    """Where the newest records are, what a batch takes of them, and who reads what."""
+    """Plans batches: the latest offsets, the end of a batch, and the share of each task."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._lookup = Lookup(options.connect(), options)
         self._losses = Losses(options.fail_on_data_loss)
-        self._goal: Position | None = None  # of a query that reads what is there now, and ends
+        self._goal: Position | None = None  # of a query that reads up to now, and ends
         self._began_at = time.monotonic()
         self._first: Position | None = None
         self._first_is_unstored = False
@@ -51,10 +51,10 @@ class Planner:
         self._lookup.close()
 
     def first(self) -> Position:
-        """Return where the query begins, the same for as long as this process lives.
+        """Return the start of the query, the same for the lifetime of this process.
 
-        Spark asks twice for one batch: to find its end, and to plan it. Between the two, records
-        may come in.
+        Spark asks twice for one batch: to find its end, and to plan it. Records may come in
+        between.
         """
         if self._first is None:
             self._first = self._find_first()
@@ -69,13 +69,13 @@ class Planner:
         if self._goal is not None and self._options.start == Edge(LATEST):
             return self._goal
         offsets = lookup.resolve(self._options.start, partitions, partitions, starting=True)
-        if isinstance(self._options.start, Offsets):
+        if isinstance(self._options.start, PartitionOffsets):
             ends = lookup.log_end(partitions)
             offsets = within_log(offsets, ends, "startingOffsets", self._losses)
         return lookup.position(offsets, topics)
 
     def read_up_to_now(self) -> None:
-        """From here on nothing is newer than what is there at this moment."""
+        """Ignore records that are newer than this moment."""
         self._goal = self._now()
 
     def end_of_batch(self, start: Position, unlimited: bool) -> Position:
@@ -86,8 +86,8 @@ class Planner:
 
     def _end_between(self, start: Position, now: Position, unlimited: bool) -> Position:
         if self._first_is_unstored and self._is_first(start):
-            # The first batch is empty and stores the beginning in the checkpoint. A batch with
-            # records would begin elsewhere when a restarted query repeats it.
+            # The first batch is empty and stores the start in the checkpoint. If it had records, a
+            # restarted query that repeats it would start elsewhere.
             self._first_is_unstored = False
             return start
         base = self._base(start, now)
@@ -104,7 +104,7 @@ class Planner:
         return Position(dict(end), now.ids)
 
     def latest(self) -> Json | None:
-        """Return the newest offsets for the query's progress, and the lag of each topic."""
+        """Return the latest offsets for the query's progress, and the lag of each topic."""
         if self._newest is None or self._end is None:
             return None
         lag = dict.fromkeys((each.topic for each in self._newest.offsets), 0)
@@ -127,8 +127,8 @@ class Planner:
         return self._first is not None and start.to_json() == self._first.to_json()
 
     def _not_after(self, start: Position, end: Position) -> Position:
-        """Return where a batch begins. A restarted query that repeats its first batch was told
-        the beginning again: the end that its checkpoint has may lie before."""
+        """Return the start of a batch. A restarted query that repeats its first batch gets the
+        start again, and the end of its checkpoint may lie before it."""
         if not self._is_first(start):
             return start
         known = {
@@ -145,7 +145,7 @@ class Planner:
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream.format("penstock")`."""
+    """The reader of `spark.readStream.format("penstock")`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -171,7 +171,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plans.first().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One limit is all that Spark can carry: `latestOffset` looks at the options themselves."""
+        """Return one of the limits: Spark carries only one, and `latestOffset` reads the others."""
         limits = self._options.limits
         if limits.offsets_max is not None:
             return ReadMaxRows(limits.offsets_max)
@@ -191,7 +191,8 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plans.shares(Position.from_json(start), Position.from_json(end))
 
     def commit(self, end: Json) -> None:
-        """Progress is told to a group by the listener (progress.py): this comes a batch late."""
+        """Do nothing: the listener commits progress (progress.py), and this call comes a batch
+        late."""
 
     def stop(self) -> None:
         if self._planner is not None:

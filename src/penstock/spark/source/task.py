@@ -1,4 +1,4 @@
-"""What one task reads: ranges of offsets, over one socket per leader, as Arrow batches."""
+"""The reads of one task: ranges of offsets, over one socket per leader, as Arrow batches."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,6 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.bulk.decode import Decoder, last_offset_of
 from penstock.client.cluster.nodes import Nodes
-from penstock.client.raw.course import OffsetRange, Patience
 from penstock.client.raw.outcomes import (
     PartitionFailure,
     PartitionMissing,
@@ -18,11 +17,12 @@ from penstock.client.raw.outcomes import (
     TopicMissing,
     TopicRecreated,
 )
-from penstock.client.raw.reading import RangeReader
+from penstock.client.raw.range_progress import OffsetRange, Patience
+from penstock.client.raw.range_reader import RangeReader
 from penstock.client.transport.security import Security
 from penstock.model import TopicPartition
 from penstock.spark.options.source import SourceOptions
-from penstock.spark.source.losses import Losses
+from penstock.spark.source.data_loss import Losses
 
 KEPT_MAX = 4
 LOSS = (RecordsExpired, RecordsLost, TopicMissing, TopicRecreated, PartitionMissing)
@@ -30,19 +30,19 @@ LOSS = (RecordsExpired, RecordsLost, TopicMissing, TopicRecreated, PartitionMiss
 
 @dataclass(frozen=True)
 class Share(InputPartition):
-    """The ranges of one task, and which topics they are of."""
+    """The ranges of one task, and the ids of their topics."""
 
     ranges: tuple[OffsetRange, ...]
     ids: Mapping[str, bytes]
 
 
-# Spark's worker processes run one task after the other: what the last one left open spares the
-# next one of the same query a few round trips. Whoever reads takes it out, so nobody shares it.
+# Spark's worker processes run one task after the other: connections of the last task save the next
+# one of the same query a few round trips. A reader takes them out, so none is shared.
 _kept: dict[tuple[int, tuple[tuple[str, str], ...]], Nodes] = {}
 
 
 def read_share(options: SourceOptions, share: Share) -> Iterator[pa.RecordBatch]:
-    """All rows of the ranges. Connections are kept only if everything was read from them."""
+    """Return all rows of the ranges. Keep the connections only if everything was read from them."""
     key = (os.getpid(), tuple(sorted(options.properties.items())))
     nodes = _kept.pop(key, None) or open_nodes(options)
     whole = False
@@ -57,7 +57,7 @@ def read_share(options: SourceOptions, share: Share) -> Iterator[pa.RecordBatch]
 
 
 def read_share_from(nodes: Nodes, options: SourceOptions, share: Share) -> Iterator[pa.RecordBatch]:
-    """All rows of the ranges; what is gone is told as failOnDataLoss says."""
+    """Return all rows of the ranges; lost records are handled by failOnDataLoss."""
     losses = Losses(options.fail_on_data_loss)
     left = {each.partition: each for each in share.ranges}
     while left:
@@ -83,7 +83,7 @@ def _read(
     ids: Mapping[str, bytes],
     left: dict[TopicPartition, OffsetRange],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of what is left, which becomes less with each of them."""
+    """Yield the rows of the remaining ranges, and shorten these."""
     ranges = list(left.values())
     decoders = {
         each.partition: Decoder(
@@ -114,7 +114,7 @@ def _read(
 
 
 def _go_on(left: dict[TopicPartition, OffsetRange], loss: PartitionFailure) -> None:
-    """After what is gone, if anything of the range is left."""
+    """Continue after lost records, if any of the range is left."""
     range_ = left.pop(loss.partition)
     if isinstance(loss, RecordsExpired) and loss.log_start < range_.end:
         left[loss.partition] = replace(range_, start=loss.log_start)

@@ -1,4 +1,5 @@
-"""Record what clients did and were told, then find what a correct cluster would not have done.
+"""Records the requests and answers of clients, and finds anomalies that a correct cluster never
+shows.
 
 recorder = Recorder()
 producer = recorder.process("producer")
@@ -25,7 +26,8 @@ from penstock.testing.history.anomalies import (
     UnsentValue,
 )
 from penstock.testing.history.checker import Report, check
-from penstock.testing.history.events import Ending, History, Isolation, Outcome, Place, Polled
+from penstock.testing.history.events import ClientOutcome as Outcome
+from penstock.testing.history.events import Ending, History, Isolation, Place, Polled
 from penstock.testing.history.exactly_once import Pipeline
 from penstock.testing.history.recorder import OpenTransaction, Process, Recorder, Sending
 

@@ -1,18 +1,18 @@
-"""What a history can show that a correct cluster would not do: each a value and a sentence."""
+"""The anomalies that a history can show: each a value and a sentence."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.model import TopicPartition
-from penstock.testing.history.events import Isolation, Place, Polled, Send, Transaction
+from penstock.testing.history.events import Isolation, Place, Polled, RecordedTransaction, Send
 
-NAMED_MAX = 8  # how many records a sentence names before it only counts
+NAMED_MAX = 8  # records that a sentence names before it only counts
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly(ABC):
-    """Something that should not have happened; `str` of it is a sentence."""
+    """An observation that a correct cluster never causes; `str` of it is a sentence."""
 
     @property
     @abstractmethod
@@ -24,24 +24,24 @@ class Anomaly(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LostWrite(Anomaly):
-    """An acknowledged record that nobody saw, though what follows it was read."""
+    """An acknowledged record that no consumer saw, although later ones were read."""
 
     send: Send
     isolation: Isolation
-    read_up_to: int  # the offset before which everything should have been seen
+    read_up_to: int  # all records below this offset should have been seen
 
     @property
     def sentence(self) -> str:
         return (
-            f"{self.send.process} was told that {_told(self.send)}, and {self.send.partition} "
-            f"was read up to offset {self.read_up_to - 1}, but no {self.isolation.value} "
-            f"consumer has seen it"
+            f"{self.send.process} got the answer that {_send_text(self.send)}, and "
+            f"{self.send.partition} was read up to offset {self.read_up_to - 1}, but no "
+            f"{self.isolation.value} consumer has seen it"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(Anomaly):
-    """One value, sent once, at two places."""
+    """One value, sent once, at two offsets."""
 
     value: bytes
     places: tuple[Place, ...]
@@ -55,7 +55,7 @@ class Duplicate(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class InconsistentOffset(Anomaly):
-    """Two values at one place."""
+    """Two values at one offset."""
 
     place: Place
     values: tuple[bytes, ...]
@@ -69,7 +69,7 @@ class InconsistentOffset(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class UnsentValue(Anomaly):
-    """A value that nobody sent to this topic."""
+    """A value that no producer sent to this topic."""
 
     record: Polled
     processes: tuple[str, ...]
@@ -78,23 +78,23 @@ class UnsentValue(Anomaly):
     def sentence(self) -> str:
         return (
             f"{_names(self.processes)} read {self.record.value!r} at {self.record.place}, "
-            f"which nobody sent there"
+            f"which no producer sent there"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedRead(Anomaly):
-    """A record that was taken back (its transaction was aborted, or its send refused) was seen."""
+    """A consumer saw a record of an aborted transaction or of a rejected send."""
 
     send: Send
-    transaction: Transaction | None
+    transaction: RecordedTransaction | None
     place: Place
     readers: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
         if self.transaction is None:
-            why = f"although the send by {self.send.process} was refused"
+            why = f"although the send by {self.send.process} was rejected"
         else:
             why = f"although {_titled(self.transaction)} was aborted"
         return f"{_names(self.readers)} read {self.send.value!r} at {self.place}, {why}"
@@ -105,26 +105,26 @@ class UncommittedRead(Anomaly):
     """A read_committed consumer saw a record before its transaction could have been committed."""
 
     send: Send
-    transaction: Transaction
+    transaction: RecordedTransaction
     place: Place
     readers: tuple[str, ...]
 
     @property
     def sentence(self) -> str:
         if self.transaction.commit_asked is None:
-            when = f"although nobody ever asked to commit {_titled(self.transaction)}"
+            when = f"without any commit request of {_titled(self.transaction)}"
         else:
-            when = f"before anybody asked to commit {_titled(self.transaction)}"
+            when = f"before the commit request of {_titled(self.transaction)}"
         return f"{_names(self.readers)} read {self.send.value!r} at {self.place} {when}"
 
 
 @dataclass(frozen=True, slots=True)
 class NonMonotonicPoll(Anomaly):
-    """A consumer went back, or got a record again, without having been moved."""
+    """A consumer went back, or got a record again, without a seek or a rebalance."""
 
     process: str
     partition: TopicPartition
-    expected: int  # the lowest offset that could have followed
+    expected: int  # the lowest valid next offset
     record: Polled
     within_one_poll: bool
 
@@ -138,7 +138,7 @@ class NonMonotonicPoll(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class PollSkip(Anomaly):
-    """A consumer passed over records that others saw."""
+    """A consumer skipped records that others saw."""
 
     process: str
     partition: TopicPartition
@@ -176,7 +176,7 @@ class NonMonotonicSend(Anomaly):
 class TornTransaction(Anomaly):
     """A part of a transaction took effect and another part did not."""
 
-    transaction: Transaction
+    transaction: RecordedTransaction
     seen: tuple[Send, ...]
     missing: tuple[Send, ...]
     offsets_of: str | None = None  # the group whose offsets are the other part
@@ -197,7 +197,7 @@ class TornTransaction(Anomaly):
 
 @dataclass(frozen=True, slots=True)
 class LostOffsets(Anomaly):
-    """A group's progress is not what was committed last."""
+    """A group's committed offset is not the last commit."""
 
     group: str
     partition: TopicPartition
@@ -210,19 +210,19 @@ class LostOffsets(Anomaly):
         found = "nothing" if self.found is None else f"offset {self.found}"
         could = _names(str(each) for each in self.possible) or "nothing"
         return (
-            f"{self.asked_by} was told that group {self.group} has committed {found} for "
+            f"{self.asked_by} got the answer that group {self.group} has committed {found} for "
             f"{self.partition}, where only {could} was possible"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class NotExactlyOnce(Anomaly):
-    """An input whose outputs are more or fewer than there should be."""
+    """An input with more or fewer outputs than expected."""
 
     group: str
     source: Place
     value: bytes | None
-    committed: int | None  # the group's progress in this partition
+    committed: int | None  # the group's committed offset in this partition
     outputs: tuple[Send, ...]
     expected: int
 
@@ -237,12 +237,12 @@ class NotExactlyOnce(Anomaly):
         )
 
 
-def _told(send: Send) -> str:
-    where = f"offset {send.offset}" if send.offset is not None else "an offset it was not told"
+def _send_text(send: Send) -> str:
+    where = f"offset {send.offset}" if send.offset is not None else "an unknown offset"
     return f"{send.value!r} is in {send.partition} at {where}"
 
 
-def _titled(transaction: Transaction) -> str:
+def _titled(transaction: RecordedTransaction) -> str:
     return (
         f"transaction {transaction.number} of {transaction.process} "
         f"({transaction.transactional_id})"

@@ -1,7 +1,7 @@
-"""Judges a history, in the manner of Jepsen's workload for Kafka.
+"""Checks a history, in the manner of Jepsen's workload for Kafka.
 
-What it assumes: values are unique within a topic; acknowledgements came from acks=all; of each
-isolation level that is used, somebody reads every partition from its beginning.
+Assumptions: values are unique within a topic; acknowledgements came from acks=all; for each
+isolation level in use, a consumer reads every partition from its beginning.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.testing.history.anomalies import Anomaly
-from penstock.testing.history.events import Ending, History, Isolation, Outcome
+from penstock.testing.history.events import ClientOutcome, Ending, History, Isolation
 from penstock.testing.history.evidence import Evidence
 from penstock.testing.history.exactly_once import Pipeline, check_pipeline
 from penstock.testing.history.log_checks import check_logs
@@ -21,12 +21,12 @@ SENTENCES_MAX = 5  # of each kind
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The verdict, and how much it rests on: a run that saw nothing is clean too."""
+    """The anomalies, and the amount of evidence: a run without any reads is clean too."""
 
     anomalies: tuple[Anomaly, ...]
     acknowledged: int  # sends
     seen: int  # sends that a consumer saw
-    unread: int  # sends that should be visible, but nobody has read so far
+    unread: int  # sends that should be visible, but were not read so far
     endings: dict[Ending, int]  # transactions
 
     @property
@@ -35,7 +35,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The verdict for people: what was looked at, what is wrong."""
+        """The result for people: the evidence, and the anomalies."""
         lines = [
             f"{self.acknowledged} sends were acknowledged, {self.seen} were seen, "
             f"{self.unread} were not read",
@@ -49,7 +49,7 @@ class Report:
         return "\n".join(lines)
 
     def require_clean(self) -> None:
-        """Raise AssertionError with the verdict if anything is wrong."""
+        """Raise AssertionError with the result if there is an anomaly."""
         if not self.clean:
             raise AssertionError(self.text)
 
@@ -60,12 +60,10 @@ def check(
     pipelines: Sequence[Pipeline] = (),
     allowed: Collection[type[Anomaly]] = (),
 ) -> Report:
-    """Look for every anomaly that the history shows, but for the kinds that are allowed.
-
-    Allow Duplicate and NonMonotonicSend, for instance, for producers without idempotence.
-    """
+    """Return every anomaly of the history, except the allowed kinds. Allow Duplicate and
+    NonMonotonicSend, for instance, for producers without idempotence."""
     evidence = Evidence(history)
-    every = dict.fromkeys(_anomalies(evidence, pipelines))  # some show more than once
+    every = dict.fromkeys(_anomalies(evidence, pipelines))  # some are found more than once
     found = [each for each in every if type(each) not in allowed]
     sends = evidence.sends.values()
     unread = [
@@ -78,7 +76,7 @@ def check(
     endings = Counter(each.ending for each in evidence.transactions.values())
     return Report(
         tuple(found),
-        acknowledged=sum(each.outcome is Outcome.OK for each in sends),
+        acknowledged=sum(each.outcome is ClientOutcome.OK for each in sends),
         seen=sum(evidence.seen(each, Isolation.READ_UNCOMMITTED) for each in sends),
         unread=len(unread),
         endings={each: endings[each] for each in Ending},

@@ -1,7 +1,7 @@
-"""What clients asked and what they were told, as frozen values: the words of a history.
+"""The requests and answers of clients, as frozen values: the events of a history.
 
-A moment is a number: each call and each answer takes the next one. An operation lasts from the
-moment it was asked for to the moment it was answered; unanswered, it may have happened or not.
+A moment is a number: each call and each answer takes the next one. An operation lasts from its call
+to its answer. Without an answer, it may have happened or not.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ Moment = NewType("Moment", int)
 TransactionNumber = NewType("TransactionNumber", int)  # unique within a history
 
 
-class Outcome(Enum):
-    """What a client was told about something it asked for."""
+class ClientOutcome(Enum):
+    """The answer to a request of a client."""
 
     OK = "ok"
     FAILED = "failed"  # certainly without effect
-    UNKNOWN = "unknown"  # a timeout, a lost connection, a crash: either is allowed
+    UNKNOWN = "unknown"  # a timeout, a lost connection, a crash: both are allowed
 
 
 class Ending(Enum):
-    """How a transaction ended, as far as its producer knows."""
+    """The end of a transaction, as far as its producer knows."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -32,7 +32,7 @@ class Ending(Enum):
 
 
 class Isolation(Enum):
-    """What a consumer wants to see of transactions."""
+    """The isolation level of a consumer."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """A record as a consumer got it."""
+    """A record as a consumer received it."""
 
     partition: TopicPartition
     offset: int
@@ -75,15 +75,15 @@ class Send:
     span: Span
     partition: TopicPartition
     value: bytes
-    outcome: Outcome
+    outcome: ClientOutcome
     offset: int | None = None
     transaction: TransactionNumber | None = None
-    source: Place | None = None  # the input that this is the output of
+    source: Place | None = None  # the input record of this output
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one call of a consumer returned, in its order."""
+    """The result of one poll of a consumer, in its order."""
 
     process: str
     span: Span
@@ -94,19 +94,19 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """A group's progress: the next offset to read, per partition."""
+    """A group's commit: the next offset to read, per partition."""
 
     process: str
     span: Span
     group: str
     offsets: tuple[Place, ...]
-    outcome: Outcome
+    outcome: ClientOutcome
     transaction: TransactionNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
-    """The frame around sends, polls and offset commits that carry its number."""
+class RecordedTransaction:
+    """A transaction around the sends, polls and offset commits that carry its number."""
 
     process: str
     span: Span
@@ -118,7 +118,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetch:
-    """The progress of a group as it was answered: the next offset to read, None for no commit."""
+    """The answer about a group's commits: the next offset to read, None for no commit."""
 
     process: str
     span: Span
@@ -128,7 +128,7 @@ class OffsetFetch:
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnd:
-    """A consumer came to `offset`, which was the high watermark when it was asked for."""
+    """A consumer reached `offset`, which was the high watermark at the call."""
 
     process: str
     span: Span
@@ -139,7 +139,7 @@ class ReadToEnd:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """From here on a group decides which partitions of these topics the consumer has."""
+    """From here on a group assigns partitions of these topics to the consumer."""
 
     process: str
     span: Span
@@ -147,8 +147,9 @@ class Subscribed:
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
-    """From here on the consumer has these partitions; those it had before go on where they were."""
+class AssignedPartitions:
+    """From here on the consumer has these partitions; those it had before continue at their
+    positions."""
 
     process: str
     span: Span
@@ -157,7 +158,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The consumer has these partitions no more; assigned again they begin anywhere."""
+    """The consumer loses these partitions; assigned again, they begin anywhere."""
 
     process: str
     span: Span
@@ -166,7 +167,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """The consumer goes on from this offset; None: from where it is not known."""
+    """The consumer continues at this offset; None: at an unknown one."""
 
     process: str
     span: Span
@@ -176,7 +177,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """Records below this offset may be gone: deleted, or past their retention."""
+    """Records below this offset may be deleted, by request or by retention."""
 
     process: str
     span: Span
@@ -186,7 +187,7 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The process lost all it knew. What it had asked for and was not told is unknown."""
+    """The process lost its state. Its unanswered requests have an unknown outcome."""
 
     process: str
     span: Span
@@ -196,11 +197,11 @@ Operation: TypeAlias = (
     Send
     | Poll
     | OffsetCommit
-    | Transaction
+    | RecordedTransaction
     | OffsetFetch
     | ReadToEnd
     | Subscribed
-    | Assigned
+    | AssignedPartitions
     | Revoked
     | Sought
     | Trimmed
@@ -210,7 +211,7 @@ Operation: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything that happened in a run, in the order in which it was asked for."""
+    """All operations of a run, in the order of their calls."""
 
     operations: tuple[Operation, ...]
 

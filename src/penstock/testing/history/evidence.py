@@ -1,7 +1,8 @@
-"""What a history proves, looked up the ways the checks need: who saw what, which transactions hold.
+"""The evidence of a history, indexed for the checks: sightings of records, and effective
+transactions.
 
-A transaction without an answer counts as committed once something shows it: a read_committed
-consumer saw a record of it, or a group's progress can come from nowhere else.
+A transaction without an answer counts as committed once there is evidence: a read_committed
+consumer saw one of its records, or a group's commit has no other origin.
 """
 
 from bisect import bisect_left
@@ -11,19 +12,19 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.model import TopicPartition
 from penstock.testing.history.events import (
+    ClientOutcome,
     Ending,
     History,
     Isolation,
     Moment,
     OffsetCommit,
     OffsetFetch,
-    Outcome,
     Place,
     Poll,
     Polled,
     ReadToEnd,
+    RecordedTransaction,
     Send,
-    Transaction,
     TransactionNumber,
     Trimmed,
 )
@@ -34,14 +35,14 @@ COMMITTED = Isolation.READ_COMMITTED
 
 
 class Sighting(NamedTuple):
-    """A record in a consumer's hands."""
+    """A record as one consumer saw it."""
 
     poll: Poll
     record: Polled
 
 
 class SeenOffset(NamedTuple):
-    """A group's progress that only one transaction can have brought about."""
+    """A group's commit that only one transaction can have made."""
 
     group: str
     place: Place
@@ -49,12 +50,12 @@ class SeenOffset(NamedTuple):
 
 
 class Evidence:
-    """One history with its indexes; nothing changes after it was made."""
+    """One history with its indexes; immutable once built."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.sends: dict[SentValue, Send] = {}
-        self.transactions: dict[TransactionNumber, Transaction] = {}
+        self.transactions: dict[TransactionNumber, RecordedTransaction] = {}
         self.sends_in: dict[TransactionNumber, list[Send]] = defaultdict(list)
         self.sightings: dict[SentValue, list[Sighting]] = defaultdict(list)
         self.commits: dict[Progress, list[tuple[OffsetCommit, Place]]] = defaultdict(list)
@@ -71,24 +72,26 @@ class Evidence:
 
     # -- questions
 
-    def transaction_of(self, send: Send | OffsetCommit) -> Transaction | None:
+    def transaction_of(self, send: Send | OffsetCommit) -> RecordedTransaction | None:
         return None if send.transaction is None else self.transactions[send.transaction]
 
     def seen(self, send: Send, isolation: Isolation) -> bool:
-        """By a consumer of this isolation; what read_committed shows, the other shows too."""
+        """Return whether a consumer of this isolation saw it; evidence of read_committed counts for
+        both."""
         found = self.sightings.get((send.partition.topic, send.value), ())
         return any(isolation is not COMMITTED or each.poll.isolation is COMMITTED for each in found)
 
     def should_be_seen(self, send: Send, isolation: Isolation) -> Moment | None:
-        """Since when an acknowledged record should be seen by all who read so far; None: never."""
-        if send.outcome is not Outcome.OK:
+        """Return the moment since which readers should see an acknowledged record; None: never."""
+        if send.outcome is not ClientOutcome.OK:
             return None
         if send.transaction is None or isolation is not COMMITTED:
             return send.span.ended
         return self.committed_at.get(send.transaction)
 
     def missing(self, send: Send, isolation: Isolation) -> int | None:
-        """How far its partition was read if the record should have been seen there and was not."""
+        """Return the offset up to which the partition was read, if the record should have been seen
+        and was not."""
         since = self.should_be_seen(send, isolation)
         if since is None or self.seen(send, isolation):
             return None
@@ -98,46 +101,47 @@ class Evidence:
         read_up_to = self._read_up_to.get((isolation, send.partition), 0)
         if send.offset is not None and send.offset < read_up_to:
             return read_up_to
-        # Even an offset above that end is missing: the log is shorter than it was.
+        # An offset above that end is missing too: the log became shorter.
         if any(end.span.began > since for end in self._ends[isolation, send.partition]):
             return read_up_to
         return None
 
     def sends_seen(self, number: TransactionNumber) -> tuple[Send, ...]:
-        """What read_committed consumers saw of a transaction."""
+        """Return the sends of a transaction that read_committed consumers saw."""
         return tuple(each for each in self.sends_in.get(number, ()) if self.seen(each, COMMITTED))
 
     def shows(self, number: TransactionNumber) -> bool:
-        """Some part of the transaction certainly took effect."""
+        """Return whether some part of the transaction certainly took effect."""
         return bool(self.sends_seen(number) or self.offsets_seen.get(number))
 
-    def never_committed(self, transaction: Transaction) -> bool:
-        """Aborted, or left alone before anybody asked for its commit."""
+    def never_committed(self, transaction: RecordedTransaction) -> bool:
+        """Return whether the transaction was aborted, or abandoned before its
+        commit was requested."""
         return transaction.ending is Ending.ABORTED or transaction.commit_asked is None
 
     def may_have_effect(self, commit: OffsetCommit) -> bool:
         transaction = self.transaction_of(commit)
-        if commit.outcome is Outcome.FAILED:
+        if commit.outcome is ClientOutcome.FAILED:
             return False
         return transaction is None or not self.never_committed(transaction)
 
     def visible_between(
         self, isolation: Isolation, partition: TopicPartition, first: int, following: int
     ) -> list[int]:
-        """Offsets in [first, following) whose records consumers of this isolation get."""
+        """Return the offsets in [first, following) whose records are visible at this isolation."""
         offsets = self._visible[isolation].get(partition, [])
         return offsets[bisect_left(offsets, first) : bisect_left(offsets, following)]
 
     def read_to_end_after(
         self, moment: Moment, isolation: Isolation, partitions: Iterable[TopicPartition]
     ) -> bool:
-        """Each of the partitions was read to an end that was asked for after the moment."""
+        """Return whether each partition was read to an end that was requested after the moment."""
         return all(
             any(end.span.began > moment for end in self._ends[isolation, partition])
             for partition in partitions
         )
 
-    # -- how it is built
+    # -- construction
 
     def _collect(self) -> None:
         for operation in self.history:
@@ -148,7 +152,7 @@ class Evidence:
                         self.sends_in[operation.transaction].append(operation)
                 case Poll():
                     self._collect_poll(operation)
-                case Transaction():
+                case RecordedTransaction():
                     self.transactions[operation.number] = operation
                 case OffsetCommit():
                     for place in operation.offsets:
@@ -176,7 +180,7 @@ class Evidence:
         self._read_up_to[isolation, partition] = max(before, offset)
 
     def _find_offsets_seen(self) -> None:
-        """Where a group's progress can have come from one transaction only, it shows its commit."""
+        """Find commits of a group that can have come from one transaction only."""
         for (group, partition), fetches in self.fetches.items():
             by_offset: dict[int, list[OffsetCommit]] = defaultdict(list)
             for commit, place in self.commits.get((group, partition), ()):
@@ -200,8 +204,8 @@ class Evidence:
             if proofs:
                 self.committed_at[transaction.number] = min(proofs)
 
-    def _proofs(self, transaction: Transaction) -> Iterator[Moment]:
-        """Moments by which the transaction was certainly committed."""
+    def _proofs(self, transaction: RecordedTransaction) -> Iterator[Moment]:
+        """Yield moments by which the transaction was certainly committed."""
         if self.never_committed(transaction) or transaction.commit_asked is None:
             return
         if transaction.ending is Ending.COMMITTED and transaction.span.ended is not None:
@@ -221,7 +225,7 @@ class Evidence:
             send = self.sends.get(value)
             transaction = None if send is None else self.transaction_of(send)
             if isolation is COMMITTED and transaction and self.never_committed(transaction):
-                continue  # whoever saw it should not have: others do not skip it
+                continue  # a wrong sighting: other consumers do not skip the record
             for poll, record in sightings:
                 if isolation is not COMMITTED or poll.isolation is COMMITTED:
                     found[record.partition].add(record.offset)

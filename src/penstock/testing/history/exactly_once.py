@@ -1,6 +1,6 @@
-"""Consume, transform, produce: every input of a group has its outputs once, neither more nor fewer.
+"""Checks consume-transform-produce: every input of a group has its outputs exactly once.
 
-The sends of the pipeline name their input (`source`); the group's progress says how far it came.
+The sends of the pipeline name their input (`source`); the group's commits give its progress.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from penstock.testing.history.evidence import Evidence
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A group that reads topics and writes others in transactions."""
+    """A group that reads topics and writes to others in transactions."""
 
     group: str
     inputs: tuple[str, ...]
@@ -42,7 +42,7 @@ def check_pipeline(evidence: Evidence, pipeline: Pipeline) -> Iterator[Anomaly]:
         expected = pipeline.outputs_per_input
         wrong = len(sends) > expected
         if fetch is not None and source.offset >= (committed or 0):
-            # The records showed before the question was put: so the progress should have.
+            # The records were visible before the request: so the commit should have been.
             if any(seen < fetch.span.began for _, seen in found):
                 expected, wrong = 0, True
         elif fetch is not None and fetch.span.ended is not None and len(sends) < expected:
@@ -55,7 +55,8 @@ def check_pipeline(evidence: Evidence, pipeline: Pipeline) -> Iterator[Anomaly]:
 
 
 def _outputs(evidence: Evidence, pipeline: Pipeline) -> dict[Place, list[tuple[Send, Moment]]]:
-    """Per input the outputs that read_committed consumers saw, and when first."""
+    """Return, per input, the outputs that read_committed consumers saw, and the first moment of
+    each."""
     found: dict[Place, list[tuple[Send, Moment]]] = defaultdict(list)
     for (topic, value), send in evidence.sends.items():
         if topic not in pipeline.outputs or send.source is None:
@@ -71,7 +72,7 @@ def _outputs(evidence: Evidence, pipeline: Pipeline) -> dict[Place, list[tuple[S
 
 
 def _inputs(evidence: Evidence, pipeline: Pipeline) -> dict[Place, bytes]:
-    """Input records as read_committed consumers saw them."""
+    """Return the input records that read_committed consumers saw."""
     return {
         record.place: record.value
         for (topic, _), sightings in evidence.sightings.items()
@@ -84,6 +85,6 @@ def _inputs(evidence: Evidence, pipeline: Pipeline) -> dict[Place, bytes]:
 def _progress(
     evidence: Evidence, pipeline: Pipeline, partition: TopicPartition
 ) -> tuple[OffsetFetch | None, int | None]:
-    """The last answer about the group's progress in an input partition."""
+    """Return the last answer about the group's commit in an input partition."""
     fetches = evidence.fetches.get((pipeline.group, partition), [])
     return max(fetches, key=lambda each: each[0].span.began, default=(None, None))

@@ -1,4 +1,4 @@
-"""What is in the logs: nothing lost, nothing twice, nothing else, in the order it was sent."""
+"""Checks the logs: no loss, no duplicate, no foreign value, and the order of sends."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,19 +12,19 @@ from penstock.testing.history.anomalies import (
     NonMonotonicSend,
     UnsentValue,
 )
-from penstock.testing.history.events import Isolation, Outcome, Place, Send
+from penstock.testing.history.events import ClientOutcome, Isolation, Place, Send
 from penstock.testing.history.evidence import Evidence, SentValue
 
 
 def check_logs(evidence: Evidence) -> Iterator[Anomaly]:
-    yield from _places(evidence)
+    yield from _offset_conflicts(evidence)
     yield from _unsent(evidence)
     yield from _lost(evidence)
     yield from _order_of_sends(evidence)
 
 
-def _places(evidence: Evidence) -> Iterator[Anomaly]:
-    """Acknowledgements and polls together say what is where."""
+def _offset_conflicts(evidence: Evidence) -> Iterator[Anomaly]:
+    """Compare acknowledgements and polls: one value per offset, one offset per value."""
     at: dict[Place, dict[bytes, list[str]]] = defaultdict(lambda: defaultdict(list))
     where: dict[SentValue, dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
 
@@ -34,7 +34,7 @@ def _places(evidence: Evidence) -> Iterator[Anomaly]:
         where[partition.topic, value][place].append(process)
 
     for (_, value), send in evidence.sends.items():
-        if send.outcome is Outcome.OK and send.offset is not None:
+        if send.outcome is ClientOutcome.OK and send.offset is not None:
             said(send.partition, send.offset, value, send.process)
     for sightings in evidence.sightings.values():
         for poll, record in sightings:
@@ -52,7 +52,7 @@ def _everyone(processes: Iterable[Iterable[str]]) -> tuple[str, ...]:
 
 
 def _unsent(evidence: Evidence) -> Iterator[Anomaly]:
-    """Only in topics whose writers were recorded."""
+    """Find foreign values, only in topics whose writers were recorded."""
     topics = {topic for topic, _ in evidence.sends}
     for value, sightings in sorted(evidence.sightings.items()):
         if value not in evidence.sends and value[0] in topics:
@@ -69,7 +69,7 @@ def _lost(evidence: Evidence) -> Iterator[Anomaly]:
             torn = isolation is Isolation.READ_COMMITTED and (
                 send.transaction is not None and evidence.shows(send.transaction)
             )
-            if not torn:  # a torn transaction is told as a whole, elsewhere
+            if not torn:  # another check reports a torn transaction as a whole
                 yield LostWrite(send, isolation, read_up_to)
             break  # one loss, one sentence
 
@@ -77,7 +77,7 @@ def _lost(evidence: Evidence) -> Iterator[Anomaly]:
 def _order_of_sends(evidence: Evidence) -> Iterator[Anomaly]:
     last: dict[tuple[str, TopicPartition], Send] = {}
     for send in sorted(evidence.sends.values(), key=lambda each: each.span.began):
-        if send.outcome is not Outcome.OK or send.offset is None:
+        if send.outcome is not ClientOutcome.OK or send.offset is None:
             continue
         earlier = last.get((send.process, send.partition))
         if earlier is not None and earlier.offset is not None and send.offset < earlier.offset:

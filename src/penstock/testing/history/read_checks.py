@@ -1,4 +1,4 @@
-"""What consumers saw: only what was committed, each partition in order and without gaps."""
+"""Checks the reads: only committed records, each partition in order and without gaps."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from penstock.testing.history.anomalies import (
     UncommittedRead,
 )
 from penstock.testing.history.events import (
-    Assigned,
+    AssignedPartitions,
+    ClientOutcome,
     Crashed,
     Ending,
     Isolation,
     Moment,
     Operation,
-    Outcome,
     Poll,
     Revoked,
     Send,
@@ -41,14 +41,12 @@ def check_reads(evidence: Evidence) -> Iterator[Anomaly]:
 
 
 def _untimely(evidence: Evidence, send: Send, sightings: list[Sighting]) -> Iterator[Anomaly]:
-    """A record seen that was never there, or not yet.
-
-    Dependency cycles between transactions (G1c) need no graph of their own: in one of them
-    somebody saw a record before its commit was asked for.
-    """
+    """Yield sightings of records that never existed, or not yet. Dependency cycles between
+    transactions (G1c) need no graph: in each cycle a consumer saw a record before its commit was
+    requested."""
     transaction = evidence.transaction_of(send)
     place = sightings[0].record.place
-    if send.outcome is Outcome.FAILED:
+    if send.outcome is ClientOutcome.FAILED:
         yield AbortedRead(send, None, place, _readers(sightings))
         return
     if transaction is None:
@@ -74,19 +72,20 @@ def _readers(sightings: list[Sighting]) -> tuple[str, ...]:
 
 
 class _Positions:
-    """Where one consumer is in each partition that it has, as far as is known."""
+    """The known position of one consumer in each of its partitions."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._next: dict[TopicPartition, int] = {}
 
     def follow(self, operations: list[Operation]) -> Iterator[Anomaly]:
-        """Rebalance callbacks run inside a poll: what it returns came after them."""
+        """Yield the anomalies of one consumer. Rebalance callbacks run inside a poll: its records
+        came after them."""
         for operation in sorted(operations, key=_answered):
             match operation:
                 case Poll():
                     yield from self._polled(operation)
-                case Assigned():
+                case AssignedPartitions():
                     self._keep(operation.partitions)
                 case Revoked():
                     self._keep([each for each in self._next if each not in operation.partitions])

@@ -1,7 +1,7 @@
-"""Writes a history down while it happens, from as many threads as there are clients.
+"""Records a history while it happens, from as many threads as there are clients.
 
-Record the call before it is made and the answer after it came; the order of both is what the
-checker argues from. A process is one thread of actions: a producer, a consumer, or both in turn.
+Record the call before it is made and the answer after it came; the checker relies on the order of
+both. A process is one thread of actions: a producer, a consumer, or both in turn.
 """
 
 import itertools
@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 
 from penstock.model import TopicPartition
 from penstock.testing.history.events import (
-    Assigned,
+    AssignedPartitions,
+    ClientOutcome,
     Crashed,
     Ending,
     History,
@@ -21,26 +22,25 @@ from penstock.testing.history.events import (
     OffsetCommit,
     OffsetFetch,
     Operation,
-    Outcome,
     Place,
     Poll,
     Polled,
     ReadToEnd,
+    RecordedTransaction,
     Revoked,
     Send,
     Sought,
     Span,
     Subscribed,
-    Transaction,
     TransactionNumber,
     Trimmed,
 )
 
-Asked = TypeVar("Asked", bound=Send | OffsetCommit | Transaction)
+Asked = TypeVar("Asked", bound=Send | OffsetCommit | RecordedTransaction)
 
 
 class Recorder:
-    """A history in the making. Safe to use from several threads."""
+    """A history being recorded. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,11 +50,12 @@ class Recorder:
         self._sent: set[tuple[str, bytes]] = set()
 
     def process(self, name: str, isolation: Isolation = Isolation.READ_COMMITTED) -> "Process":
-        """Someone whose actions follow one another; its polls have this isolation."""
+        """Return a process, a client whose actions follow one another; its polls have this
+        isolation."""
         return Process(self, name, isolation)
 
     def history(self) -> History:
-        """All of it so far. What has no answer yet is unknown."""
+        """Return the history so far. Operations without an answer are unknown."""
         with self._lock:
             return History(tuple(self._operations[each] for each in sorted(self._operations)))
 
@@ -69,12 +70,12 @@ class Recorder:
             return TransactionNumber(next(self._transactions))
 
     def put(self, operation: Operation) -> None:
-        """Write down, or write anew now that more is known."""
+        """Add an operation, or replace it when more is known."""
         with self._lock:
             self._operations[operation.span.began] = operation
 
     def claim(self, topic: str, value: bytes) -> None:
-        """A value stands for one send: without that nothing could be told apart."""
+        """Reserve a value for one send: repeated values would be indistinguishable."""
         with self._lock:
             if (topic, value) in self._sent:
                 raise ValueError(f"{value!r} was sent to {topic} before: values must be unique")
@@ -82,7 +83,7 @@ class Recorder:
 
 
 class _Asked(Generic[Asked]):
-    """Something asked for and not answered yet."""
+    """A request without an answer yet."""
 
     def __init__(self, recorder: Recorder, operation: Asked) -> None:
         self._recorder = recorder
@@ -99,37 +100,40 @@ class _Asked(Generic[Asked]):
 
 
 class Sending(_Asked[Send]):
-    """A send on its way; without a call of these it stays unknown."""
+    """A send in flight; without a call of these its outcome stays unknown."""
 
     def ok(self, offset: int | None = None) -> None:
-        """Acknowledged; None if the broker did not say where (Kafka: -1)."""
+        """Note the acknowledgement; None if the broker gave no offset (Kafka: -1)."""
         known = _known(offset)
-        self._answered(replace(self._operation, span=self._now(), outcome=Outcome.OK, offset=known))
+        self._answered(
+            replace(self._operation, span=self._now(), outcome=ClientOutcome.OK, offset=known)
+        )
 
     def failed(self) -> None:
-        """Refused: it certainly is not in the log. A timeout is not that: leave it alone then."""
-        self._answered(replace(self._operation, span=self._now(), outcome=Outcome.FAILED))
+        """Note a rejection: the record is certainly not in the log. Do not call this after a
+        timeout."""
+        self._answered(replace(self._operation, span=self._now(), outcome=ClientOutcome.FAILED))
 
 
 class CommittingOffsets(_Asked[OffsetCommit]):
-    """An offset commit on its way; without a call of these it stays unknown."""
+    """An offset commit in flight; without a call of these its outcome stays unknown."""
 
     def ok(self) -> None:
-        self._answered(replace(self._operation, span=self._now(), outcome=Outcome.OK))
+        self._answered(replace(self._operation, span=self._now(), outcome=ClientOutcome.OK))
 
     def failed(self) -> None:
-        self._answered(replace(self._operation, span=self._now(), outcome=Outcome.FAILED))
+        self._answered(replace(self._operation, span=self._now(), outcome=ClientOutcome.FAILED))
 
 
-class OpenTransaction(_Asked[Transaction]):
-    """A transaction between its begin and its end; without an end it stays unknown."""
+class OpenTransaction(_Asked[RecordedTransaction]):
+    """An open transaction; without an end its outcome stays unknown."""
 
     @property
     def number(self) -> TransactionNumber:
         return self._operation.number
 
     def commit_asked(self) -> None:
-        """Call this before the commit is asked for: nobody may see the records earlier."""
+        """Note the commit request, before it is sent: the records may be visible from now on."""
         if self._operation.commit_asked is None:
             self._operation = replace(self._operation, commit_asked=self._recorder.now())
             self._recorder.put(self._operation)
@@ -139,13 +143,13 @@ class OpenTransaction(_Asked[Transaction]):
         self._answered(replace(self._operation, span=self._now(), ending=Ending.COMMITTED))
 
     def aborted(self) -> None:
-        """The abort was acknowledged. An abort that failed is no end: leave it alone then."""
+        """Note the acknowledged abort. Do not call this after a failed abort."""
         self._answered(replace(self._operation, span=self._now(), ending=Ending.ABORTED))
 
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """A poll under way; without records it leaves no trace."""
+    """A poll in flight; without records it leaves no trace."""
 
     recorder: Recorder
     process: str
@@ -162,7 +166,7 @@ class Polling:
 
 @dataclass(frozen=True, slots=True)
 class FetchingOffsets:
-    """A question for a group's progress; without an answer it leaves no trace."""
+    """A request for a group's commits; without an answer it leaves no trace."""
 
     recorder: Recorder
     process: str
@@ -170,7 +174,7 @@ class FetchingOffsets:
     began: Moment
 
     def got(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """The answer: None, or one of Kafka's negative numbers, where nothing is committed."""
+        """Note the answer: None, or one of Kafka's negative numbers, where nothing is committed."""
         span = Span(self.began, self.recorder.now())
         found = tuple((each, _known(offset)) for each, offset in sorted(offsets.items()))
         self.recorder.put(OffsetFetch(self.process, span, self.group, found))
@@ -178,7 +182,7 @@ class FetchingOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ReadingToEnd:
-    """A read up to a high watermark asked for now; without an answer it leaves no trace."""
+    """A read up to the high watermark of now; without an answer it leaves no trace."""
 
     recorder: Recorder
     process: str
@@ -194,7 +198,7 @@ class ReadingToEnd:
 
 
 class Process:
-    """One thread of actions; every method is called when the thing is asked for."""
+    """One thread of actions; call every method at the moment of the request."""
 
     def __init__(self, recorder: Recorder, name: str, isolation: Isolation) -> None:
         self._recorder = recorder
@@ -211,17 +215,19 @@ class Process:
         transaction: OpenTransaction | None = None,
         source: Place | None = None,
     ) -> Sending:
-        """`source` is the input record that this is the output of, for the exactly-once check."""
+        """Note a send. `source` is the input record of this output, for the exactly-once check."""
         self._recorder.claim(partition.topic, value)
         number = _number(transaction)
         asked = Send(
-            self.name, self._asked(), partition, value, Outcome.UNKNOWN, None, number, source
+            self.name, self._asked(), partition, value, ClientOutcome.UNKNOWN, None, number, source
         )
         return Sending(self._recorder, asked)
 
     def begin(self, transactional_id: str) -> OpenTransaction:
         number = self._recorder.next_transaction()
-        begun = Transaction(self.name, self._asked(), number, transactional_id, Ending.UNKNOWN)
+        begun = RecordedTransaction(
+            self.name, self._asked(), number, transactional_id, Ending.UNKNOWN
+        )
         return OpenTransaction(self._recorder, begun)
 
     # -- as a consumer
@@ -236,18 +242,19 @@ class Process:
         offsets: Mapping[TopicPartition, int],
         transaction: OpenTransaction | None = None,
     ) -> CommittingOffsets:
-        """The next offset to read per partition, as Kafka counts."""
+        """Note a commit: the next offset to read per partition, as Kafka counts."""
         places = tuple(Place(*each) for each in sorted(offsets.items()))
         number = _number(transaction)
-        asked = OffsetCommit(self.name, self._asked(), group, places, Outcome.UNKNOWN, number)
+        asked = OffsetCommit(self.name, self._asked(), group, places, ClientOutcome.UNKNOWN, number)
         return CommittingOffsets(self._recorder, asked)
 
     def fetch_offsets(self, group: str) -> FetchingOffsets:
-        """Ask as read_committed consumers do, who wait for pending transactions."""
+        """Note a request as of read_committed consumers, which waits for pending transactions."""
         return FetchingOffsets(self._recorder, self.name, group, self._recorder.now())
 
     def read_to_end(self, partition: TopicPartition) -> ReadingToEnd:
-        """Call this before the high watermark is asked for, then read up to it, from the start."""
+        """Note the start of a read: call this before the request for the high watermark, then read
+        up to it, from the start."""
         moment = self._recorder.now()
         return ReadingToEnd(self._recorder, self.name, partition, self.isolation, moment)
 
@@ -255,8 +262,8 @@ class Process:
         self._recorder.put(Subscribed(self.name, self._at_once(), tuple(topics)))
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """All partitions that it has now; call `revoked` first for those that begin anew."""
-        self._recorder.put(Assigned(self.name, self._at_once(), tuple(partitions)))
+        """Note all partitions of the consumer; call `revoked` first for those that begin again."""
+        self._recorder.put(AssignedPartitions(self.name, self._at_once(), tuple(partitions)))
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         self._recorder.put(Revoked(self.name, self._at_once(), tuple(partitions)))
@@ -264,10 +271,10 @@ class Process:
     def sought(self, partition: TopicPartition, offset: int | None) -> None:
         self._recorder.put(Sought(self.name, self._at_once(), partition, offset))
 
-    # -- as anybody
+    # -- for all clients
 
     def trimmed(self, partition: TopicPartition, offset: int) -> None:
-        """Say so before records are deleted."""
+        """Note a deletion, before it is requested."""
         self._recorder.put(Trimmed(self.name, self._at_once(), partition, offset))
 
     def crashed(self) -> None:
@@ -286,5 +293,5 @@ def _number(transaction: OpenTransaction | None) -> TransactionNumber | None:
 
 
 def _known(offset: int | None) -> int | None:
-    """Kafka says -1 or -1001 where it has no offset to say."""
+    """Return None for -1 and -1001, Kafka's numbers for a missing offset."""
     return offset if offset is not None and offset >= 0 else None

@@ -1,17 +1,19 @@
-"""Transactions are whole: all of their records and offsets, or none; and progress does not fade."""
+"""Checks that transactions are atomic, with all records and offsets or none, and that commits
+persist.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.testing.history.anomalies import Anomaly, LostOffsets, TornTransaction
 from penstock.testing.history.events import (
+    ClientOutcome,
     Isolation,
     Moment,
     OffsetCommit,
     OffsetFetch,
-    Outcome,
     Place,
-    Transaction,
+    RecordedTransaction,
 )
 from penstock.testing.history.evidence import Evidence, Progress
 
@@ -22,13 +24,13 @@ def check_transactions(evidence: Evidence) -> Iterator[Anomaly]:
     groups = {group for group, _ in evidence.commits}
     for progress, fetches in sorted(evidence.fetches.items()):
         if progress[0] not in groups:
-            continue  # nobody wrote down what it committed
+            continue  # its commits were not recorded
         commits = _possible_commits(evidence, progress)
         for fetch, offset in fetches:
             yield from _progress(evidence, progress, commits, fetch, offset)
 
 
-def _torn(evidence: Evidence, transaction: Transaction) -> Iterator[Anomaly]:
+def _torn(evidence: Evidence, transaction: RecordedTransaction) -> Iterator[Anomaly]:
     number = transaction.number
     missing = tuple(
         each
@@ -53,7 +55,7 @@ class _Effect(NamedTuple):
     commit: OffsetCommit
     offset: int
     since: Moment
-    until: Moment | None  # by then it certainly had; None: it may never have
+    until: Moment | None  # certainly effective by then; None: perhaps never
 
 
 def _possible_commits(evidence: Evidence, progress: Progress) -> list[_Effect]:
@@ -67,7 +69,7 @@ def _possible_commits(evidence: Evidence, progress: Progress) -> list[_Effect]:
             assert transaction.commit_asked is not None, "else it would have no effect"
             since = transaction.commit_asked
             until = evidence.committed_at.get(transaction.number)
-        certain = commit.outcome is Outcome.OK
+        certain = commit.outcome is ClientOutcome.OK
         found.append(_Effect(commit, place.offset, since, until if certain else None))
     return found
 
@@ -79,7 +81,7 @@ def _progress(
     fetch: OffsetFetch,
     offset: int | None,
 ) -> Iterator[Anomaly]:
-    """The answer must be the last commit before the question, or one that was under way."""
+    """Check an answer: it must be the last commit before the request, or one in flight."""
     asked, answered = fetch.span
     before = [each for each in commits if each.until is not None and each.until < asked]
     # A commit that began after another had ended replaced it.
@@ -99,7 +101,7 @@ def _progress(
             sends = tuple(evidence.sends_in.get(transaction.number, ()))
             yield TornTransaction(transaction, (), sends, group, (place,))
             return
-    # The answer is a commit that was replaced, or none: the last one is what did not show.
+    # The answer is a replaced commit, or none: the last commit was lost.
     stale = offset is None or any(each.offset == offset for each in commits)
     last = max(before, key=lambda each: each.since, default=None)
     transaction = evidence.transaction_of(last.commit) if last is not None else None

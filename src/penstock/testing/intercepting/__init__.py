@@ -1,5 +1,5 @@
-"""A broker that misbehaves on request: it fails, waits, is silent or hangs up, API by API.
+"""A broker that misbehaves on request: it fails, waits, is silent or disconnects, per API.
 
-actions.py says what it may do and what it is shown, taps.py who decides, connection.py does it on
-the node's loop, error_answers.py and broker_answers.py put an error where an API has it.
+actions.py has the actions and the request that a test sees, taps.py chooses the interception,
+connection.py acts on the node's loop, error_answers.py and broker_answers.py build error responses.
 """

@@ -1,4 +1,4 @@
-"""What a broker may do with a request that a test has intercepted, and what the test sees of it."""
+"""The actions of a broker on an intercepted request, and the request as a test sees it."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
@@ -13,18 +13,19 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Go on as always."""
+    """Handle the request normally."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Do nothing, and answer with an error: a class or an exception of `penstock.errors`, or its
-    code. It stands where the API has it, for every topic and partition that was asked for."""
+    """Do not handle the request, and respond with an error: a class or an exception of
+    `penstock.errors`, or its code. The error appears in the API's error fields, for every topic and
+    partition of the request."""
 
     error: KafkaError | type[KafkaError] | int
 
     def exception(self) -> KafkaError:
-        """ValueError if there is no such code."""
+        """Return the exception; raise ValueError for an unknown code."""
         if isinstance(self.error, KafkaError):
             return self.error
         if isinstance(self.error, int):
@@ -36,30 +37,30 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Never answer, nor anything that comes after it on the same connection. With `handled` the
-    request has its effect and only the answer is lost."""
+    """Never respond, nor to later requests of the same connection. With `handled` the request takes
+    effect and only the response is lost."""
 
     handled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Close the connection instead of answering; with `handled` the request has its effect."""
+    """Close the connection instead of responding; with `handled` the request takes effect."""
 
     handled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Wait, by the node's clock, before the request is looked at; what comes after it on the same
-    connection waits too. Then go on, or do something else."""
+    """Wait, by the node's clock, before the request is handled; later requests of the connection
+    wait too. Then handle it, or take another action."""
 
     seconds: float
     then: "Pass | Fail | Silence | Drop" = field(default_factory=Pass)
 
     def __post_init__(self) -> None:
         if self.seconds < 0:
-            raise ValueError(f"a delay of {self.seconds} seconds: nobody can answer that early")
+            raise ValueError(f"a delay of {self.seconds} seconds: a delay cannot be negative")
 
 
 Action: TypeAlias = Pass | Fail | Delay | Silence | Drop

@@ -1,7 +1,7 @@
-"""Errors of the two APIs whose answers say more than they were asked.
+"""Error responses of the two APIs whose responses contain more than the request named.
 
-An incremental Fetch names only what has changed, and its answer is about everything in its session;
-Metadata tells who the brokers are, whatever becomes of the topics. All other APIs are in
+An incremental Fetch names only changed partitions, and its response covers the whole session.
+Metadata returns the brokers, whatever happens to the topics. All other APIs are in
 error_answers.py.
 """
 
@@ -30,19 +30,19 @@ from penstock.wire.messages.k03_metadata import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.listener import Listener
+    from penstock.broker.network.listener import BrokerListener
     from penstock.testing.intercepting.actions import InterceptedRequest
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 SESSIONS_FROM = 7
-# What is wrong with the session, not with a partition.
+# Errors of the session, not of a partition.
 OF_THE_SESSION = (FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError)
 
 
 def failed_answer(
-    listener: "Listener", request: "InterceptedRequest[Any]", error: KafkaError
+    listener: "BrokerListener", request: "InterceptedRequest[Any]", error: KafkaError
 ) -> Any:
-    """The response with the error in it; None where a broker gives no answer at all."""
+    """Return the response with the error; None where a broker gives no response at all."""
     message: Any = request.message
     if request.api_key == FETCH:
         return _fetch(listener.broker, message, request.version, error)
@@ -67,7 +67,7 @@ def _fetch(
         fetch_set.fetching.answer()  # as a second fetch on a session does
     topics: dict[str | bytes, FetchableTopicResponse] = {}
     for watched in fetch_set.watched.values():
-        fetch_set.dirty[watched] = None  # nothing of it was told
+        fetch_set.dirty[watched] = None  # this response contained nothing of it
         if watched.topic not in topics:
             topics[watched.topic] = (
                 FetchableTopicResponse(topic_id=watched.topic)
@@ -89,7 +89,7 @@ def _fetch(
 
 
 def _metadata(
-    listener: "Listener", message: MetadataRequest, version: int, error: KafkaError
+    listener: "BrokerListener", message: MetadataRequest, version: int, error: KafkaError
 ) -> MetadataResponse:
     from penstock.controller.describe import some_active_broker
 

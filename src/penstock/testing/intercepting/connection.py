@@ -1,16 +1,16 @@
 """A node's side of one connection whose requests a test may intercept.
 
-Nothing is different as long as nobody intercepts. Otherwise frames are looked at one by one: those
-that pass are handed to the broker's own connection, the others are answered here, in their place
-among the answers. A request that waits is kept with all that came behind it.
+Without an interception nothing differs. Otherwise frames are handled one by one: passing ones go to
+the broker's own connection, the others are answered here, in the order of the requests. A delayed
+request is kept with all later ones.
 """
 
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from penstock.broker.connection import HEAD_BYTES, Connection
-from penstock.broker.dispatch import serves
+from penstock.broker.network.connection import HEAD_BYTES, BrokerConnection
+from penstock.broker.network.dispatch import serves
 from penstock.testing.intercepting.actions import (
     Delay,
     Drop,
@@ -26,30 +26,30 @@ from penstock.wire.primitives import Malformed
 from penstock.world import Peer
 
 if TYPE_CHECKING:
-    from penstock.broker.listener import Listener
+    from penstock.broker.network.listener import BrokerListener
 
 _SIZE = Struct(">i")
 _HEAD = Struct(">ihhi")
 
 
-def tapped(taps: Taps) -> "Callable[[Listener, Peer, float], Connection]":
+def tapped(taps: Taps) -> "Callable[[BrokerListener, Peer, float], BrokerConnection]":
     """What a listener makes its connections with."""
 
-    def connect(listener: "Listener", peer: Peer, now_ms: float) -> Connection:
+    def connect(listener: "BrokerListener", peer: Peer, now_ms: float) -> BrokerConnection:
         return TappedConnection(taps, listener, peer, now_ms)
 
     return connect
 
 
-class TappedConnection(Connection):
+class TappedConnection(BrokerConnection):
     """All calls happen on the node's loop."""
 
     __slots__ = ("_taps", "_waited")
 
-    def __init__(self, taps: Taps, listener: "Listener", peer: Peer, now_ms: float) -> None:
+    def __init__(self, taps: Taps, listener: "BrokerListener", peer: Peer, now_ms: float) -> None:
         super().__init__(listener, peer, now_ms)
         self._taps = taps
-        self._waited: Decided | None = None  # about the first request among what is kept
+        self._waited: Decided | None = None  # for the first of the kept requests
 
     def received(self, data: memoryview) -> None:
         if not self._taps.any and self._waited is None:
@@ -64,13 +64,13 @@ class TappedConnection(Connection):
             size, key, version, _correlation_id = _HEAD.unpack_from(data, position)
             stop = position + _SIZE.size + size
             if size < HEAD_BYTES - _SIZE.size or size > size_max or stop > end:
-                break  # not whole, or not a frame: the broker's own affair
+                break  # incomplete or invalid: the broker handles it
             if not self._handle(data[position:stop], key, version):
-                stop = position  # it comes again, and those behind it
+                stop = position  # delivered again later, with the frames behind it
             if self.closing:
                 return
             if self._halted:
-                self.listener.received_bytes += end - stop  # which `_halt` takes off
+                self.listener.received_bytes += end - stop  # which `_halt` subtracts
                 self._halt(data[stop:])
                 return
             position = stop
@@ -87,14 +87,14 @@ class TappedConnection(Connection):
         whole = _SIZE.pack(frame_bytes) + memoryview(buffer)[:frame_bytes]
         self._buffer = self.room = None
         self.listener.frames.give_back(self, buffer)
-        self.listener.received_bytes += size - len(whole)  # they count when they are handled
+        self.listener.received_bytes += size - len(whole)  # counted when they are handled
         self.listener.broker.touch()
         self.received(memoryview(whole))
 
     # -- one request
 
     def _handle(self, whole: memoryview, key: int, version: int) -> bool:
-        """Deal with one frame, its size included. False if it has to wait."""
+        """Handle one frame, its size included. Return False if it has to wait."""
         decided = self._waited or self._decide(whole, key, version)
         self._waited = None
         if decided is None:
@@ -120,8 +120,8 @@ class TappedConnection(Connection):
         return True
 
     def _owe(self) -> None:
-        """Handle nothing more on this connection, which waits for an answer meanwhile: it is not
-        idle. A node that stops waits for it no longer."""
+        """Handle nothing more on this connection, which waits for a response meanwhile, so it is
+        not idle. A stopping node does not wait for it."""
         self.hold()
         self.take_slot()
         self.on_drain.append(self._owe_no_more)
@@ -129,7 +129,7 @@ class TappedConnection(Connection):
     def _owe_no_more(self) -> None:
         self.on_drain.remove(self._owe_no_more)
         if self.replies:
-            self.replies.pop()  # nothing can have come behind it
+            self.replies.pop()  # no later reply can exist
 
     def _go_on_after_delay(self) -> None:
         if not self.closing and self._owe_no_more in self.on_drain:
@@ -145,10 +145,10 @@ class TappedConnection(Connection):
                 key, lambda: InterceptedRequest(bytes(whole[_SIZE.size :]), node_id, address)
             )
         except Malformed:
-            return None  # the broker says so itself
+            return None  # the broker reports the error itself
 
     def _took(self, whole: memoryview) -> None:
-        """What the broker's own connection notes of a frame that it gets."""
+        """Note a frame as the broker's own connection does."""
         self.active_at_ms = self.listener.now_ms()
         self.listener.received_bytes += len(whole)
 
@@ -161,12 +161,12 @@ class TappedConnection(Connection):
         except Malformed:
             super().received(whole)
             return
-        except Exception as error:  # the test's function gave us what it must not
+        except Exception as error:  # the test's function returned an invalid error
             decided.interception.failed(error)
             self.close()
             return
         self._took(whole)
-        if response is None:  # nobody waits for an answer: a broker says so by closing
+        if response is None:  # acks=0 has no response: a broker closes the connection instead
             self.close()
             return
         frame = response_frame(request.api_key, request.version, request.correlation_id, response)
@@ -176,4 +176,4 @@ class TappedConnection(Connection):
         before = len(self.replies)
         super().received(whole)
         if len(self.replies) > before:
-            self.replies.pop()  # it will be filled, and leave for nowhere
+            self.replies.pop()  # later filled, and never sent

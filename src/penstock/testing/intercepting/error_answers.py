@@ -1,8 +1,8 @@
-"""An error as each API says it: for the whole request, or for every item that was asked for.
+"""The error response of each API: one code for the whole request, or one per item.
 
-Most responses have one error code, or entries that match those of the request one by one. The
-table below names the latter; where both exist in a version, the first way that the version has is
-taken. The ways are those in which a Kafka broker answers when a request fails as a whole.
+Most responses have one error code, or entries that match those of the request one by one. The table
+below lists the latter; where a version allows both, the first form in the table is used. The forms
+are those of a Kafka broker when a request fails as a whole.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ from typing import Any
 
 from penstock.errors import KafkaError
 from penstock.wire.apis import response_class
-from penstock.wire.schema import Array, Field, Nested, schema_of
+from penstock.wire.schema import Array, FieldSchema, Nested, schema_of
 
 ERROR_CODE, ERROR_MESSAGE = "error_code", "error_message"
-# Fields by which a response names what a request has asked for.
+# Fields by which a response identifies the items of a request.
 NAMES = frozenset(
     {
         "group_id",
@@ -43,9 +43,9 @@ class Whole:
 class Each:
     """One entry in `answered` for each one in `asked`, which may be a path through lists.
 
-    What names an entry is taken over, under another name if `renamed` has one for it; an entry that
-    is a plain value goes to the field `value`. `values` are what stands in an entry
-    without a result. The error is in the entry itself, or in those of `inner`.
+    Identifying fields are copied, under another name if `renamed` has one; an entry that is a plain
+    value goes to the field `value`. `values` are the fields of an entry without a result. The error
+    is in the entry itself, or in those of `inner`.
     """
 
     asked: str
@@ -64,7 +64,7 @@ class Single:
     answered: str
 
 
-Way = Whole | Each | Single
+ErrorForm = Whole | Each | Single
 
 _TOPICS_BY_INDEX = Each("topics", "topics", Each("partitions", "partitions"))
 _TOPICS_BY_NUMBER = Each(
@@ -72,8 +72,8 @@ _TOPICS_BY_NUMBER = Each(
 )
 _NO_NODE: Mapping[str, object] = {"node_id": -1, "port": -1}
 
-# By API key. Everything else has one error code for the whole request.
-WAYS: Mapping[int, tuple[Way, ...]] = {
+# By API key. All other APIs have one error code for the whole request.
+ERROR_FORMS: Mapping[int, tuple[ErrorForm, ...]] = {
     0: (
         Each(
             "topic_data",
@@ -156,10 +156,10 @@ _WHOLE = (Whole(),)
 
 
 def error_answer(key: int, version: int, message: Any, error: KafkaError) -> Any:
-    """The response that says so. A request that asks for nothing is answered with nothing."""
+    """Return the error response. A request without items gets a response without items."""
     cls = response_class(key)
     response = cls()
-    for way in WAYS.get(key, _WHOLE):
+    for way in ERROR_FORMS.get(key, _WHOLE):
         match way:
             case Whole(since, values):
                 if version >= since and _has(cls, ERROR_CODE, version):
@@ -213,7 +213,7 @@ def _fail(entry: Any, code: str, error: KafkaError, values: Mapping[str, object]
         entry.error_message = error.message
 
 
-def _field(cls: type, name: str) -> Field | None:
+def _field(cls: type, name: str) -> FieldSchema | None:
     return next((each for each in schema_of(cls).fields if each.name == name), None)
 
 

@@ -1,6 +1,6 @@
-"""Who decides about a request: the interceptions of one cluster, the newest asked first.
+"""Chooses the action for a request: the interceptions of one cluster, the newest first.
 
-A test adds and ends them on its own thread; the node's loop asks. Once `end` has returned, the
+A test adds and ends them on its own thread; the node's loop asks for actions. After `end` the
 test's function is not called any more.
 """
 
@@ -27,10 +27,10 @@ Answer: TypeAlias = Callable[[InterceptedRequest[Any]], Action | None] | Action
 
 
 class Interception:
-    """An interception under way. Ends with its `with`, by `end`, or after `times` requests.
+    """An active interception. Ends with its `with`, by `end`, or after `times` requests.
 
-    What the test's function raises ends it too: the request's connection is dropped, and the
-    exception comes out of `end`, of the `with`, or of the end of the cluster.
+    An exception of the test's function ends it too: the request's connection is dropped, and `end`,
+    the `with`, or the end of the cluster raises the exception.
     """
 
     def __init__(self, taps: "Taps", api: Api, answer: Answer, times: int | None) -> None:
@@ -45,7 +45,7 @@ class Interception:
 
     @property
     def count(self) -> int:
-        """How many requests did not pass so far."""
+        """The number of requests that did not pass so far."""
         return self._count
 
     @property
@@ -53,7 +53,7 @@ class Interception:
         return self._taps.has(self)
 
     def wait(self, count: int = 1, timeout_s: float = WAIT_SECONDS_DEFAULT) -> None:
-        """Until so many requests did not pass; AssertionError if they do not come in time."""
+        """Wait until so many requests did not pass; raise AssertionError after the timeout."""
         with self._acted:
             came = self._acted.wait_for(
                 lambda: self._count >= count or self._error is not None, timeout_s
@@ -66,7 +66,7 @@ class Interception:
             )
 
     def end(self) -> None:
-        """Let every request pass again; those that wait or were silenced stay as they are."""
+        """Let every request pass again; delayed and silenced ones stay as they are."""
         self._taps.remove(self)
         self._raise()
 
@@ -103,7 +103,7 @@ class Interception:
         return action
 
     def failed(self, error: Exception) -> Drop:
-        """The test's own code is wrong, and hears of it."""
+        """Keep the exception of the test's function, and drop the connection."""
         self._taps.remove(self)
         with self._acted:
             self._error = error
@@ -111,7 +111,7 @@ class Interception:
         return Drop()
 
     def _raise(self) -> None:
-        """Once: whoever asks first gets it."""
+        """Raise the kept exception, once."""
         with self._acted:
             error, self._error = self._error, None
         self._taps.settled(self)
@@ -131,7 +131,7 @@ def check_action(action: object) -> None:
 
 
 class Decided(NamedTuple):
-    """What is to happen with a request, and who wanted it."""
+    """The action for a request, and its interception."""
 
     action: Action
     request: InterceptedRequest[Any]
@@ -142,8 +142,8 @@ class Taps:
     """All interceptions of a cluster."""
 
     def __init__(self) -> None:
-        # Held while a test's function decides, so that `remove` waits for it; by the function's
-        # own thread it can be taken again.
+        # Held while a test's function decides, so that `remove` waits for it. Reentrant for the
+        # function's own thread.
         self._lock = threading.RLock()
         self._by_key: dict[int, tuple[Interception, ...]] = {}
         self._unsettled: dict[Interception, None] = {}
@@ -171,13 +171,13 @@ class Taps:
         return interception in self._by_key.get(interception.api_key, ())
 
     def settled(self, interception: Interception) -> None:
-        """Nothing is left to be said of it, if it has ended."""
+        """Forget an ended interception without an unraised exception."""
         with self._lock:
             if not self.has(interception):
                 self._unsettled.pop(interception, None)
 
     def end_all(self) -> None:
-        """The cluster ends; raises what a test's function raised and nobody has heard of."""
+        """End all; raise an exception of a test's function that was not raised yet."""
         with self._lock:
             ending = list(self._unsettled)
             self._by_key.clear()
@@ -185,7 +185,8 @@ class Taps:
             each.end()
 
     def decide(self, key: int, request: Callable[[], InterceptedRequest[Any]]) -> Decided | None:
-        """None: the request passes. Malformed if somebody wanted to look into one that is."""
+        """Return the decision, or None if the request passes. Raise Malformed if an interception
+        needs to parse a malformed request."""
         if key not in self._by_key:
             return None
         with self._lock:
@@ -198,27 +199,28 @@ class Taps:
         return None
 
 
-def find_api(said: "str | int | type[Any]") -> Api:
-    """By number, by name in any spelling (ListOffsets, list_offsets), or by request class."""
-    if isinstance(said, type):
-        key = schema_of(said).key if hasattr(said, "__schema__") else None
-        if key is not None and not schema_of(said).response:
+def find_api(given: "str | int | type[Any]") -> Api:
+    """Find an API by number, by name in any spelling (ListOffsets, list_offsets), or by request
+    class."""
+    if isinstance(given, type):
+        key = schema_of(given).key if hasattr(given, "__schema__") else None
+        if key is not None and not schema_of(given).response:
             return APIS[key]
-        raise ValueError(f"{said.__name__} is not the class of a request")
-    if isinstance(said, int):
-        if said in APIS:
-            return APIS[said]
-        raise ValueError(f"there is no API with the number {said}")
-    wanted = said.replace("_", "").replace("-", "").lower()
+        raise ValueError(f"{given.__name__} is not the class of a request")
+    if isinstance(given, int):
+        if given in APIS:
+            return APIS[given]
+        raise ValueError(f"there is no API with the number {given}")
+    wanted = given.replace("_", "").replace("-", "").lower()
     for api in APIS.values():
         if api.name.lower() == wanted:
             return api
-    raise ValueError(_unknown(said, wanted))
+    raise ValueError(_unknown(given, wanted))
 
 
-def _unknown(said: str, wanted: str) -> str:
+def _unknown(given: str, wanted: str) -> str:
     from difflib import get_close_matches
 
     names = {api.name.lower(): api.name for api in APIS.values()}
     near = [names[each] for each in get_close_matches(wanted, names, n=1)]
-    return f"there is no API called {said}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"there is no API called {given}" + (f"; did you mean {near[0]}?" if near else "")

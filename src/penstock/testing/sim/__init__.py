@@ -1,1 +1,1 @@
-"""The world by a seed: a disk that can lose power, for now."""
+"""A simulated world by a seed: clock, disks, network, clients."""

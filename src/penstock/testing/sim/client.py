@@ -1,7 +1,7 @@
 """Clients in a simulation: producers, consumers and an admin that speak the wire protocol.
 
-They are callbacks on a SimWorld of their own. What they were told goes into a Ledger, which is
-what the judges of a simulation look at.
+They are callbacks on their own SimWorld. The answers they receive go into ClientObservations, which
+the checks of a simulation read.
 """
 
 from abc import ABC, abstractmethod
@@ -45,27 +45,27 @@ SESSION_ERRORS = (70, 71, 106)
 _SIZE = Struct(">i")
 
 Place = tuple[str, int]
-Reply = Callable[[Any], None]  # the response, or None if the connection broke before it came
+Reply = Callable[[Any], None]  # the response, or None if the connection broke first
 
 
 class Acked(NamedTuple):
-    """A record that a producer was told is stored."""
+    """A record whose storage was acknowledged to a producer."""
 
     place: Place
-    offset: int  # -1: the broker knows only that it is there
+    offset: int  # -1: a duplicate without a known offset
     value: bytes
     acks: int
 
 
-class Ledger:
-    """What the clients of a simulation were told."""
+class ClientObservations:
+    """The answers that the clients of a simulation received."""
 
     def __init__(self) -> None:
         self.acked: list[Acked] = []
         self.seen: dict[Place, dict[int, bytes]] = {}
         self.created: dict[str, tuple[bytes, int]] = {}  # topic id and partitions, as answered
         self.deleted: dict[bytes, str] = {}
-        self.uncertain: set[str] = set()  # topics with a request that was never answered
+        self.uncertain: set[str] = set()  # topics with an unanswered request
         self.violations: list[str] = []
 
     def saw(self, place: Place, offset: int, value: bytes) -> None:
@@ -74,7 +74,7 @@ class Ledger:
             self.violations.append(f"{place} offset {offset} was {before!r}, became {value!r}")
 
 
-class Link:
+class SimConnection:
     """One connection of a client (world.Receiver): requests out, replies matched in order."""
 
     def __init__(self, client_id: str, peer: Peer, lost: Callable[[], None]) -> None:
@@ -87,7 +87,7 @@ class Link:
         self._correlation_id = 0
 
     def request(self, key: int, version: int, message: object, reply: Reply | None) -> None:
-        """Without `reply` none is expected (acks=0)."""
+        """Send a request; without `reply` no response is expected (acks=0)."""
         self._correlation_id += 1
         if reply is not None:
             self._waiting.append((key, version, self._correlation_id, reply))
@@ -121,13 +121,13 @@ class Link:
 
 
 class SimClient(ABC):
-    """Keeps one connection to a node open; subclasses say what to do on it."""
+    """Keeps one connection to a node open; subclasses use it."""
 
     def __init__(self, simulation: Simulation, name: str, node: tuple[str, int]) -> None:
         self.world = SimWorld(simulation, name)
         self.name = name
         self.chance = simulation.chance
-        self.link: Link | None = None
+        self.link: SimConnection | None = None
         self.stopped = False
         self._node = node
 
@@ -135,7 +135,7 @@ class SimClient(ABC):
         self.world.network.connect(*self._node, self._opened, self._failed)
 
     def stop(self) -> None:
-        """Ask for nothing more."""
+        """Send no more requests."""
         self.stopped = True
 
     def after(self, delay_ms: float, call: Callable[[], None]) -> None:
@@ -158,8 +158,8 @@ class SimClient(ABC):
             link.peer.pause()
             self.world.timers.at(self.world.clock.mono_ms() + duration_ms, link.peer.resume)
 
-    def _opened(self, peer: Peer) -> Link:
-        self.link = Link(self.name, peer, self._lost)
+    def _opened(self, peer: Peer) -> SimConnection:
+        self.link = SimConnection(self.name, peer, self._lost)
         if self.stopped:
             peer.close()
         else:
@@ -177,7 +177,7 @@ class SimClient(ABC):
 
     @abstractmethod
     def connected(self) -> None:
-        """A new connection is there."""
+        """Handle a new connection."""
 
     def request(self, key: int, version: int, message: object, reply: Reply) -> None:
         if self.link is None:
@@ -186,7 +186,7 @@ class SimClient(ABC):
             self.link.request(key, version, message, reply)
 
     def find_topic(self, topic: str, found: Callable[[bytes, int], None]) -> None:
-        """Ask until the topic is there; then its id and how many partitions it has."""
+        """Ask until the topic exists; then call with its id and its number of partitions."""
 
         def answered(response: k03_metadata.MetadataResponse | None) -> None:
             if response is None:
@@ -207,8 +207,8 @@ class SimClient(ABC):
         ask()
 
 
-class _Batch:
-    """Records of one partition that are sent together, again and again if need be."""
+class _PendingBatch:
+    """Records of one partition that are sent together, repeatedly if necessary."""
 
     __slots__ = ("partition", "sent", "sequence", "values")
 
@@ -220,15 +220,15 @@ class _Batch:
 
 
 class SimProducer(SimClient):
-    """Sends numbered records; an idempotent one sends them again until they are acknowledged, a
-    plain one sends each once and never asks what became of those that were not."""
+    """Sends numbered records. An idempotent one resends until acknowledged; a plain one sends each
+    record once."""
 
     def __init__(
         self,
         simulation: Simulation,
         name: str,
         node: tuple[str, int],
-        ledger: Ledger,
+        ledger: ClientObservations,
         topic: str,
         *,
         idempotent: bool,
@@ -244,17 +244,17 @@ class SimProducer(SimClient):
         self._topic_id = bytes(16)
         self._producer_id = -1
         self._left = batches
-        self._queues: dict[int, deque[_Batch]] = {}
+        self._queues: dict[int, deque[_PendingBatch]] = {}
         self._next: dict[int, int] = {}  # the number of each partition's next record
         self._in_flight = 0
-        self._draining = False  # something failed: all is sent again once nothing is in flight
+        self._draining = False  # after a failure: resend everything once nothing is in flight
         self._held = False
-        self._pump_due: Link | None = None
+        self._pump_due: SimConnection | None = None
         self._connections = 0
 
     @property
     def settled(self) -> bool:
-        """Everything that was sent is acknowledged."""
+        """Return whether every sent record is acknowledged."""
         return not any(self._queues.values())
 
     @property
@@ -262,7 +262,7 @@ class SimProducer(SimClient):
         return self._left == 0 and self.settled
 
     def hold(self, held: bool) -> None:
-        """Make no new records for now; what was made is sent again and again as before."""
+        """Make no new records for now; pending ones are still sent."""
         self._held = held
 
     def connected(self) -> None:
@@ -292,7 +292,7 @@ class SimProducer(SimClient):
     # -- sending
 
     def _pump(self) -> None:
-        """Send what may be sent; come back later for more."""
+        """Send the batches that may be sent; schedule the next call."""
         if self.stopped or self.link is None or self.finished:
             return
         if self._draining and not self._in_flight:
@@ -308,7 +308,7 @@ class SimProducer(SimClient):
             self._send(batches)
 
     def _pump_later(self, delays_ms: tuple[float, ...]) -> None:
-        """Once at a time and connection."""
+        """Schedule one call at a time per connection."""
 
         def due() -> None:
             self._pump_due = None
@@ -318,8 +318,8 @@ class SimProducer(SimClient):
             self._pump_due = self.link
             self.after(self.chance.choice(delays_ms), due)
 
-    def _choose(self) -> list[_Batch]:
-        """One batch each of one or several partitions: those to be sent again before new ones."""
+    def _choose(self) -> list[_PendingBatch]:
+        """Choose one batch each of one or several partitions: pending ones before new ones."""
         waiting = [
             first
             for queue in self._queues.values()
@@ -332,23 +332,23 @@ class SimProducer(SimClient):
             return [self.chance.choice(waiting)]
         return waiting
 
-    def _make(self, partition: int) -> _Batch:
+    def _make(self, partition: int) -> _PendingBatch:
         first = self._next.get(partition, 0)
         count = self.chance.choice((1, 1, 2, 5))
         size = self.chance.choice((0, 10, 10, 200, 200, 2_000, 2_000, 30_000))
         padding = b"." * self.chance.randint(0, size)
-        # Only sequence numbers keep the order of a plain producer over two connections.
+        # Only sequence numbers keep the order of a producer over two connections.
         name = self.name if self._idempotent else f"{self.name}/{self._connections}"
         values = [
             b"%s:%d:%d:%s" % (name.encode(), partition, number, padding)
             for number in range(first, first + count)
         ]
         self._next[partition] = first + count
-        batch = _Batch(partition, first, values)
+        batch = _PendingBatch(partition, first, values)
         self._queues[partition].append(batch)
         return batch
 
-    def _send(self, batches: Sequence[_Batch]) -> None:
+    def _send(self, batches: Sequence[_PendingBatch]) -> None:
         topic = k00_produce.TopicProduceData(name=self._topic, topic_id=self._topic_id)
         for batch in batches:
             batch.sent = True
@@ -362,7 +362,7 @@ class SimProducer(SimClient):
             PRODUCE, self._version, message, lambda response: self._heard(batches, response)
         )
 
-    def _bytes(self, batch: _Batch) -> bytes:
+    def _bytes(self, batch: _PendingBatch) -> bytes:
         now_ms = self.world.clock.wall_ms()
         return build_batch(
             [Record(offset, now_ms, None, value) for offset, value in enumerate(batch.values)],
@@ -371,10 +371,10 @@ class SimProducer(SimClient):
             base_sequence=batch.sequence if self._idempotent else -1,
         )
 
-    # -- hearing
+    # -- replies
 
     def _heard(
-        self, batches: Sequence[_Batch], response: k00_produce.ProduceResponse | None
+        self, batches: Sequence[_PendingBatch], response: k00_produce.ProduceResponse | None
     ) -> None:
         self._in_flight -= 1
         answers: dict[int, k00_produce.PartitionProduceResponse] = {}
@@ -392,7 +392,7 @@ class SimProducer(SimClient):
         if response is not None:
             self._pump_later((0.0, 0.0, 3.0))
 
-    def _stored(self, batch: _Batch, base_offset: int) -> None:
+    def _stored(self, batch: _PendingBatch, base_offset: int) -> None:
         queue = self._queues[batch.partition]
         place = (self._topic, batch.partition)
         if batch not in queue:
@@ -405,9 +405,9 @@ class SimProducer(SimClient):
             self._ledger.acked.append(Acked(place, offset, value, self._acks))
 
     def _failed_once(
-        self, batch: _Batch, answer: k00_produce.PartitionProduceResponse | None
+        self, batch: _PendingBatch, answer: k00_produce.PartitionProduceResponse | None
     ) -> None:
-        """Send it, and what was sent after it, again."""
+        """Resend the batch and all later ones."""
         queue = self._queues[batch.partition]
         if answer is not None:
             code = answer.error_code
@@ -430,7 +430,7 @@ class SimConsumer(SimClient):
         simulation: Simulation,
         name: str,
         node: tuple[str, int],
-        ledger: Ledger,
+        ledger: ClientObservations,
         topic: str,
     ) -> None:
         super().__init__(simulation, name, node)
@@ -439,7 +439,7 @@ class SimConsumer(SimClient):
         self._version = self.chance.choice(FETCH_VERSIONS)
         self._topic_id = bytes(16)
         self._positions: dict[int, int] = {}
-        self._told: dict[int, int] = {}  # the positions that the session knows
+        self._session_positions: dict[int, int] = {}  # the positions in the session
         self._session = (0, 0)
         self.high_watermarks: dict[int, int] = {}
 
@@ -462,16 +462,16 @@ class SimConsumer(SimClient):
         if self.stopped or self.link is None:
             return
         if self._version < 7 or self.chance.random() < 0.03:
-            self._session = (0, -1)  # without a session, for once
+            self._session = (0, -1)  # one request without a session
         elif self._session[1] < 0:
             self._session = (0, 0)
         session_id, epoch = self._session
         if epoch <= 0:
-            self._told = {}
+            self._session_positions = {}
         topic = k01_fetch.FetchTopic(topic=self._topic, topic_id=self._topic_id)
         for partition, offset in self._positions.items():
-            if self._told.get(partition) != offset:
-                self._told[partition] = offset
+            if self._session_positions.get(partition) != offset:
+                self._session_positions[partition] = offset
                 topic.partitions.append(
                     k01_fetch.FetchPartition(
                         partition=partition,
@@ -529,7 +529,7 @@ class SimConsumer(SimClient):
     def _take_record(self, place: Place, record: Record, high_watermark: int) -> None:
         due = self._positions[place[1]]
         if record.offset < due:
-            return  # a batch comes whole, from before where it was asked for
+            return  # the batch begins before the requested offset
         if record.offset > due:
             self._ledger.violations.append(f"{self.name}: {place} {due} is missing")
         if record.offset >= high_watermark:
@@ -546,14 +546,14 @@ class SimAdmin(SimClient):
         simulation: Simulation,
         name: str,
         node: tuple[str, int],
-        ledger: Ledger,
+        ledger: ClientObservations,
         lasting: Sequence[tuple[str, int]],
         *,
         passing: int = 5,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """`lasting` topics are made first, with so many partitions; of the others, `passing` in
-        number, some are deleted and made again under the same name. All get these `configs`."""
+        """`lasting` topics are made first, with so many partitions; of the `passing` other topics
+        some are deleted and made again under the same name. All get these `configs`."""
         super().__init__(simulation, name, node)
         self._ledger = ledger
         self._lasting = deque(lasting)

@@ -1,7 +1,7 @@
-"""A disk in memory, by a seed: what was not synced may be lost, torn or never have had a name.
+"""A disk in memory, by a seed: unsynced bytes may be lost or torn, unsynced names missing.
 
-Two states live side by side: what the running node sees, and what would survive. `crash()` rolls
-the dice between them, by sectors of 512 bytes, and gives the disk that the next start finds.
+Two states exist side by side: the one that the running node sees, and the durable one. `crash()`
+chooses between them at random, by sectors of 512 bytes, and returns the disk for the next start.
 Without faults it is the plain in-memory disk of an embedded cluster (`MemoryDisk`).
 """
 
@@ -17,26 +17,27 @@ _FREE_BYTES = 1 << 40
 
 
 class _CutShort(Exception):
-    """The process died in the middle of this."""
+    """The process died in the middle of this operation."""
 
 
 class _Node:
-    """The content behind a name: as it is, and the part of it that would survive."""
+    """The content behind a name: the current and the durable part."""
 
     __slots__ = ("cut", "data", "durable", "lost", "modified_ms", "reserved", "warm")
 
     def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
         self.modified_ms = modified_ms
-        self.reserved = 0  # bytes that were asked for in advance
-        self.lost = False  # its name is gone, or it was cut from outside
+        self.reserved = 0  # preallocated bytes
+        self.lost = False  # removed, renamed or cut from outside
         self.durable = bytes(data)
         # `data` and `durable` agree up to here, or up to the shorter of them.
         self.cut = len(data)
         self.warm: set[int] = set()
 
     def survive(self, size: int) -> None:
-        """Syncs may end in another order than they began: what one has made durable stays so."""
+        """Make the first `size` bytes durable. Syncs may end in any order: durable bytes stay
+        durable."""
         size = max(size, min(self.cut, len(self.durable), len(self.data)))
         self.durable = bytes(self.data[:size])
         self.cut = min(size, len(self.data))
@@ -138,17 +139,15 @@ class SimFile:
         pass
 
     def hold(self) -> None:
-        """It lives as long as somebody refers to it."""
+        """Return None: the file lives as long as a reference to it."""
 
     def close(self) -> None:
         pass
 
 
 class SimDisk:
-    """`seed` decides what a crash keeps; the same calls with the same seed give the same disk.
-
-    Work that calls back waits for `run_callbacks`, or for `soon` if one is given.
-    """
+    """A disk whose `seed` decides the result of a crash; equal calls and seeds give equal disks.
+    Work that calls back waits for `run_callbacks`, or for `soon` if given."""
 
     def __init__(
         self,
@@ -159,7 +158,7 @@ class SimDisk:
         cold: bool = False,
         soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        self.free = _FREE_BYTES  # what `free_bytes` tells
+        self.free = _FREE_BYTES  # the result of `free_bytes`
         self.root = root
         self.faults = faults
         self.cold = cold
@@ -174,7 +173,7 @@ class SimDisk:
         self._write_failure: DiskFailed = DiskFailed("injected")
         self._syncs_left = -1
         self._locked: set[str] = set()
-        self._dying: random.Random | None = None  # says whether work of many steps is finished
+        self._dying: random.Random | None = None  # decides whether work of many steps is finished
         self.now_ms: Callable[[], int] = lambda: 0  # the wall clock; a world sets its own
 
     # ---- faults
@@ -203,30 +202,30 @@ class SimDisk:
                 raise DiskFailed(f"injected: {path}")
 
     def corrupt(self, path: str, position: int, data: bytes) -> None:
-        """Change bytes that were thought to be safe."""
+        """Change durable bytes."""
         node = self._names[path]
         node.data[position : position + len(data)] = data
         node.survive(len(node.data))
 
     def cut(self, path: str, size: int) -> None:
-        """Cut a file from outside; files that are open see it."""
+        """Cut a file from outside; open files see it."""
         node = self._names[path]
         del node.data[size:]
         node.survive(len(node.data))
         node.lost = True
 
     def take(self, path: str) -> bytes:
-        """Remove a file from outside; files that are open go on without a name."""
+        """Remove a file from outside; open files continue without a name."""
         data = bytes(self._names[path].data)
         self.remove_now(path)
         return data
 
     def names(self, path: str, node: _Node) -> bool:
-        """Return whether a name is that of this content."""
+        """Return whether a name belongs to this content."""
         return self._names.get(path) is node
 
     def crash(self, seed: int | None = None) -> "SimDisk":
-        """The disk after the power went: names and sectors that were not synced are a gamble."""
+        """Return the disk after a power loss: unsynced names and sectors survive at random."""
         dice = self._random if seed is None else random.Random(seed)
         after = SimDisk(dice.randrange(2**32), root=self.root, faults=self.faults, cold=self.cold)
         self._interrupt(dice)
@@ -250,7 +249,7 @@ class SimDisk:
         return after
 
     def kill(self) -> None:
-        """The process died, the machine did not: only work that waited is a gamble."""
+        """Kill the process, not the machine: only pending work is completed at random."""
         self._interrupt(self._random)
         self.unlock()
 
@@ -262,7 +261,7 @@ class SimDisk:
                 return
 
     def dies_with(self, work: Callable[[], None], dice: random.Random) -> bool:
-        """Work of a process that is gone; False if it was not finished."""
+        """Do the work of a dead process; return False if it was not finished."""
         self._dying = dice
         try:
             work()
@@ -292,19 +291,19 @@ class SimDisk:
         return bytes(result)
 
     def put(self, path: str, data: bytes, modified_ms: int = 0) -> None:
-        """A file that is there, durably."""
+        """Add a durable file."""
         node = _Node(data, modified_ms)
         self._names[path] = self._durable_names[path] = node
         self._make_parents(path)
 
     def files(self) -> dict[str, bytes]:
-        """Everything there is, by path."""
+        """Return all files, by path."""
         return {path: bytes(node.data) for path, node in sorted(self._names.items())}
 
     # ---- callbacks
 
     def use_loop(self, soon: Callable[[Callable[[], None]], None]) -> None:
-        """From now on another loop runs the callbacks: the node was started again."""
+        """Run callbacks on another loop from now on, after a restart of the node."""
         self._soon = soon
         self._waiting.clear()
 
@@ -314,7 +313,7 @@ class SimDisk:
             self._soon(self.run_one)
 
     def run_callbacks(self) -> int:
-        """Do the waiting work, and what it leads to, until none waits; how much it was."""
+        """Do all pending work, and its consequences; return the number of works."""
         count = 0
         while self._waiting:
             self.run_one()
@@ -370,7 +369,7 @@ class SimDisk:
         return node.modified_ms
 
     def reserved_bytes(self, path: str) -> int:
-        """What was asked for in advance and not given back."""
+        """Return the preallocated bytes."""
         return self._names[path].reserved
 
     def free_bytes(self) -> int:
@@ -434,7 +433,7 @@ class SimDisk:
         node.data += data
 
     def remove_leftovers_now(self) -> None:
-        """There are none: a write here happens or does not."""
+        """Do nothing: writes are atomic here."""
 
     def sync_everything_now(self) -> None:
         if not self.faults:
@@ -456,7 +455,7 @@ class SimDisk:
             if renamed in self._names:
                 self._names[renamed].lost = True
             self._names[renamed] = node
-            # The new name is synced; a file that was never synced keeps a torn content.
+            # The new name is synced; an unsynced file keeps torn content.
             self._durable_names.pop(path, None)
             self._durable_names[renamed] = node
         for path in [name for name in self._directories if _within(name, source)]:
@@ -474,7 +473,7 @@ class SimDisk:
         self.later(lambda: self.remove_now(path), done)
 
     def remove_now(self, path: str) -> None:
-        if path not in self._directories:  # a file holds no others
+        if path not in self._directories:  # files contain no other files
             node = self._names.pop(path, None)
             if node is not None:
                 node.lost = True
@@ -487,7 +486,7 @@ class SimDisk:
             del self._directories[name]
 
     def directory_survives(self, path: str) -> None:
-        """A synced directory keeps all the names in it, whoever asked for it."""
+        """Make all names in a directory durable."""
         directory = path.rpartition("/")[0]
         if not self.faults:
             return
@@ -505,7 +504,7 @@ class SimDisk:
 
 
 class MemoryDisk(SimDisk):
-    """A disk that never fails and forgets nothing while the process lives."""
+    """A disk that never fails and keeps everything while the process lives."""
 
     def __init__(
         self,

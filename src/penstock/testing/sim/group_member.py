@@ -1,7 +1,7 @@
 """Members of groups in a simulation, of the classic and of the consumer protocol (KIP-848).
 
-A membership is spoken for in turns: between two of them its owner works on the partitions it has
-and finishes that, so that what is taken from it is given up at once.
+A membership takes turns: between two of them its owner finishes the work on its partitions, so that
+revoked ones are released at once.
 """
 
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from struct import pack
 
 from penstock.model import TopicPartition, id_to_text
 from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
-from penstock.testing.sim.transactional import Member
+from penstock.testing.sim.transactional import CommittingMember
 from penstock.testing.sim.zombies import Claim, Owners
 from penstock.wire.codec import write
 from penstock.wire.messages import (
@@ -32,11 +32,11 @@ JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 
 
 class Dismissed(Exception):
-    """Another has taken its place: the same instance id, started anew."""
+    """Another member with the same instance id replaced this one."""
 
 
-class Membership(ABC):
-    """What its owner needs to know, whatever the protocol."""
+class SimMembership(ABC):
+    """The interface of both protocols for the owner of a membership."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Membership(ABC):
         self.owners = owners
 
     @property
-    def member(self) -> Member:
-        return Member(self.member_id, self.epoch, self.instance_id)
+    def member(self) -> CommittingMember:
+        return CommittingMember(self.member_id, self.epoch, self.instance_id)
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class Membership(ABC):
 
     @abstractmethod
     def speak(self) -> Script[bool]:
-        """Join, or say that it lives. True if it has to begin anew with what it has now."""
+        """Join, or send a heartbeat. Return True if the assignment changed."""
 
     @abstractmethod
     def leave(self) -> Script[None]: ...
@@ -74,14 +74,14 @@ class Membership(ABC):
     def has(self, partitions: tuple[TopicPartition, ...], asked_ms: float) -> None:
         self.partitions = partitions
         claim = Claim(self.client.name, asked_ms, self.now_ms())
-        self.owners.told(self.group, partitions, claim)
+        self.owners.notified(self.group, partitions, claim)
 
     def now_ms(self) -> float:
         return self.client.world.clock.mono_ms()
 
 
-class ClassicMembership(Membership):
-    """Eager: whoever rejoins has given up everything."""
+class ClassicMembership(SimMembership):
+    """A member of the eager protocol: a rejoin revokes everything."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ClassicMembership(Membership):
         self._rebalance_ms = rebalance_ms
         self._joined = False
         pick = client.chance.choice
-        # Static members need the newer ones.
+        # Static members need newer versions.
         self._join_version = pick((5, 7, 9) if instance_id else (0, 2, 3, 4, 5, 7, 9))
         self._sync_version = pick((3, 5) if instance_id else (0, 2, 3, 5))
         self._heartbeat_version = pick((3, 4) if instance_id else (0, 2, 3, 4))
@@ -128,7 +128,7 @@ class ClassicMembership(Membership):
         return True
 
     def _lost(self, code: int) -> None:
-        """Out of the generation, and perhaps out of the group."""
+        """Leave the generation, and perhaps the group."""
         if code == FENCED_INSTANCE:
             raise Dismissed(self.member_id)
         expected = (ILLEGAL_GENERATION, INCONSISTENT_PROTOCOL, UNKNOWN_MEMBER, REBALANCING)
@@ -166,11 +166,13 @@ class ClassicMembership(Membership):
     def _assign(
         self, response: k11_join_group.JoinGroupResponse
     ) -> list[k14_sync_group.SyncGroupRequestAssignment]:
-        """Every partition to one member, in turn."""
+        """Assign every partition to one member, in turn."""
         members = sorted(each.member_id for each in response.members)
         shares: dict[str, dict[str, list[int]]] = {each: {} for each in members}
-        places = [(topic, each) for topic, facts in self.topics.items() for each in _all(facts)]
-        for number, (topic, partition) in enumerate(places):
+        topic_partitions = [
+            (topic, each) for topic, facts in self.topics.items() for each in _all(facts)
+        ]
+        for number, (topic, partition) in enumerate(topic_partitions):
             shares[members[number % len(members)]].setdefault(topic, []).append(partition)
         return [
             k14_sync_group.SyncGroupRequestAssignment(member_id=each, assignment=_assignment(share))
@@ -221,8 +223,9 @@ class ClassicMembership(Membership):
         yield Ask(LEAVE, self._leave_version, message, self.member)
 
 
-class ConsumerMembership(Membership):
-    """The server assigns; what is taken away is given back in the next heartbeat."""
+class ConsumerMembership(SimMembership):
+    """A member of the consumer protocol: the server assigns; revoked partitions are released in the
+    next heartbeat."""
 
     def __init__(
         self,
@@ -238,14 +241,14 @@ class ConsumerMembership(Membership):
         self._rebalance_ms = rebalance_ms
         self._version = client.chance.choice((0, 1))
         self._names = {facts.topic_id: topic for topic, facts in topics.items()}
-        self._must_tell: bool  # everything: it joins, or an answer was lost
-        self._begin_anew()
+        self._must_tell: bool  # send all fields: a join, or a lost response
+        self._restart()
 
     @property
     def commit_versions(self) -> Sequence[int]:
         return (9, 10)
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self.epoch = JOINING
         self.partitions = ()
         self._must_tell = True
@@ -262,7 +265,7 @@ class ConsumerMembership(Membership):
         if code in PASSING or code == UNRELEASED_INSTANCE:
             return False
         if code in (FENCED_MEMBER, UNKNOWN_MEMBER, GROUP_NOT_FOUND):
-            self._begin_anew()
+            self._restart()
             return True
         if code == FENCED_INSTANCE:
             raise Dismissed(self.member_id)

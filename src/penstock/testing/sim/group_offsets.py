@@ -1,11 +1,11 @@
-"""Offsets of groups in a simulation: committed without a transaction, and asked for."""
+"""Offsets of groups in a simulation: committed without a transaction, and fetched."""
 
 from collections.abc import Mapping, Sequence
 
 from penstock.model import TopicPartition
 from penstock.testing.sim.group_member import PASSING
 from penstock.testing.sim.script import Ask, Script, TopicFacts
-from penstock.testing.sim.transactional import Member
+from penstock.testing.sim.transactional import CommittingMember
 from penstock.wire.messages import k08_offset_commit, k09_offset_fetch
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
@@ -17,20 +17,20 @@ def offset_commit(
     group: str,
     offsets: Mapping[TopicPartition, int],
     topics: Mapping[str, TopicFacts],
-    member: Member,
+    member: CommittingMember,
 ) -> Ask:
-    """OffsetCommit; all its codes are in `transactional.error_codes`."""
+    """Return an OffsetCommit; `transactional.error_codes` has all its codes."""
     wanted: dict[str, k08_offset_commit.OffsetCommitRequestTopic] = {}
-    for place, offset in offsets.items():
+    for topic_partition, offset in offsets.items():
         topic = wanted.setdefault(
-            place.topic,
+            topic_partition.topic,
             k08_offset_commit.OffsetCommitRequestTopic(
-                name=place.topic, topic_id=topics[place.topic].topic_id
+                name=topic_partition.topic, topic_id=topics[topic_partition.topic].topic_id
             ),
         )
         topic.partitions.append(
             k08_offset_commit.OffsetCommitRequestPartition(
-                partition_index=place.partition, committed_offset=offset
+                partition_index=topic_partition.partition, committed_offset=offset
             )
         )
     message = k08_offset_commit.OffsetCommitRequest(
@@ -44,19 +44,22 @@ def offset_commit(
 
 
 def fetch_offsets(
-    version: int, group: str, places: Sequence[TopicPartition], topics: Mapping[str, TopicFacts]
+    version: int,
+    group: str,
+    topic_partitions: Sequence[TopicPartition],
+    topics: Mapping[str, TopicFacts],
 ) -> Script[dict[TopicPartition, int]]:
-    """What the group has committed, -1 for nothing; without the places of which that is not known
-    yet, because a transaction is open or nobody answered. From version 8 on."""
+    """Return the group's committed offsets, -1 for none. Partitions with an open transaction, or
+    without a response, are left out. From version 8 on."""
     wanted: dict[str, k09_offset_fetch.OffsetFetchRequestTopics] = {}
-    for place in places:
+    for topic_partition in topic_partitions:
         topic = wanted.setdefault(
-            place.topic,
+            topic_partition.topic,
             k09_offset_fetch.OffsetFetchRequestTopics(
-                name=place.topic, topic_id=topics[place.topic].topic_id
+                name=topic_partition.topic, topic_id=topics[topic_partition.topic].topic_id
             ),
         )
-        topic.partition_indexes.append(place.partition)
+        topic.partition_indexes.append(topic_partition.partition)
     asked = k09_offset_fetch.OffsetFetchRequestGroup(group_id=group, topics=list(wanted.values()))
     message = k09_offset_fetch.OffsetFetchRequest(groups=[asked], require_stable=True)
     response = yield Ask(OFFSET_FETCH, version, message)
@@ -71,6 +74,8 @@ def fetch_offsets(
             if partition.error_code:
                 assert partition.error_code == UNSTABLE_OFFSET, f"error {partition.error_code}"
                 continue
-            place = TopicPartition(each.name or names[each.topic_id], partition.partition_index)
-            found[place] = partition.committed_offset
+            topic_partition = TopicPartition(
+                each.name or names[each.topic_id], partition.partition_index
+            )
+            found[topic_partition] = partition.committed_offset
     return found

@@ -1,8 +1,8 @@
-"""Connections in memory that behave like TCP on a bad day.
+"""Connections in memory with the faults of TCP.
 
-Bytes arrive late and in pieces from one byte to all there is; a reader that pauses makes the
-sender's bytes pile up; a connection can break at any moment, with part of what was on its way
-arriving still. What a receiver was handed is scribbled over when its turn ends.
+Bytes arrive late and in pieces of any size. A paused reader makes the sender's bytes pile up. A
+connection can break at any moment, with a part of the bytes in flight still arriving. A receiver's
+buffer is overwritten when its turn ends.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ WINDOW_BYTES = (
     64 * 1024,
     256 * 1024,
     1024 * 1024,
-)  # a sender's room on the wire, one of these
+)  # window sizes of a sender, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
 FIRST_PORT = 40_000
@@ -28,7 +28,7 @@ SCRIBBLE = 0xDD
 
 
 class SimPeer:
-    """One end of a connection, as the process at this end holds it (world.Peer)."""
+    """One end of a connection for the process at this end (world.Peer)."""
 
     def __init__(
         self, network: "SimNetwork", world: "SimWorld", address: tuple[str, int], window: int
@@ -44,10 +44,10 @@ class SimPeer:
         self.unsent_bytes = 0
         self.received_bytes = 0
         self._unsent: deque[Part] = deque()
-        self._wire = bytearray()  # on its way to this end
-        self._ended = False  # nothing more will come from the other end
+        self._wire = bytearray()  # in flight to this end
+        self._ended = False  # no more bytes will come from the other end
         self._arriving = False  # an event for this end is in the heap
-        self._finishing = False  # what comes is thrown away
+        self._finishing = False  # further input is discarded
 
     # -- sending
 
@@ -61,7 +61,7 @@ class SimPeer:
         self.push()
 
     def push(self) -> None:
-        """Put on the wire what its window takes."""
+        """Put as many bytes on the wire as the window takes."""
         other = self.other
         if other is None:
             self._simulation.schedule(0.0, self.world, self.drop, "broken")
@@ -75,7 +75,7 @@ class SimPeer:
         other.expect()
 
     def _take(self, size_max: int) -> bytes | None:
-        """The next bytes to leave; None if a file has become shorter than was promised."""
+        """Return the next bytes to send; None if a file is shorter than promised."""
         first = self._unsent.popleft()
         if isinstance(first, FileRange):
             size = min(size_max, first.size)
@@ -100,7 +100,7 @@ class SimPeer:
     # -- receiving
 
     def expect(self) -> None:
-        """Something may have come: look at it after a while."""
+        """Schedule a look at the input."""
         if self._arriving or self.paused or self.receiver is None:
             return
         if self._wire or self._ended:
@@ -163,7 +163,7 @@ class SimPeer:
         self._simulation.schedule(0.0, self.world, self.drop, "close")
 
     def drop(self) -> None:
-        """This end is closed; the other hears of it after what is on the wire, or part of it."""
+        """Close this end; the other end notices after the bytes in flight, or a part of them."""
         receiver, self.receiver = self.receiver, None
         if receiver is None:
             return
@@ -181,7 +181,7 @@ class SimPeer:
             other.end()
 
     def end(self) -> None:
-        """The other end is gone."""
+        """Note that the other end is gone."""
         chance = self._simulation.chance
         if self._wire and chance.random() < 0.5:
             del self._wire[chance.randrange(len(self._wire)) :]
@@ -204,13 +204,13 @@ class SimListening:
         self.address = address
         self.accept = accept
         self.paused = False
-        self.waiting: list[Callable[[], None]] = []  # who came while it was paused
+        self.waiting: list[Callable[[], None]] = []  # connections that came during a pause
 
     def pause(self) -> None:
         self.paused = True
 
     def resume(self) -> None:
-        """Those who waited come in one by one, as long as it is not paused again."""
+        """Accept the waiting connections one by one, until the next pause."""
         self.paused = False
         self._let_in()
 
@@ -225,7 +225,7 @@ class SimListening:
 
 
 class SimNetwork:
-    """Who listens where, and every connection between them."""
+    """All listeners, and every connection between them."""
 
     def __init__(self, simulation: "Simulation") -> None:
         self.simulation = simulation
@@ -255,7 +255,7 @@ class SimNetwork:
         return near, far, listening
 
     def break_one(self) -> bool:
-        """Break a connection at random, for both ends; False if there is none."""
+        """Break a connection at random, for both ends; return False if there is none."""
         if not self.peers:
             return False
         peer = self.simulation.chance.choice(list(self.peers))
@@ -313,7 +313,7 @@ class HostNetwork:
         simulation.schedule(delay_ms, self._world, arrived, "connect")
 
     def lend(self, data: bytearray) -> None:
-        """Bytes that a receiver may look at until its turn ends."""
+        """Lend bytes that a receiver may read until its turn ends."""
         self._lent.append(data)
 
     def turn_ended(self) -> None:
@@ -322,7 +322,7 @@ class HostNetwork:
         self._lent.clear()
 
     def vanish(self) -> None:
-        """The process is dead: nothing is listened to, every connection breaks."""
+        """Stop all listeners and break all connections of a dead process."""
         network = self._network
         for address in [at for at, each in network.listening.items() if each.world is self._world]:
             del network.listening[address]

@@ -1,7 +1,7 @@
-"""Clients of a simulation that are written down as scripts: one thing after the other.
+"""Scripted clients of a simulation: one step after the other.
 
-A script is a generator. It yields what it asks for (`Ask`) and is sent the response, or None if
-none came: the connection broke, or its patience was at an end. In between it may `Pause`.
+A script is a generator. It yields requests (`Ask`) and receives the response, or None after a
+broken connection or a timeout. In between it may yield a `ScriptPause`.
 """
 
 from abc import abstractmethod
@@ -15,14 +15,14 @@ from penstock.wire.messages import k03_metadata, k10_find_coordinator
 T = TypeVar("T")
 
 FIND_COORDINATOR = 10
-GROUP, TRANSACTION = 0, 1  # kinds of coordinators
-# Longer than a node needs to stop, and than a rebalance may take here.
+GROUP, TRANSACTION = 0, 1  # coordinator types
+# Longer than a node's stop, and than a rebalance here.
 PATIENCE_MS = 8_000.0
 
 
 class Ask:
-    """A request. `speaker` says who asks, to those who judge it; `copies` counts how often it was
-    sent besides: it may have taken effect although its sender was refused."""
+    """A request. `speaker` identifies the sender for the checks. `copies` counts further sends: the
+    request may have taken effect although its sender was rejected."""
 
     __slots__ = ("copies", "key", "message", "speaker", "version")
 
@@ -34,11 +34,11 @@ class Ask:
         self.copies = 0
 
 
-class Pause(NamedTuple):
+class ScriptPause(NamedTuple):
     duration_ms: float
 
 
-Script: TypeAlias = Generator[Ask | Pause, Any, T]
+Script: TypeAlias = Generator[Ask | ScriptPause, Any, T]
 
 
 class TopicFacts(NamedTuple):
@@ -47,7 +47,7 @@ class TopicFacts(NamedTuple):
 
 
 class ScriptedClient(SimClient):
-    """Follows its script from its first connection on; `finished` when that is at its end."""
+    """Runs its script from its first connection on; `finished` at its end."""
 
     def __init__(
         self,
@@ -56,22 +56,22 @@ class ScriptedClient(SimClient):
         node: tuple[str, int],
         overheard: "Callable[[ScriptedClient, Ask], None] | None" = None,
     ) -> None:
-        """`overheard` is told of every request before it is sent."""
+        """`overheard` receives every request before it is sent."""
         super().__init__(simulation, name, node)
         self.finished = False
         self.dead = False
         self._overheard = overheard
         self._script: Script[None] | None = None
-        self._ask: Ask | None = None  # without a response so far
+        self._ask: Ask | None = None  # the request without a response so far
         self._sent = False
-        self._steps = 0  # tells the responses of this step from those of an earlier one
+        self._steps = 0  # separates the responses of this step from earlier ones
 
     @abstractmethod
     def script(self) -> Script[None]:
-        """Everything that it does, in order."""
+        """Yield all steps, in order."""
 
     def die(self) -> Ask | None:
-        """At this very moment; the request that nobody waits for any more, if it was sent."""
+        """Stop at this moment; return the unanswered request, if it was sent."""
         self.dead = self.finished = self.stopped = True
         self._steps += 1
         if self._script is not None:
@@ -79,7 +79,7 @@ class ScriptedClient(SimClient):
         self.world.kill()
         return self._ask if self._sent else None
 
-    # -- following the script
+    # -- execution
 
     def connected(self) -> None:
         if self._script is None:
@@ -99,7 +99,7 @@ class ScriptedClient(SimClient):
             self.finished = True
             self._hang_up()
             return
-        if isinstance(step, Pause):
+        if isinstance(step, ScriptPause):
             self._at(step.duration_ms, lambda: self._go_on(None))
         else:
             self._ask = step
@@ -125,7 +125,7 @@ class ScriptedClient(SimClient):
             self.link.peer.close()
 
     def _at(self, delay_ms: float, call: Callable[[], None]) -> None:
-        """Later, if the script has not moved on by then."""
+        """Call later, if the script has not advanced by then."""
         steps = self._steps
 
         def due() -> None:
@@ -139,13 +139,13 @@ class ScriptedClient(SimClient):
         if self.link is not None:
             self.link.peer.close()
 
-    # -- what many scripts need
+    # -- steps of many scripts
 
-    def pause(self, low_ms: float, high_ms: float) -> Pause:
-        return Pause(self.chance.uniform(low_ms, high_ms))
+    def pause(self, low_ms: float, high_ms: float) -> ScriptPause:
+        return ScriptPause(self.chance.uniform(low_ms, high_ms))
 
     def topics(self, names: Iterable[str]) -> Script[dict[str, TopicFacts]]:
-        """Ask until these are there."""
+        """Ask until these topics exist."""
         wanted = [k03_metadata.MetadataRequestTopic(name=name) for name in names]
         message = k03_metadata.MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         while True:
@@ -160,7 +160,7 @@ class ScriptedClient(SimClient):
             yield self.pause(5.0, 60.0)
 
     def coordinator(self, kind: int, name: str) -> Script[None]:
-        """Ask until there is one; in a cluster of one it is the node that everybody speaks to."""
+        """Ask until there is a coordinator; in a cluster of one node it is that node."""
         version = self.chance.choice((1, 2, 3, 4, 5, 6))
         message = k10_find_coordinator.FindCoordinatorRequest(
             key=name, key_type=kind, coordinator_keys=[name]

@@ -1,7 +1,7 @@
 """A transactional producer in a simulation, of the old protocol or of transactions v2 (KIP-890).
 
-Its methods are parts of a script. It repeats what was not answered, as a careful client does, and
-raises `Refused` for what it was told it cannot have.
+Its methods are parts of a script. The producer repeats unanswered requests, as a careful client
+does, and raises `RequestRejected` for a final error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from penstock.model import TopicPartition
 from penstock.testing.sim.client import DUPLICATE_SEQUENCE, INIT_PRODUCER_ID, PRODUCE
 from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
-from penstock.testing.sim.zombies import NOBODY, Grants, Identity, Speaker
+from penstock.testing.sim.zombies import NO_PRODUCER, ClaimedProducer, Grants, ZombieProducer
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import (
     k00_produce,
@@ -23,22 +23,22 @@ from penstock.wire.messages import (
 )
 
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
-# Ask again: coordinators that load or move, topics that are not there yet, markers under way.
+# Retriable: coordinators that load or move, topics that do not exist yet, markers in flight.
 PASSING = (3, 6, 7, 14, 15, 16, 19, 51, 56, 100)
-# Of these nobody knows whether the request had an effect before it failed: whoever loses a log, or
-# the coordinator over it, tells so to everybody who waits, also to those whose records are in it.
+# After these the effect of the request is unknown: a broker that loses a log, or its coordinator,
+# sends them to all waiting clients, even for stored records.
 DOUBTFUL = (7, 15, 16, 56)
 STORED = (0, DUPLICATE_SEQUENCE)
 INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING = 47, 48, 49
 FENCED, ABORTABLE = 90, 120
-GENERATION_GONE = (22, 25, 27, 82, 110, 113)  # the group has gone on without this member
-# What may be told to somebody who did nothing wrong: it was fenced, or too slow.
+GENERATION_GONE = (22, 25, 27, 82, 110, 113)  # the group continued without this member
+# Errors that a correct client may get: it was fenced, or too slow.
 EXPECTED = (INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING, FENCED, ABORTABLE, *GENERATION_GONE)
 
 
-class Refused(Exception):
-    """`certain`: no attempt of it can have had an effect. `abortable`: the producer may go on after
-    an abort, else it needs another epoch."""
+class RequestRejected(Exception):
+    """A final error. `certain`: no attempt can have had an effect. `abortable`: the producer may
+    continue after an abort, else it needs another epoch."""
 
     def __init__(self, what: str, code: int, *, certain: bool) -> None:
         super().__init__(f"{what}: error {code}")
@@ -47,8 +47,8 @@ class Refused(Exception):
         self.abortable = code == ABORTABLE or code in GENERATION_GONE
 
 
-class Versions(NamedTuple):
-    """What a client speaks."""
+class TransactionApiVersions(NamedTuple):
+    """The API versions of a client."""
 
     init: int
     produce: int
@@ -59,11 +59,12 @@ class Versions(NamedTuple):
 
     @property
     def new_protocol(self) -> bool:
-        """Transactions v2: partitions join by themselves, and every end bumps the epoch."""
+        """Whether transactions v2 apply: partitions join by themselves, and every end bumps the
+        epoch."""
         return self.end >= 5
 
     @classmethod
-    def draw(cls, chance: Random, *, new_protocol: bool) -> "Versions":
+    def draw(cls, chance: Random, *, new_protocol: bool) -> "TransactionApiVersions":
         pick = chance.choice
         if new_protocol:
             return cls(pick((4, 5, 6)), pick((12, 13)), 3, 4, 5, 5)
@@ -72,13 +73,13 @@ class Versions(NamedTuple):
             pick((3, 7, 9, 11)),
             pick((0, 1, 2, 3)),
             pick((0, 2, 3, 4)),
-            pick((3, 4)),  # before, an offset commit does not name its member
+            pick((3, 4)),  # earlier versions do not name the member
             pick((0, 1, 2, 3, 4)),
         )
 
 
-class Member(NamedTuple):
-    """Whom the group knows, for TxnOffsetCommit; the default is nobody in particular."""
+class CommittingMember(NamedTuple):
+    """The member of a TxnOffsetCommit; the default is no member."""
 
     member_id: str = ""
     generation: int = -1
@@ -86,20 +87,20 @@ class Member(NamedTuple):
 
 
 class TransactionalProducer:
-    """One life of a transactional id. Between two transactions nothing is unanswered."""
+    """One session of a transactional id. Between two transactions no request is unanswered."""
 
     def __init__(
         self,
         client: ScriptedClient,
         transactional_id: str,
-        versions: Versions,
+        versions: TransactionApiVersions,
         topics: Mapping[str, TopicFacts],
         grants: Grants,
         *,
         timeout_ms: int,
     ) -> None:
         self.transactional_id = transactional_id
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER
         self._client = client
         self._versions = versions
         self._topics = topics
@@ -111,8 +112,8 @@ class TransactionalProducer:
 
     @property
     def needs_epoch(self) -> bool:
-        """A write was refused. With the old protocol an abort leaves the epoch as it is, and what
-        comes late of that write could become a part of the next transaction."""
+        """Whether a write was rejected. In the old protocol an abort keeps the epoch, and a late
+        copy of that write could join the next transaction."""
         return self._doubts
 
     @property
@@ -120,22 +121,22 @@ class TransactionalProducer:
         return self._versions.new_protocol
 
     @property
-    def places(self) -> list[TopicPartition]:
-        """What the transaction has written to, but for offsets."""
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The partitions that the transaction has written to, without offsets."""
         return sorted(each for each in self._added if isinstance(each, TopicPartition))
 
     @property
-    def speaker(self) -> Speaker:
+    def speaker(self) -> ClaimedProducer:
         return self._speaker(self.identity)
 
     @property
     def is_open(self) -> bool:
-        """Something was, or may have been, written in the transaction."""
+        """Whether the transaction has, or may have, written something."""
         return bool(self._added)
 
     def begin_life(self, *, goes_on: bool) -> Script[None]:
-        """InitProducerId: as a new producer, or as the one it has been."""
-        expected = self.identity if goes_on else NOBODY
+        """Send InitProducerId: as a new producer, or as the current one."""
+        expected = self.identity if goes_on else NO_PRODUCER
         message = k22_init_producer_id.InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -144,19 +145,19 @@ class TransactionalProducer:
         )
         ask = Ask(INIT_PRODUCER_ID, self._versions.init, message, self._speaker(expected))
         response = yield from self._insist("InitProducerId", ask)
-        given = Identity(response.producer_id, response.producer_epoch)
+        given = ZombieProducer(response.producer_id, response.producer_epoch)
         self._become(given)
         self._grants.granted(self.transactional_id, given)
 
-    def _become(self, identity: Identity) -> None:
+    def _become(self, identity: ZombieProducer) -> None:
         self._added.clear()
         if identity != self.identity:
             self.identity = identity
             self._doubts = False
             self._sequences.clear()
 
-    def _speaker(self, identity: Identity) -> Speaker:
-        return Speaker(self.transactional_id, identity, self.is_new_protocol)
+    def _speaker(self, identity: ZombieProducer) -> ClaimedProducer:
+        return ClaimedProducer(self.transactional_id, identity, self.is_new_protocol)
 
     # -- within a transaction
 
@@ -165,13 +166,16 @@ class TransactionalProducer:
         records: Mapping[TopicPartition, Sequence[bytes]],
         stored: dict[TopicPartition, int],
     ) -> Script[None]:
-        """A batch for each of these partitions, all in one request; `stored` gets their offsets,
-        also of those that went well before another was refused."""
+        """Send a batch to each of these partitions, all in one request; `stored` gets the offsets
+        of the successful ones, even if another is rejected."""
         if not self.is_new_protocol:
             yield from self._add_partitions([each for each in records if each not in self._added])
         self._added.update(records)
         self._doubts = True
-        batches = {place: self._batch(place, values) for place, values in records.items()}
+        batches = {
+            topic_partition: self._batch(topic_partition, values)
+            for topic_partition, values in records.items()
+        }
         certain = True
         while batches:
             ask = self._produce(batches)
@@ -186,30 +190,31 @@ class TransactionalProducer:
                 self._check("Produce", code, certain=certain)
             yield self._client.pause(0.0, 20.0)
         self._doubts = False
-        for place, values in records.items():
-            self._sequences[place] = self._sequences.get(place, 0) + len(values)
+        for topic_partition, values in records.items():
+            self._sequences[topic_partition] = self._sequences.get(topic_partition, 0) + len(values)
 
-    def _batch(self, place: TopicPartition, values: Sequence[bytes]) -> bytes:
+    def _batch(self, topic_partition: TopicPartition, values: Sequence[bytes]) -> bytes:
         now_ms = self._client.world.clock.wall_ms()
         return build_batch(
             [Record(delta, now_ms, None, value) for delta, value in enumerate(values)],
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.epoch,
-            base_sequence=self._sequences.get(place, 0),
+            base_sequence=self._sequences.get(topic_partition, 0),
             transactional=True,
         )
 
     def _produce(self, batches: Mapping[TopicPartition, bytes]) -> Ask:
         topics: dict[str, k00_produce.TopicProduceData] = {}
-        for place, batch in batches.items():
+        for topic_partition, batch in batches.items():
             topic = topics.setdefault(
-                place.topic,
+                topic_partition.topic,
                 k00_produce.TopicProduceData(
-                    name=place.topic, topic_id=self._topics[place.topic].topic_id
+                    name=topic_partition.topic,
+                    topic_id=self._topics[topic_partition.topic].topic_id,
                 ),
             )
             topic.partition_data.append(
-                k00_produce.PartitionProduceData(index=place.partition, records=batch)
+                k00_produce.PartitionProduceData(index=topic_partition.partition, records=batch)
             )
         message = k00_produce.ProduceRequest(
             transactional_id=self.transactional_id,
@@ -225,43 +230,44 @@ class TransactionalProducer:
         batches: dict[TopicPartition, bytes],
         stored: dict[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """Take out what is stored; the code of every partition."""
+        """Remove the stored batches; return the code of every partition."""
         names = {facts.topic_id: name for name, facts in self._topics.items()}
         codes: dict[TopicPartition, int] = {}
         for topic in response.responses:
             name = topic.name or names[topic.topic_id]
             for each in topic.partition_responses:
-                place = TopicPartition(name, each.index)
-                codes[place] = each.error_code
+                topic_partition = TopicPartition(name, each.index)
+                codes[topic_partition] = each.error_code
                 if each.error_code in STORED:
-                    del batches[place]
-                    stored[place] = each.base_offset
+                    del batches[topic_partition]
+                    stored[topic_partition] = each.base_offset
         return codes
 
-    def _add_partitions(self, places: Sequence[TopicPartition]) -> Script[None]:
-        if not places:
+    def _add_partitions(self, topic_partitions: Sequence[TopicPartition]) -> Script[None]:
+        if not topic_partitions:
             return
         topics: dict[str, k24_add_partitions_to_txn.AddPartitionsToTxnTopic] = {}
-        for place in places:
+        for topic_partition in topic_partitions:
             topic = topics.setdefault(
-                place.topic, k24_add_partitions_to_txn.AddPartitionsToTxnTopic(name=place.topic)
+                topic_partition.topic,
+                k24_add_partitions_to_txn.AddPartitionsToTxnTopic(name=topic_partition.topic),
             )
-            topic.partitions.append(place.partition)
+            topic.partitions.append(topic_partition.partition)
         message = k24_add_partitions_to_txn.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.identity.producer_id,
             v3_and_below_producer_epoch=self.identity.epoch,
             v3_and_below_topics=list(topics.values()),
         )
-        self._added.update(places)  # it may be, from the first attempt on
+        self._added.update(topic_partitions)  # perhaps, from the first attempt on
         speaker = self._speaker(self.identity)
         ask = Ask(ADD_PARTITIONS, self._versions.add_partitions, message, speaker)
         yield from self._insist("AddPartitionsToTxn", ask)
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], member: Member
+        self, group: str, offsets: Mapping[TopicPartition, int], member: CommittingMember
     ) -> Script[None]:
-        """The group's progress, as a part of the transaction."""
+        """Commit the group's offsets as a part of the transaction."""
         speaker = self._speaker(self.identity)
         new = group not in self._added
         self._added.add(group)
@@ -275,13 +281,14 @@ class TransactionalProducer:
             ask = Ask(ADD_OFFSETS, self._versions.add_offsets, added, speaker)
             yield from self._insist("AddOffsetsToTxn", ask)
         topics: dict[str, k28_txn_offset_commit.TxnOffsetCommitRequestTopic] = {}
-        for place, offset in offsets.items():
+        for topic_partition, offset in offsets.items():
             topic = topics.setdefault(
-                place.topic, k28_txn_offset_commit.TxnOffsetCommitRequestTopic(name=place.topic)
+                topic_partition.topic,
+                k28_txn_offset_commit.TxnOffsetCommitRequestTopic(name=topic_partition.topic),
             )
             topic.partitions.append(
                 k28_txn_offset_commit.TxnOffsetCommitRequestPartition(
-                    partition_index=place.partition, committed_offset=offset
+                    partition_index=topic_partition.partition, committed_offset=offset
                 )
             )
         message = k28_txn_offset_commit.TxnOffsetCommitRequest(
@@ -298,7 +305,7 @@ class TransactionalProducer:
         yield from self._insist("TxnOffsetCommit", ask)
 
     def end(self, *, committed: bool) -> Script[None]:
-        """Commit or abort. Without anything written there is nothing to be told to anybody."""
+        """Commit or abort. An empty transaction sends no request."""
         if not self.is_open and (committed or not self.is_new_protocol):
             return
         message = k26_end_txn.EndTxnRequest(
@@ -310,13 +317,13 @@ class TransactionalProducer:
         ask = Ask(END_TXN, self._versions.end, message, self._speaker(self.identity))
         response = yield from self._insist("EndTxn", ask)
         if self.is_new_protocol:
-            self._become(Identity(response.producer_id, response.producer_epoch))
+            self._become(ZombieProducer(response.producer_id, response.producer_epoch))
         self._added.clear()
 
-    # -- asking
+    # -- requests
 
     def _insist(self, what: str, ask: Ask) -> Script[Any]:
-        """Ask until there is an answer that stays; Refused if it is none that one would like."""
+        """Repeat a request until a final answer; raise RequestRejected for an error."""
         certain = True
         while True:
             was_over = self._grants.is_over(ask.speaker)
@@ -324,7 +331,7 @@ class TransactionalProducer:
             if response is not None:
                 codes = error_codes(ask.key, response)
                 if not any(codes):
-                    if was_over and ask.speaker.identity != NOBODY:
+                    if was_over and ask.speaker.identity != NO_PRODUCER:
                         self._grants.accepted(ask.speaker, what)
                     return response
                 certain = certain and not any(code in DOUBTFUL for code in codes)
@@ -339,11 +346,11 @@ class TransactionalProducer:
             return
         name = f"{what} of {self.transactional_id} {self.identity}"
         assert code in EXPECTED, f"{name}: error {code}"
-        raise Refused(name, code, certain=certain)
+        raise RequestRejected(name, code, certain=certain)
 
 
 def error_codes(key: int, response: Any) -> list[int]:
-    """The codes of a response, wherever it has them; [0] if all went well."""
+    """Return the codes of a response, in all its fields; [0] if all is well."""
     match key:
         case 0:
             found = [

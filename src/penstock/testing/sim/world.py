@@ -1,24 +1,26 @@
-"""A world made of a seed: virtual time, disks that forget, networks that chop. No thread, no sleep.
+"""A simulated world by a seed: virtual time, disks that lose data, unreliable networks. No thread,
+no sleep.
 
-A Simulation is a heap of events, run one turn at a time; a SimWorld is one process in it, and can
-be killed. The same seed gives the same trace, whatever PYTHONHASHSEED says.
+A Simulation is a heap of events, run one turn at a time. A SimWorld is one process in it, and can
+be killed. Equal seeds give equal traces under any PYTHONHASHSEED.
 """
 
 import hashlib
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from penstock.testing.sim.apart import SimApart
+from penstock.testing.sim.child_process import SimChildProcesses
 from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.testing.sim.network import HostNetwork, SimNetwork
-from penstock.world import Done, Vitals
+from penstock.world import Done, ProcessStats
 
 WALL_START_MS = 1_750_000_000_000
 MONO_START_MS = 1_000.0
-# How often a turn takes in one more event that is due within the window, as a busy loop would.
+# The probability that a turn takes one more event due within the window, as a busy loop would.
 GATHER_CHANCE = 0.4
 GATHER_WINDOW_MS = 0.5
 SOON_MS_MAX = 0.05
@@ -28,11 +30,11 @@ PAGE_BYTES = 4096
 
 
 class Stuck(AssertionError):
-    """What was waited for did not happen within its virtual time."""
+    """A condition did not become true within its virtual time."""
 
 
 class SimTimer:
-    """An event in the heap; cancelled ones stay until they come up."""
+    """An event in the heap; cancelled ones stay until they are due."""
 
     __slots__ = ("at_ms", "call", "label", "world")
 
@@ -49,7 +51,7 @@ class SimTimer:
 
 
 class Simulation:
-    """Time, chance and events of everything that runs together."""
+    """The time, the random numbers and the events of a simulation."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -77,13 +79,13 @@ class Simulation:
 
     @property
     def trace(self) -> str:
-        """A hash over everything that has happened so far."""
+        """Return a hash of all events so far."""
         return self._trace.hexdigest()
 
     # -- running
 
     def step(self) -> bool:
-        """One turn of one process; False when nothing is left to happen."""
+        """Run one turn of one process; return False when no event is left."""
         timer = self._next()
         if timer is None:
             return False
@@ -103,7 +105,7 @@ class Simulation:
         return None
 
     def _next_of(self, world: "SimWorld") -> SimTimer | None:
-        """The next event, if it is this world's and nearly due."""
+        """Return the next event, if it belongs to this world and is nearly due."""
         while self._events:
             timer = self._events[0][2]
             if timer.call is None or not timer.world.alive:
@@ -123,7 +125,7 @@ class Simulation:
         call()
 
     def run_until(self, condition: Callable[[], bool], limit_ms: float = 600_000) -> None:
-        """Turn until it holds; Stuck if it does not within the limit of virtual time."""
+        """Run turns until the condition holds; raise Stuck after the limit of virtual time."""
         until = self.now_ms + limit_ms
         while not condition():
             if self.now_ms > until or not self.step():
@@ -150,8 +152,8 @@ class SimWorld:
         skew_ms: int = 0,
         read_cost_ms: float = 0.0,
     ) -> None:
-        """`disks` are those of an earlier life; `read_cost_ms` is what looking at the clock costs,
-        which makes a slow machine of this one."""
+        """`disks` are those of an earlier process; `read_cost_ms` is the cost of reading the clock,
+        which simulates a slow machine."""
         if isinstance(simulation, int):
             simulation = Simulation(simulation)
         self.simulation = simulation
@@ -164,7 +166,7 @@ class SimWorld:
         self.timers = SimTimers(self)
         self.network = HostNetwork(simulation.network, self, host or name)
         self.workers = SimWorkers(self)
-        self.apart = SimApart(self)
+        self.child_processes = SimChildProcesses(self)
         self.entropy = SimEntropy(random.Random(simulation.chance.randrange(2**32)))
         self._after_turn: deque[Callable[[], None]] = deque()
         for disk in self.disks.values():
@@ -180,8 +182,8 @@ class SimWorld:
             found.now_ms = self.clock.wall_ms
         return found
 
-    def vitals(self) -> Vitals:
-        return Vitals(started_ms=WALL_START_MS + self.skew_ms, turns=self.simulation.turns)
+    def process_stats(self) -> ProcessStats:
+        return ProcessStats(started_ms=WALL_START_MS + self.skew_ms, turns=self.simulation.turns)
 
     def release_memory(self) -> None:
         self.memory_releases += 1
@@ -200,10 +202,10 @@ class SimWorld:
             after_turn.popleft()()
         self.network.turn_ended()
 
-    # -- ends
+    # -- end of the process
 
     def kill(self) -> None:
-        """As by SIGKILL: nothing of it runs any more, its connections break, its locks go."""
+        """Stop as by SIGKILL: events are dropped, connections break, locks are released."""
         self.alive = False
         self._after_turn.clear()
         self.network.vanish()
@@ -211,12 +213,14 @@ class SimWorld:
             disk.orphan()
 
     def disks_after_kill(self) -> "dict[str, WorldDisk]":
-        """For the next life, the machine having stayed up: every written byte is there."""
+        """Return the disks for the next process on the same machine: every written
+        byte is there."""
         assert not self.alive, "only the disks of the dead are inherited"
         return self.disks
 
     def disks_after_power_loss(self) -> "dict[str, WorldDisk]":
-        """For the next life, the power having gone: what was not synced is a gamble."""
+        """Return the disks for the next process after a power loss: unsynced bytes survive at
+        random."""
         assert not self.alive, "only the disks of the dead are inherited"
         return {root: disk.crash() for root, disk in self.disks.items()}
 
@@ -257,7 +261,7 @@ class SimWorkers:
         self._world = world
 
     def use(self, threads: int | None) -> None:
-        """There is no thread here."""
+        """Ignore the number: there are no threads."""
 
     def run(
         self,
@@ -268,7 +272,7 @@ class SimWorkers:
         def finish() -> None:
             try:
                 result = function(*arguments)
-            except Exception as failure:  # whatever it was belongs to the caller
+            except Exception as failure:  # for the caller
                 done(None, failure)
             else:
                 done(result, None)
@@ -295,7 +299,7 @@ class SimEntropy:
 
 
 class WorldFile(SimFile):
-    """A file whose bytes are in memory once they were read, as a page cache has it."""
+    """A file whose bytes are in memory once read, as in a page cache."""
 
     __slots__ = ()
 
@@ -310,13 +314,13 @@ class WorldFile(SimFile):
 
 
 class WorldDisk(SimDisk):
-    """A SimDisk whose work ends in any order, as that of several threads does."""
+    """A SimDisk whose work ends in any order, as with several threads."""
 
     def open(self, path: str, *, create: bool = False) -> WorldFile:
         return WorldFile(self, path, super().open(path, create=create)._node)
 
     def wake(self, event: Callable[[Callable[[], None]], None]) -> None:
-        """From now on this process runs the callbacks."""
+        """Run callbacks in this process from now on."""
         self.use_loop(event)
 
     def run_one(self) -> None:
@@ -325,17 +329,17 @@ class WorldDisk(SimDisk):
         super().run_one()
 
     def orphan(self) -> None:
-        """The process is gone: its threads may have finished what they had begun, or not."""
+        """Note that the process is gone: its threads may have finished their work, or not."""
         waiting = list(self._waiting)
         self._waiting.clear()
         for work, _done in waiting:
             if self._random.random() < 0.5:
                 self.dies_with(work, self._random)
-        self._soon = _nobody
+        self._soon = _drop_call
         self.unlock()
 
     def later(self, work: Callable[[], None], done: Done) -> None:
-        assert self._soon is not _nobody, "a dead process asks nothing of its disk"
+        assert self._soon is not _drop_call, "a dead process asks nothing of its disk"
         super().later(work, done)
 
     def crash(self, seed: int | None = None) -> "WorldDisk":
@@ -348,8 +352,8 @@ class WorldDisk(SimDisk):
         return after
 
 
-def _nobody(_call: Callable[[], None]) -> None:
-    """Where the callbacks of a dead process go."""
+def _drop_call(_call: Callable[[], None]) -> None:
+    """Drop the callback of a dead process."""
 
 
 def _directories(disk: SimDisk, path: str = "") -> list[str]:
@@ -359,3 +363,15 @@ def _directories(disk: SimDisk, path: str = "") -> list[str]:
         if disk.is_directory(inner):
             found += [inner, *_directories(disk, inner)]
     return found
+
+
+@contextmanager
+def repeatable(seed: int, file: str, about: Callable[[], str] | None = None) -> Iterator[None]:
+    """Add the seed to any failure inside; `about` adds more, and is called only then."""
+    try:
+        yield
+    except BaseException as problem:
+        if about is not None:
+            problem.add_note(about())
+        problem.add_note(f"again: PENSTOCK_SIM_SEED={seed} PENSTOCK_SIM_RUNS=1 pytest {file}")
+        raise

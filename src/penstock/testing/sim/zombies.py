@@ -1,7 +1,7 @@
-"""Who is in charge, as far as clients were told; and whoever was served although another was.
+"""The current owners, as answered to clients; and violations, where a replaced client was served.
 
-Every client of a simulation tells these what it was told. What they note as a violation no broker
-may do: it has answered well to somebody who, when it asked, had been replaced.
+Every client of a simulation reports its answers here. A violation is a successful answer to a
+client that had been replaced before its request.
 """
 
 from collections.abc import Sequence
@@ -10,76 +10,82 @@ from typing import NamedTuple
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 
-class Identity(NamedTuple):
+class ZombieProducer(NamedTuple):
     producer_id: int
     epoch: int
 
 
-NOBODY = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER = ZombieProducer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
-class Speaker(NamedTuple):
-    """Who asks: a producer of this name, as it believed itself to be."""
+class ClaimedProducer(NamedTuple):
+    """The sender of a request: a producer of this name, with the identity it believed to have."""
 
     transactional_id: str
-    identity: Identity
+    identity: ZombieProducer
     new_protocol: bool
 
 
 class Grants:
-    """Who the producer of each transactional id is, as far as clients were told; and who was
-    answered although another had been told so before it asked."""
+    """The current producer of each transactional id, as answered; and answers to replaced
+    producers."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
-        self._latest: dict[str, Identity] = {}
+        self._latest: dict[str, ZombieProducer] = {}
 
-    def granted(self, name: str, identity: Identity) -> None:
-        """InitProducerId said so."""
+    def granted(self, name: str, identity: ZombieProducer) -> None:
+        """Note the answer of InitProducerId."""
         self._latest[name] = max(identity, self.latest(name))
 
-    def latest(self, name: str) -> Identity:
-        return self._latest.get(name, NOBODY)
+    def latest(self, name: str) -> ZombieProducer:
+        return self._latest.get(name, NO_PRODUCER)
 
-    def is_over(self, speaker: Speaker) -> bool:
-        """Somebody was told since to be the producer: it may be itself, with another epoch."""
+    def is_over(self, speaker: ClaimedProducer) -> bool:
+        """Return whether a newer identity was answered since, perhaps to the same producer."""
         return speaker.identity < self.latest(speaker.transactional_id)
 
-    def accepted(self, speaker: Speaker, what: str) -> None:
-        """It was answered well, though it was over when it asked."""
+    def accepted(self, speaker: ClaimedProducer, what: str) -> None:
+        """Note a successful answer; a violation if the sender was replaced before its request."""
         name, identity, _ = speaker
         self.violations.append(f"{what} of {name} {identity} was accepted from a zombie")
 
 
 class Claim(NamedTuple):
-    """Somebody asked, and was told that a partition is its own."""
+    """A member's request, and the answer that it owns a partition."""
 
-    who: str
+    member: str
     asked_ms: float
-    told_ms: float
+    notified_ms: float
 
 
 class Owners:
-    """Who has which partition of each group, as members were told; and whose commits were taken
-    although another had been told that the partition is its own."""
+    """The owner of each partition in each group, as answered to members; and accepted commits of
+    former owners."""
 
     def __init__(self) -> None:
         self.violations: list[str] = []
-        # None where two answers crossed: nobody outside can tell which is the later one.
+        # None after two crossed answers: their order is unknown outside the broker.
         self._owners: dict[tuple[str, TopicPartition], Claim | None] = {}
 
-    def told(self, group: str, places: Sequence[TopicPartition], claim: Claim) -> None:
-        for place in places:
-            before = self._owners.get((group, place))
+    def notified(
+        self, group: str, topic_partitions: Sequence[TopicPartition], claim: Claim
+    ) -> None:
+        for topic_partition in topic_partitions:
+            before = self._owners.get((group, topic_partition))
             crossed = (
-                before is not None and before.who != claim.who and claim.asked_ms <= before.told_ms
+                before is not None
+                and before.member != claim.member
+                and claim.asked_ms <= before.notified_ms
             )
-            self._owners[group, place] = None if crossed else claim
+            self._owners[group, topic_partition] = None if crossed else claim
 
-    def others(self, group: str, places: Sequence[TopicPartition], who: str) -> list[str]:
-        """Those to whom some of these belong by now."""
-        found = [self._owners.get((group, place)) for place in places]
-        return [each.who for each in found if each is not None and each.who != who]
+    def others(
+        self, group: str, topic_partitions: Sequence[TopicPartition], member: str
+    ) -> list[str]:
+        """Return the current owners of some of these, other than `member`."""
+        found = [self._owners.get((group, topic_partition)) for topic_partition in topic_partitions]
+        return [each.member for each in found if each is not None and each.member != member]
 
-    def accepted(self, group: str, who: str, others: Sequence[str]) -> None:
-        self.violations.append(f"a commit of {who} in {group} was taken, not of {others}")
+    def accepted(self, group: str, member: str, others: Sequence[str]) -> None:
+        self.violations.append(f"a commit of {member} in {group} was taken, not of {others}")

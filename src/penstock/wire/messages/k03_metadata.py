@@ -1,8 +1,8 @@
 """Metadata, v0-v13.
 
-v1: null means all topics, an empty list none; v0 has no such difference.  v4: auto creation
-may be refused.  v5: offline replicas.  v7: leader epoch.  v8: authorized operations; v11 drops
-the cluster's.  v9: flexible.  v10: topic ids.  v12: a topic may be asked for by id alone.  v13:
+v1: null means all topics, an empty list none; v0 has no such difference.  v4: auto creation can be
+disabled.  v5: offline replicas.  v7: leader epoch.  v8: authorized operations; v11 drops the
+cluster's.  v9: flexible.  v10: topic ids.  v12: a topic may be requested by id alone.  v13:
 top-level error.
 """
 

@@ -1,8 +1,8 @@
 """JoinGroup, v0-v9.
 
-v1: rebalance timeout of its own.  v4: a new member is told its id first (KIP-394).  v5: static
-members.  v6: flexible.  v7: protocol type in the answer.  v8: reason.  v9: the leader may be told
-to skip the assignment.
+v1: separate rebalance timeout.  v4: a new member gets its id first (KIP-394).  v5: static
+members.  v6: flexible.  v7: protocol type in the response.  v8: reason.  v9: the response
+may tell the leader to skip the assignment.
 """
 
 from penstock.wire.primitives import Int16, Int32

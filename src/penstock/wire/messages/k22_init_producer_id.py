@@ -1,6 +1,6 @@
 """InitProducerId, v0-v6.
 
-v2: flexible.  v3: a producer may go on with its id and epoch.  v4: PRODUCER_FENCED.  v5:
+v2: flexible.  v3: a producer may continue with its id and epoch.  v4: PRODUCER_FENCED.  v5:
 TRANSACTION_ABORTABLE.  v6: two-phase commit (KIP-939), not yet stable in Kafka.
 """
 

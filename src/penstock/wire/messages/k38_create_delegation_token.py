@@ -1,4 +1,4 @@
-"""CreateDelegationToken, v1-v3.  v2: flexible.  v3: a token for somebody else."""
+"""CreateDelegationToken, v1-v3.  v2: flexible.  v3: a token for another owner."""
 
 from penstock.wire.primitives import Int16, Int32, Int64
 from penstock.wire.schema import field, message, struct

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken, v1-v3.  v2: flexible.  v3: who asked for the token."""
+"""DescribeDelegationToken, v1-v3.  v2: flexible.  v3: the requester of the token."""
 
 from penstock.wire.primitives import Int16, Int32, Int64
 from penstock.wire.schema import field, message, struct

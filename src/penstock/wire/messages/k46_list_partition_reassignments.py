@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, v0.  Reassignments under way."""
+"""ListPartitionReassignments, v0.  Reassignments in progress."""
 
 from penstock.wire.primitives import Int16, Int32
 from penstock.wire.schema import field, message, struct

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, v0.  Which mechanisms and iterations, never the secrets."""
+"""DescribeUserScramCredentials, v0.  Mechanisms and iterations, never the secrets."""
 
 from penstock.wire.primitives import Int8, Int16, Int32
 from penstock.wire.schema import field, message, struct

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions, v0.  What a client should measure, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions, v0.  The metrics of a client, and their interval (KIP-714)."""
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Uuid
 from penstock.wire.schema import field, message

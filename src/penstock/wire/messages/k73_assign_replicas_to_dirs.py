@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs, v0.  A broker says which of its directories holds a replica (KIP-858)."""
+"""AssignReplicasToDirs, v0.  A broker reports the directory of each replica (KIP-858)."""
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct

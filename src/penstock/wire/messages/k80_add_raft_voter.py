@@ -1,4 +1,4 @@
-"""AddRaftVoter, v0-v1.  v1: the answer need not wait for the commit."""
+"""AddRaftVoter, v0-v1.  v1: the response need not wait for the commit."""
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, UInt16, Uuid
 from penstock.wire.schema import field, message, struct

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets, v0-v1.  Where a share group stands (KIP-932).  v1: lag."""
+"""DescribeShareGroupOffsets, v0-v1.  The offsets of a share group (KIP-932).  v1: lag."""
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct

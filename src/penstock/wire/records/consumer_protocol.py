@@ -1,7 +1,7 @@
-"""What consumers of a classic group tell each other inside JoinGroup and SyncGroup.
+"""The payloads that consumers of a classic group exchange inside JoinGroup and SyncGroup.
 
-The broker looks at subscriptions only to learn topics.  A version newer than ours begins like
-the newest that we know, and is read as that.
+The broker reads subscriptions only for their topics.  A newer version than ours begins like the
+newest known one, and is read as that.
 """
 
 from typing import TypeVar
@@ -35,7 +35,7 @@ class ConsumerProtocolAssignment:
 
 
 def read_consumer_protocol(cls: type[T], data: Buffer) -> T:
-    """A subscription or an assignment behind its version."""
+    """Return a subscription or an assignment behind its version."""
     version = read_int16(data)
     if version < 0:
         raise Malformed(f"{cls.__name__} has no version {version}")

@@ -1,7 +1,7 @@
-"""Keys and values of the topics that coordinators keep, each behind two bytes.
+"""Keys and values of the coordinators' topics, each behind two bytes.
 
-Before a key they are the type of the record, before a value its version.  A record without a
-value is a tombstone: there is nothing to read.
+The two bytes before a key are the record type, those before a value its version.  A record without
+a value is a tombstone.
 """
 
 import struct
@@ -108,7 +108,7 @@ def write_coordinator_value(value: object, version: int) -> bytes:
 
 
 def read_coordinator_key(family: Family, data: Buffer) -> object:
-    """The key; `UnknownRecord` carries the type that we do not know."""
+    """Return the key; raise `UnknownRecord` for an unknown type."""
     type_ = read_int16(data)
     cls: type[object] | None = family.keys.get(type_)
     if cls is None:
@@ -117,7 +117,7 @@ def read_coordinator_key(family: Family, data: Buffer) -> object:
 
 
 def read_coordinator_value(family: Family, key: object, data: Buffer) -> tuple[object, int]:
-    """The value that belongs to `key`, and its version."""
+    """Return the value that belongs to `key`, and its version."""
     type_ = schema_of(type(key)).key
     assert type_ is not None, "a coordinator key has a type"
     cls: type[object] = family.values[type_]

@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`: offsets, classic groups and consumer groups.
 
-The legacy pair is of old logs, where the type of an offset key could be 0 as well as 1.
+The legacy pair is of old logs, where the type of an offset key was 0 or 1.
 """
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int32, Int64, Uuid

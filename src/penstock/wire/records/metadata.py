@@ -1,8 +1,8 @@
 """Records of the metadata log, and the frame around them.
 
-In the log's values a record stands behind three unsigned varints: the version of the frame (1),
-the type of the record and its version.  Types of features that we do not serve are here too, so
-that a directory written by Kafka can be replayed.
+In the log's values a record follows three unsigned varints: the frame version (1), the record type
+and the record version.  Types of features that we do not serve are here too, so that a directory
+written by Kafka can be replayed.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ class BrokerFeature:
 
 @record(key=0, versions="0-4", flexible=0)
 class RegisterBrokerRecord:
-    """A broker has joined: where it listens, what it supports."""
+    """A new broker: its listeners and its supported features."""
 
     broker_id: Int32 = 0
     is_migrating_zk_broker: bool = field("2+", default=False)
@@ -97,7 +97,7 @@ class ConfigRecord:
 
 @record(key=5, versions="0-2", flexible=0)
 class PartitionChangeRecord:
-    """What changed in a partition; fields left at their default did not."""
+    """The changes of a partition; fields with their default are unchanged."""
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -179,7 +179,7 @@ class ProducerIdsRecord:
 
 @record(key=17, versions="0-3", flexible=0)
 class BrokerRegistrationChangeRecord:
-    """What changed about a broker; the signs -1, 0 and 1 mean down, unchanged and up."""
+    """The changes of a broker; the values -1, 0 and 1 mean down, unchanged and up."""
 
     broker_id: Int32 = 0
     broker_epoch: Int64 = 0
@@ -208,7 +208,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(key=20, versions="0", flexible=0)
 class NoOpRecord:
-    """Moves the committed offset on and says nothing else."""
+    """Advances the committed offset, without content."""
 
 
 @record(key=21, versions="0", flexible=0)
@@ -229,7 +229,7 @@ class BeginTransactionRecord:
 
 @record(key=24, versions="0", flexible=0)
 class EndTransactionRecord:
-    """Nothing to say but its type."""
+    """The end of a transaction, without content."""
 
 
 @record(key=25, versions="0", flexible=0)
@@ -304,7 +304,7 @@ FRAME_VERSION: Final = 1
 
 
 def write_metadata_record(record: object, version: int) -> bytes:
-    """The value of a metadata log record."""
+    """Return the value of a metadata log record."""
     key = schema_of(type(record)).key
     assert key is not None, "a metadata record has a type"
     out = bytearray()
@@ -316,7 +316,7 @@ def write_metadata_record(record: object, version: int) -> bytes:
 
 
 def read_metadata_record(data: Buffer) -> tuple[object, int]:
-    """The record and its version; `UnknownRecord` carries the type that we do not know."""
+    """Return the record and its version; raise `UnknownRecord` for an unknown type."""
     try:
         frame_version, position = read_uvarint(data, 0)
         key, position = read_uvarint(data, position)

@@ -1,8 +1,8 @@
 """Control records, and the state of the quorum.
 
-The key of a control record and the value of a transaction marker stand behind their version
-(`codec.write_versioned`); the other values begin with a field that repeats it.  QuorumStateData
-is what the file `quorum-state` holds, there as JSON.
+The key of a control record and the value of a transaction marker follow their version
+(`codec.write_versioned`); the other values begin with a field that repeats it.  QuorumStateData is
+the content of the file `quorum-state`, there as JSON.
 """
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid

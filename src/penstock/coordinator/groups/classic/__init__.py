@@ -1,25 +1,25 @@
 """Classic consumer groups: the members assign the partitions, the coordinator keeps them in step.
 
-`group.py` is what a group is, `work.py` what it does with requests; the others are its parts.
-A classic group lives in memory. Its record says what it was when it last came to rest: after the
-leader's assignment, when the last member left, when a static member got a new id. What happens
-between two rests (who rejoins, who waits) is lost with the machine, and its members come again.
+`generation.py` and `group.py` are the state, `requests.py` handles requests, timers and records.
+A record holds the last generation at rest: after the leader's assignment, after the last member
+left, after a static member got a new id. The steps between two rests are in no record: if the
+coordinator fails, members ask again.
 """
 
-from penstock.coordinator.groups.classic.group import (
-    ClassicGroup,
+from penstock.coordinator.groups.classic.generation import (
     ClassicMember,
     ClassicState,
     OfferedProtocol,
 )
-from penstock.coordinator.groups.classic.turn import timers_of
-from penstock.coordinator.groups.classic.work import ClassicWork
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.outcome_builder import cancel_timers
+from penstock.coordinator.groups.classic.requests import ClassicRequests
 
 __all__ = [
     "ClassicGroup",
     "ClassicMember",
+    "ClassicRequests",
     "ClassicState",
-    "ClassicWork",
     "OfferedProtocol",
-    "timers_of",
+    "cancel_timers",
 ]

@@ -1,37 +1,39 @@
 """JoinGroup, v0-v9, for classic groups.
 
-v1: rebalance timeout of its own.  v4: a new dynamic member is told its id and joins with it.
-v5: static members.  v9: a static leader that returns is told to leave the assignment alone.
+v1: rebalance timeout of its own.  v4: a new dynamic member gets its id first and joins with it.
+v5: static members.  v9: a static leader that returns is told to skip the assignment.
 """
 
+from dataclasses import replace
 from uuid import UUID
 
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.classic.group import (
+from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.groups.classic.generation import (
     CONSUMER_PROTOCOL,
-    ClassicGroup,
+    ClassicGeneration,
     ClassicMember,
     ClassicState,
     OfferedProtocol,
     topics_in,
 )
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.group_record import record_of
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.rebalance import (
-    dismiss,
-    dismiss_pending,
     maybe_complete,
     prepare,
     prepare_or_complete,
+    remove,
+    remove_pending,
 )
 from penstock.coordinator.groups.classic.replies import (
     NO_MEMBER_ID,
-    join_refused,
+    join_error,
     joined,
     joined_as_follower,
 )
-from penstock.coordinator.groups.classic.storing import birth_record, record_of
-from penstock.coordinator.groups.classic.turn import Turn
-from penstock.coordinator.groups.group import GroupState
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.group import GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -46,75 +48,93 @@ from penstock.wire.messages.k11_join_group import JoinGroupRequest
 REBALANCE_TIMEOUT_FROM = 1
 MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
-# A new member cannot send heartbeats while it waits to join, and its client may have gone and
-# come again as another member: after this time it has to ask once more.
+# A new member cannot send heartbeats while it waits to join, and its client may have restarted as
+# another member: after this time the client has to ask once more.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 PENDING_MEMBERS_MAX = 10_000
 
 
-class Joining:
-    def __init__(self, state: GroupState, settings: GroupSettings) -> None:
+class ClassicJoin:
+    def __init__(self, state: GroupCoordinatorState, settings: GroupSettings) -> None:
         self._state = state
         self._settings = settings
 
-    def join(self, call: Call, turn: Turn, generation: int = 0) -> None:
-        """`generation` is the last one of what a new group takes the place of."""
+    def join(
+        self,
+        found: ClassicGroup | None,
+        call: GroupRequest,
+        builder: ClassicOutcomeBuilder,
+        generation: int = 0,
+    ) -> None:
+        """Let a member join; without a group, begin one that follows `generation`."""
         message: JoinGroupRequest = call.message
         settings = self._settings
         shortest_ms, longest_ms = settings.session_timeout_ms_min, settings.session_timeout_ms_max
         if not shortest_ms <= message.session_timeout_ms <= longest_ms:
-            self._refuse(InvalidSessionTimeout, call, turn, message.member_id)
+            self._reject(InvalidSessionTimeout, call, builder, message.member_id)
             return
-        found = self._state.groups.get(message.group_id)
         if found is None and message.member_id != NO_MEMBER_ID:
-            self._refuse(UnknownMemberId, call, turn, message.member_id)
+            self._reject(UnknownMemberId, call, builder, message.member_id)
             return
-        group = found or ClassicGroup(message.group_id, turn.now_ms, generation)
-        assert isinstance(group, ClassicGroup), "consumer groups have a way of their own"
-        self._state.groups[message.group_id] = group
+        group = found or self._begin_group(message.group_id, generation, builder)
         if not self._has_room(group, message):
-            self._turn_away(group, call, turn)
+            self._reject_for_size(group, call, builder)
         elif not group.supports(message.protocol_type, _offered(message)):
-            self._refuse(InconsistentGroupProtocol, call, turn, message.member_id)
+            self._reject(InconsistentGroupProtocol, call, builder, message.member_id)
         elif message.member_id == NO_MEMBER_ID:
-            self._join_anew(group, call, turn)
+            self._join_without_id(group, call, builder)
         else:
-            self._join_again(group, call, turn)
-        if found is None and not turn.writes:
-            turn.write(group, birth_record(group))
+            self._join_with_id(group, call, builder)
+        if found is None and not builder.writes:
+            builder.write(group, record_of(group.group_id, group.rest))
 
-    # Who may come in
+    def _begin_group(
+        self, group_id: str, generation: int, builder: ClassicOutcomeBuilder
+    ) -> ClassicGroup:
+        rest = ClassicGeneration(generation, since_ms=builder.now_ms)
+        group = self._state.unborn = ClassicGroup(group_id, rest)
+        return group
+
+    # Limits
 
     def _has_room(self, group: ClassicGroup, message: JoinGroupRequest) -> bool:
-        # A static member that returns takes the place it has, whatever id it comes with.
+        # A static member that returns keeps its place, under any member id.
         known_id = group.static_ids.get(message.group_instance_id or "", message.member_id)
         match group.state:
             case ClassicState.PREPARING_REBALANCE:
-                # Those who wait count, so that the last to rejoin have to go if the limit sank.
+                # Waiting members count: if the limit was lowered, the last to rejoin are rejected.
                 return known_id in group.joining or len(group.joining) < self._settings.size_max
             case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
                 return known_id in group.members or len(group.members) < self._settings.size_max
             case _:
                 return True
 
-    def _turn_away(self, group: ClassicGroup, call: Call, turn: Turn) -> None:
+    def _reject_for_size(
+        self, group: ClassicGroup, call: GroupRequest, builder: ClassicOutcomeBuilder
+    ) -> None:
         member_id = call.message.member_id
         if member_id in group.members:
-            dismiss(group, group.members[member_id], turn)
+            remove(group, member_id, builder)
         elif member_id in group.pending:
-            dismiss_pending(group, member_id, turn)
-        self._refuse(GroupMaxSizeReached, call, turn)
+            remove_pending(group, member_id, builder)
+        self._reject(GroupMaxSizeReached, call, builder)
         if group.state is ClassicState.PREPARING_REBALANCE:
-            maybe_complete(group, turn)
+            maybe_complete(group, builder)
 
-    def _refuse(
-        self, error: type[KafkaError], call: Call, turn: Turn, member_id: str = NO_MEMBER_ID
+    def _reject(
+        self,
+        error: type[KafkaError],
+        call: GroupRequest,
+        builder: ClassicOutcomeBuilder,
+        member_id: str = NO_MEMBER_ID,
     ) -> None:
-        turn.reply = join_refused(error, call.version, member_id)
+        builder.reply = join_error(error, call.version, member_id)
 
     # Without a member id
 
-    def _join_anew(self, group: ClassicGroup, call: Call, turn: Turn) -> None:
+    def _join_without_id(
+        self, group: ClassicGroup, call: GroupRequest, builder: ClassicOutcomeBuilder
+    ) -> None:
         message: JoinGroupRequest = call.message
         instance_id = message.group_instance_id
         name = call.client_id if instance_id is None else instance_id
@@ -122,22 +142,27 @@ class Joining:
         if instance_id is not None:
             old_id = group.static_ids.get(instance_id)
             if old_id is None:
-                self._add(group, member_id, call, turn)
+                self._add(group, member_id, call, builder)
             else:
-                self._take_over(group, old_id, member_id, call, turn)
+                self._replace_static(group, old_id, member_id, call, builder)
         elif call.version < MEMBER_ID_REQUIRED_FROM:
-            self._add(group, member_id, call, turn)
+            self._add(group, member_id, call, builder)
         elif len(group.pending) >= PENDING_MEMBERS_MAX:
-            self._refuse(GroupMaxSizeReached, call, turn)
+            self._reject(GroupMaxSizeReached, call, builder)
         else:
-            turn.watch_pending(group, member_id, message.session_timeout_ms)
-            self._refuse(MemberIdRequired, call, turn, member_id)
+            builder.watch_pending(group, member_id, message.session_timeout_ms)
+            self._reject(MemberIdRequired, call, builder, member_id)
 
-    def _add(self, group: ClassicGroup, member_id: str, call: Call, turn: Turn) -> None:
+    def _add(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        call: GroupRequest,
+        builder: ClassicOutcomeBuilder,
+    ) -> None:
         message: JoinGroupRequest = call.message
-        if group.state is ClassicState.PREPARING_REBALANCE and group.is_initial:
-            group.grew = True
-        group.protocol_type = message.protocol_type  # the first member's; the others have the same
+        following = group.change()
+        following.protocol_type = message.protocol_type  # the first member's; all have the same
         member = ClassicMember(
             member_id=member_id,
             instance_id=message.group_instance_id,
@@ -146,102 +171,119 @@ class Joining:
             rebalance_timeout_ms=rebalance_timeout_ms_of(call),
             session_timeout_ms=message.session_timeout_ms,
             protocols=_offered(message),
-            is_new=True,
         )
-        group.add(member)
-        turn.park_join(group, member_id, call.version)
-        turn.watch(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        prepare_or_complete(group, turn, self._settings)
+        following.add(member)
+        group.pending.pop(member_id, None)
+        builder.park_join(following, member_id, call.version)
+        builder.watch(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        prepare_or_complete(group, builder, self._settings)
 
-    def _take_over(
-        self, group: ClassicGroup, old_id: str, new_id: str, call: Call, turn: Turn
+    def _replace_static(
+        self,
+        group: ClassicGroup,
+        old_id: str,
+        new_id: str,
+        call: GroupRequest,
+        builder: ClassicOutcomeBuilder,
     ) -> None:
-        """A static member has returned: its old self, wherever it waits, is fenced."""
+        """Give a static member that returns its new id, and fence requests under the old one."""
         leader_before, before = group.leader_id, group.members[old_id].protocols
-        turn.unwatch(group, old_id)
-        turn.refuse_join(group, old_id, FencedInstanceId, old_id)
-        turn.refuse_sync(group, old_id, FencedInstanceId)
-        member = group.replace_static(old_id, new_id)
-        self._update(group, member, call)
-        turn.watch(group, member)
-        if group.state is ClassicState.STABLE and _fits(group, before, member.protocols):
-            self._resume(group, member, leader_before, call, turn)
+        following = group.change()
+        builder.unwatch(group, old_id)
+        builder.reject_join(following, old_id, FencedInstanceId, old_id)
+        builder.reject_sync(following, old_id, FencedInstanceId)
+        member = _updated(following.replace_static(old_id, new_id), call)
+        following.put(member)
+        if old_id in group.unsynced:
+            del group.unsynced[old_id]
+            group.unsynced[new_id] = None
+        builder.watch(group, member)
+        if group.state is ClassicState.STABLE and _fits(following, before, member.protocols):
+            self._resume(group, member, leader_before, call, builder)
             return
-        turn.park_join(group, new_id, call.version)
+        builder.park_join(following, new_id, call.version)
         if group.state is ClassicState.PREPARING_REBALANCE:
-            maybe_complete(group, turn)
+            maybe_complete(group, builder)
         else:
-            # The leader may be assigning to the old id right now, which nobody would get; or
-            # what it has assigned does not fit any more.
-            prepare(group, turn, self._settings)
+            # The leader may be assigning to the old id right now, or its assignment does not
+            # fit the new subscription.
+            prepare(group, builder, self._settings)
 
     def _resume(
         self,
         group: ClassicGroup,
         member: ClassicMember,
         leader_before: str | None,
-        call: Call,
-        turn: Turn,
+        call: GroupRequest,
+        builder: ClassicOutcomeBuilder,
     ) -> None:
-        """No rebalance: it keeps its assignment, under its new id."""
-        group.learn_topics()
-        turn.write(group, record_of(group))
+        """Let a static member keep its assignment under its new id, without a rebalance."""
+        builder.write(group, record_of(group.group_id, group.current))
         if call.version >= SKIP_ASSIGNMENT_FROM:
-            turn.reply = joined(group, member.member_id, call.version)
-            turn.reply.skip_assignment = member.member_id == group.leader_id
+            builder.reply = joined(group, member.member_id, call.version)
+            builder.reply.skip_assignment = member.member_id == group.leader_id
         else:
-            # Told that its old self leads, it does not assign what nobody would listen to.
-            assert leader_before is not None, "who has members has a leader"
-            turn.reply = joined_as_follower(group, member.member_id, call.version)
-            turn.reply.leader = leader_before
+            # A member that reads its old id as the leader's does not assign.
+            assert leader_before is not None, "a group with members has a leader"
+            builder.reply = joined_as_follower(group, member.member_id, call.version)
+            builder.reply.leader = leader_before
 
     # With a member id
 
-    def _join_again(self, group: ClassicGroup, call: Call, turn: Turn) -> None:
+    def _join_with_id(
+        self, group: ClassicGroup, call: GroupRequest, builder: ClassicOutcomeBuilder
+    ) -> None:
         message: JoinGroupRequest = call.message
         member_id = message.member_id
         if member_id in group.pending and message.group_instance_id is None:
-            self._add(group, member_id, call, turn)
+            self._add(group, member_id, call, builder)
             return
         try:
             group.check_member(member_id, message.group_instance_id)
         except KafkaError as error:
-            self._refuse(type(error), call, turn, member_id)
+            self._reject(type(error), call, builder, member_id)
             return
         member = group.members[member_id]
         unchanged = member.protocols == _offered(message)
         match group.state:
             case ClassicState.COMPLETING_REBALANCE if unchanged:
-                # It may have missed the answer.
-                turn.reply = joined(group, member_id, call.version)
+                # The client may have missed the answer.
+                builder.reply = joined(group, member_id, call.version)
             case ClassicState.STABLE if unchanged and member_id != group.leader_id:
-                turn.reply = joined_as_follower(group, member_id, call.version)
+                builder.reply = joined_as_follower(group, member_id, call.version)
             case _:
                 # A leader that joins again asks for a rebalance: topics may have changed.
-                self._update(group, member, call)
-                turn.park_join(group, member_id, call.version)
-                prepare_or_complete(group, turn, self._settings)
+                following = group.change()
+                following.put(_updated(member, call))
+                builder.park_join(following, member_id, call.version)
+                prepare_or_complete(group, builder, self._settings)
 
-    def _update(self, group: ClassicGroup, member: ClassicMember, call: Call) -> None:
-        message: JoinGroupRequest = call.message
-        group.update(
-            member, _offered(message), rebalance_timeout_ms_of(call), message.session_timeout_ms
-        )
+
+def _updated(member: ClassicMember, call: GroupRequest) -> ClassicMember:
+    message: JoinGroupRequest = call.message
+    return replace(
+        member,
+        protocols=_offered(message),
+        rebalance_timeout_ms=rebalance_timeout_ms_of(call),
+        session_timeout_ms=message.session_timeout_ms,
+    )
 
 
 def _fits(
-    group: ClassicGroup, before: tuple[OfferedProtocol, ...], now: tuple[OfferedProtocol, ...]
+    generation: ClassicGeneration,
+    before: tuple[OfferedProtocol, ...],
+    now: tuple[OfferedProtocol, ...],
 ) -> bool:
-    """Whether what was assigned stays right after a member offers something else.
+    """Return whether the assignment stays valid after a member offers other protocols.
 
-    The rest of a subscription (owned partitions, generation) is different after every restart.
+    The rest of a subscription (owned partitions, generation) differs after every restart.
     """
-    if group.choose_protocol() != group.protocol_name:
+    if generation.choose_protocol() != generation.protocol_name:
         return False
-    if group.protocol_type != CONSUMER_PROTOCOL:
+    if generation.protocol_type != CONSUMER_PROTOCOL:
         return True
     was, is_now = (
-        next(topics_in(each.metadata) for each in offers if each.name == group.protocol_name)
+        next(topics_in(each.metadata) for each in offers if each.name == generation.protocol_name)
         for offers in (before, now)
     )
     return is_now is None or sorted(is_now) == sorted(was or ())
@@ -251,8 +293,8 @@ def _offered(message: JoinGroupRequest) -> tuple[OfferedProtocol, ...]:
     return tuple(OfferedProtocol(each.name, each.metadata) for each in message.protocols)
 
 
-def rebalance_timeout_ms_of(call: Call) -> int:
-    """What a member asks for; Kafka takes less than nothing too, as nothing."""
+def rebalance_timeout_ms_of(call: GroupRequest) -> int:
+    """Return the timeout that a member asks for; as in Kafka, a negative one counts as zero."""
     message: JoinGroupRequest = call.message
     if call.version < REBALANCE_TIMEOUT_FROM:
         return message.session_timeout_ms

@@ -3,17 +3,18 @@
 v3: many members in one request, static ones by their instance id alone; each has its own error.
 """
 
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.groups.classic.generation import ClassicState
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.rebalance import (
-    dismiss,
-    dismiss_pending,
     maybe_complete,
     prepare,
+    remove,
+    remove_pending,
 )
 from penstock.coordinator.groups.classic.replies import NO_MEMBER_ID
-from penstock.coordinator.groups.classic.turn import Turn
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import NONE, KafkaError, UnknownMemberId
 from penstock.wire.messages.k13_leave_group import (
     LeaveGroupRequest,
@@ -26,7 +27,10 @@ MANY_FROM = 3
 
 
 def leave(
-    group: ClassicGroup | None, call: Call, turn: Turn, settings: GroupSettings
+    group: ClassicGroup | None,
+    call: GroupRequest,
+    builder: ClassicOutcomeBuilder,
+    settings: GroupSettings,
 ) -> LeaveGroupResponse:
     message: LeaveGroupRequest = call.message
     leaving = message.members
@@ -38,15 +42,15 @@ def leave(
         try:
             if group is None:
                 raise UnknownMemberId(f"there is no group {message.group_id!r}")
-            _let_go(group, identity, turn)
+            _remove_named(group, identity, builder)
             errors.append(NONE)
         except KafkaError as error:
             errors.append(error.code)
     if group is not None and NONE in errors:
         if group.state is ClassicState.PREPARING_REBALANCE:
-            maybe_complete(group, turn)
+            maybe_complete(group, builder)
         elif len(group.members) < size_before:
-            prepare(group, turn, settings)
+            prepare(group, builder, settings)
     if call.version < MANY_FROM:
         return LeaveGroupResponse(error_code=errors[0])
     return LeaveGroupResponse(
@@ -61,15 +65,17 @@ def leave(
     )
 
 
-def _let_go(group: ClassicGroup, identity: MemberIdentity, turn: Turn) -> None:
+def _remove_named(
+    group: ClassicGroup, identity: MemberIdentity, builder: ClassicOutcomeBuilder
+) -> None:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id == NO_MEMBER_ID:
-        # An administrator removes a static member, whatever its id is by now.
+        # An administrator removes a static member, under any member id.
         if instance_id is None or instance_id not in group.static_ids:
             raise UnknownMemberId(f"no member has the instance id {instance_id!r}")
         member_id = group.static_ids[instance_id]
     elif member_id in group.pending:
-        dismiss_pending(group, member_id, turn)
+        remove_pending(group, member_id, builder)
         return
     group.check_member(member_id, instance_id)
-    dismiss(group, group.members[member_id], turn)
+    remove(group, member_id, builder)

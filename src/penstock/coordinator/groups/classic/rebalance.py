@@ -1,135 +1,147 @@
 """From one generation of a classic group to the next.
 
-prepare -> everybody rejoins, or time is up -> complete: a generation, and its leader assigns
-(syncing.py). Who has not rejoined by then is out, static members excepted: those have until
-their session ends.
+prepare -> all members rejoin, or time is up -> complete: the generation begins, and its leader
+assigns (syncing.py). Members that have not rejoined by then are removed. A static member stays
+until its session expires.
 """
 
-from penstock.coordinator.groups.classic.alarms import InitialDelayOver
-from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicMember, ClassicState
+from dataclasses import replace
+
+from penstock.coordinator.groups.classic.generation import ClassicState
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.group_record import record_of
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.replies import joined
-from penstock.coordinator.groups.classic.storing import record_of
-from penstock.coordinator.groups.classic.turn import Turn
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.classic.timers import InitialDelayExpired
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import RebalanceInProgress, UnknownMemberId
 
-# Static members that ask for no time to rejoin, and are silent: how often to look after them.
-# Without it the look would be repeated at once, until their sessions end.
+# Silent static members may ask for no time to rejoin. Without this limit the rebalance would be
+# tried again at once, until their sessions expire.
 SILENT_JOIN_WAIT_MS_MIN = 1_000
 
 
-def prepare_or_complete(group: ClassicGroup, turn: Turn, settings: GroupSettings) -> None:
-    """Something has changed: begin a rebalance, or see whether the running one can end."""
+def prepare_or_complete(
+    group: ClassicGroup, builder: ClassicOutcomeBuilder, settings: GroupSettings
+) -> None:
+    """Begin a rebalance after a change, or complete the running one if it can end."""
     if group.state is ClassicState.PREPARING_REBALANCE:
-        maybe_complete(group, turn)
+        maybe_complete(group, builder)
     else:
-        prepare(group, turn, settings)
+        prepare(group, builder, settings)
 
 
-def prepare(group: ClassicGroup, turn: Turn, settings: GroupSettings) -> None:
-    """Let everybody rejoin. A group that was empty waits a little for more members."""
-    if group.state is ClassicState.COMPLETING_REBALANCE:
-        for member in group.members.values():
-            member.assignment = b""
-            if member.member_id in group.syncing:
-                turn.refuse_sync(group, member.member_id, RebalanceInProgress)
-                turn.watch(group, member)
+def prepare(group: ClassicGroup, builder: ClassicOutcomeBuilder, settings: GroupSettings) -> None:
+    """Let all members rejoin. A group that was empty waits a little for more members."""
+    following = group.change()
+    if following.state is ClassicState.COMPLETING_REBALANCE:
+        for member in list(following.members.values()):
+            following.put(replace(member, assignment=b""))
+            if member.member_id in following.syncing:
+                builder.reject_sync(following, member.member_id, RebalanceInProgress)
+                builder.watch(group, member)
     group.unsynced.clear()
-    turn.stop_awaiting_syncs(group)
-    group.is_initial = group.is_empty
-    group.grew = False
-    group.move_to(ClassicState.PREPARING_REBALANCE, turn.now_ms)
-    if group.is_initial:
+    builder.stop_awaiting_syncs(group)
+    following.prepare()
+    if following.is_initial:
         delay_ms = settings.initial_rebalance_delay_ms
-        turn.await_first_joins(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        remaining_ms = max(following.rebalance_timeout_ms - delay_ms, 0)
+        builder.await_first_joins(group, delay_ms, remaining_ms)
     elif group.all_have_joined:
-        complete(group, turn)
+        complete(group, builder)
     else:
-        turn.await_joins(group, group.rebalance_timeout_ms)
+        builder.await_joins(group, following.rebalance_timeout_ms)
 
 
-def initial_delay_over(
-    group: ClassicGroup, event: InitialDelayOver, turn: Turn, settings: GroupSettings
+def initial_delay_expired(
+    group: ClassicGroup,
+    event: InitialDelayExpired,
+    builder: ClassicOutcomeBuilder,
+    settings: GroupSettings,
 ) -> None:
     """Wait on as long as members keep coming, up to the rebalance timeout."""
-    if group.grew and event.remaining_ms:
-        group.grew = False
-        turn.await_first_joins(
+    following = group.change()
+    if following.grew and event.remaining_ms:
+        following.grew = False
+        builder.await_first_joins(
             group,
             min(settings.initial_rebalance_delay_ms, event.remaining_ms),
             max(event.remaining_ms - event.delay_ms, 0),
         )
     else:
-        complete(group, turn)
+        complete(group, builder)
 
 
-def maybe_complete(group: ClassicGroup, turn: Turn) -> None:
-    """If everybody is there; the first rebalance of an empty group has its fixed delay."""
-    if not group.is_initial and group.all_have_joined:
-        complete(group, turn)
+def maybe_complete(group: ClassicGroup, builder: ClassicOutcomeBuilder) -> None:
+    """Complete if all members have joined, unless an initial delay is running."""
+    if not group.change().is_initial and group.all_have_joined:
+        complete(group, builder)
 
 
-def complete(group: ClassicGroup, turn: Turn) -> None:
-    """Whoever has rejoined makes up the next generation."""
-    turn.stop_awaiting_joins(group)
-    for member in list(group.members.values()):
-        if member.member_id not in group.joining and member.instance_id is None:
-            turn.unwatch(group, member.member_id)
-            group.remove(member.member_id)
-    if not group.elect_among_joined() and group.members:
-        # Only static members that are silent: their sessions will end, or they come back.
-        turn.await_joins(group, max(group.rebalance_timeout_ms, SILENT_JOIN_WAIT_MS_MIN))
+def complete(group: ClassicGroup, builder: ClassicOutcomeBuilder) -> None:
+    """Make the members that have rejoined the next generation."""
+    following = group.change()
+    builder.stop_awaiting_joins(group)
+    for member in list(following.members.values()):
+        if member.member_id not in following.joining and member.instance_id is None:
+            builder.unwatch(group, member.member_id)
+            following.remove(member.member_id)
+    if not following.elect_among_joined() and following.members:
+        # All that is left are silent static members: their sessions expire, or they rejoin.
+        wait_ms = max(following.rebalance_timeout_ms, SILENT_JOIN_WAIT_MS_MIN)
+        builder.await_joins(group, wait_ms)
         return
-    group.begin_generation(turn.now_ms)
-    if group.is_empty:
-        turn.write(group, record_of(group))
+    following.begin(builder.now_ms)
+    group.unsynced = dict.fromkeys(following.members)
+    if not following.members:
+        builder.write(group, record_of(group.group_id, following))
         return
-    for member in group.members.values():
-        waiting = group.joining.pop(member.member_id, None)
+    for member in following.members.values():
+        waiting = following.joining.pop(member.member_id, None)
         if waiting is not None:
-            turn.answer(waiting, joined(group, member.member_id, waiting.version))
-        turn.watch(group, member)
-        member.is_new = False
-        group.unsynced[member.member_id] = None
-    turn.await_syncs(group, group.rebalance_timeout_ms)
+            builder.answer(waiting, joined(group, member.member_id, waiting.version))
+        builder.watch(group, member)
+    builder.await_syncs(group, following.rebalance_timeout_ms)
 
 
-def dismiss(group: ClassicGroup, member: ClassicMember, turn: Turn) -> None:
-    """Out of the group. Whoever still waits in its name learns that, and may begin anew."""
-    turn.unwatch(group, member.member_id)
-    turn.refuse_join(group, member.member_id, UnknownMemberId)
-    turn.refuse_sync(group, member.member_id, UnknownMemberId)
-    group.remove(member.member_id)
+def remove(group: ClassicGroup, member_id: str, builder: ClassicOutcomeBuilder) -> None:
+    """Remove a member. The client behind a request that waits may join as a new member."""
+    following = group.change()
+    builder.unwatch(group, member_id)
+    builder.reject_join(following, member_id, UnknownMemberId)
+    builder.reject_sync(following, member_id, UnknownMemberId)
+    following.remove(member_id)
+    group.unsynced.pop(member_id, None)
 
 
-def dismiss_pending(group: ClassicGroup, member_id: str, turn: Turn) -> None:
-    turn.unwatch(group, member_id)
+def remove_pending(group: ClassicGroup, member_id: str, builder: ClassicOutcomeBuilder) -> None:
+    builder.unwatch(group, member_id)
     del group.pending[member_id]
 
 
-def session_over(group: ClassicGroup, member_id: str, turn: Turn, settings: GroupSettings) -> None:
-    """A member was silent for too long, or never joined with the id it was given."""
-    member = group.members.get(member_id)
-    if member is None:
-        dismiss_pending(group, member_id, turn)
+def session_expired(
+    group: ClassicGroup, member_id: str, builder: ClassicOutcomeBuilder, settings: GroupSettings
+) -> None:
+    if member_id in group.pending:
+        remove_pending(group, member_id, builder)
     else:
-        member.alarm = None
         waits = member_id in group.joining or member_id in group.syncing
-        # Who waits for us need not call; but a new member has no end of its join otherwise.
-        if waits and not member.is_new:
+        # A member that waits need not send heartbeats, but the join of a new member must end.
+        if waits and member_id not in group.change().new_ids:
             return
-        dismiss(group, member, turn)
+        remove(group, member_id, builder)
         if group.state is not ClassicState.PREPARING_REBALANCE:
-            prepare(group, turn, settings)
+            prepare(group, builder, settings)
             return
     if group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
-        complete(group, turn)
+        complete(group, builder)
 
 
-def sync_over(group: ClassicGroup, turn: Turn, settings: GroupSettings) -> None:
-    """Whoever has not asked for its assignment is out, and the others begin again."""
-    group.sync_alarm = None
+def sync_expired(
+    group: ClassicGroup, builder: ClassicOutcomeBuilder, settings: GroupSettings
+) -> None:
+    """Remove members that have not asked for their assignment, and begin another rebalance."""
     if group.unsynced:
         for member_id in list(group.unsynced):
-            dismiss(group, group.members[member_id], turn)
-        prepare(group, turn, settings)
+            remove(group, member_id, builder)
+        prepare(group, builder, settings)

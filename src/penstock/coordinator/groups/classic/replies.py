@@ -1,6 +1,6 @@
 """Answers to the requests of classic members, as each version spells them."""
 
-from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicMember
+from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.errors import KafkaError
 from penstock.wire.messages.k11_join_group import JoinGroupResponse, JoinGroupResponseMember
 from penstock.wire.messages.k14_sync_group import SyncGroupResponse
@@ -10,7 +10,7 @@ NO_MEMBER_ID = ""
 PROTOCOL_NAME_NULLABLE_FROM = 7
 
 
-def join_refused(
+def join_error(
     error: type[KafkaError], version: int, member_id: str = NO_MEMBER_ID
 ) -> JoinGroupResponse:
     return JoinGroupResponse(
@@ -19,7 +19,7 @@ def join_refused(
 
 
 def joined(group: ClassicGroup, member_id: str, version: int) -> JoinGroupResponse:
-    """The current generation; its leader is told of everybody in it."""
+    """Return the current generation; its leader gets the list of members."""
     response = joined_as_follower(group, member_id, version)
     if member_id == group.leader_id:
         response.members = [
@@ -34,7 +34,7 @@ def joined(group: ClassicGroup, member_id: str, version: int) -> JoinGroupRespon
 
 
 def joined_as_follower(group: ClassicGroup, member_id: str, version: int) -> JoinGroupResponse:
-    assert group.leader_id is not None, "who has members has a leader"
+    assert group.leader_id is not None, "a group with members has a leader"
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -44,15 +44,15 @@ def joined_as_follower(group: ClassicGroup, member_id: str, version: int) -> Joi
     )
 
 
-def synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+def synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        assignment=member.assignment,
+        assignment=assignment,
     )
 
 
-def sync_refused(error: type[KafkaError]) -> SyncGroupResponse:
+def sync_error(error: type[KafkaError]) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error.code)
 
 

@@ -1,18 +1,21 @@
-"""SyncGroup, v0-v5, for classic groups: the leader brings the assignment, everybody takes theirs.
+"""SyncGroup, v0-v5, for classic groups: the leader brings the assignment, each member gets its own.
 
 v3: static members.  v5: protocol type and name must be the group's.
 """
 
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from dataclasses import replace
+
+from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.groups.classic.generation import ClassicState, NextGeneration
+from penstock.coordinator.groups.classic.group import ClassicGroup
+from penstock.coordinator.groups.classic.group_record import record_of
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.replies import synced
-from penstock.coordinator.groups.classic.storing import record_of
-from penstock.coordinator.groups.classic.turn import Turn
 from penstock.errors import InconsistentGroupProtocol, RebalanceInProgress
 from penstock.wire.messages.k14_sync_group import SyncGroupRequest
 
 
-def sync(group: ClassicGroup, call: Call, turn: Turn) -> None:
+def sync(group: ClassicGroup, call: GroupRequest, builder: ClassicOutcomeBuilder) -> None:
     message: SyncGroupRequest = call.message
     member_id = message.member_id
     group.check_member(member_id, message.group_instance_id)
@@ -22,34 +25,44 @@ def sync(group: ClassicGroup, call: Call, turn: Turn) -> None:
         raise RebalanceInProgress(f"the group {group.group_id!r} is rebalancing")
     group.unsynced.pop(member_id, None)
     if not group.unsynced:
-        turn.stop_awaiting_syncs(group)
+        builder.stop_awaiting_syncs(group)
     if group.state is ClassicState.STABLE:
-        turn.reply = synced(group, group.members[member_id])
+        builder.reply = synced(group, group.members[member_id].assignment)
         return
-    turn.park_sync(group, member_id, call.version)
+    following = group.change()
+    builder.park_sync(following, member_id, call.version)
     if member_id == group.leader_id:
-        _assign(group, message, turn)
+        _assign(group, following, message, builder)
 
 
 def _check_protocol(group: ClassicGroup, message: SyncGroupRequest) -> None:
-    for said, is_so in (
+    for named, expected in (
         (message.protocol_type, group.protocol_type),
         (message.protocol_name, group.protocol_name),
     ):
-        if said is not None and said != is_so:
-            raise InconsistentGroupProtocol(f"the group {group.group_id!r} uses {is_so!r}")
+        if named is not None and named != expected:
+            raise InconsistentGroupProtocol(f"the group {group.group_id!r} uses {expected!r}")
 
 
-def _assign(group: ClassicGroup, message: SyncGroupRequest, turn: Turn) -> None:
-    """From here on the generation is at rest. Whom the leader left out has nothing to do."""
+def _assign(
+    group: ClassicGroup,
+    following: NextGeneration,
+    message: SyncGroupRequest,
+    builder: ClassicOutcomeBuilder,
+) -> None:
+    """Write the generation with its assignment, and answer the members that wait for it.
+
+    A member that the leader left out gets an empty assignment.
+    """
     assigned = {each.member_id: each.assignment for each in message.assignments}
-    for member in group.members.values():
-        member.assignment = assigned.get(member.member_id, b"")
-    turn.write_assignment(group, record_of(group))
-    for member in group.members.values():
-        waiting = group.syncing.pop(member.member_id, None)
+    members = [
+        replace(each, assignment=assigned.get(each.member_id, b""))
+        for each in following.members.values()
+    ]
+    builder.write_assignment(group, record_of(group.group_id, following, members))
+    for member in members:
+        waiting = following.syncing.get(member.member_id)
         if waiting is not None:
-            turn.answer(waiting, synced(group, member))
-            # Its session may have ended while it waited, which counted for nothing.
-            turn.watch(group, member)
-    group.move_to(ClassicState.STABLE, turn.now_ms)
+            builder.answer(waiting, synced(group, member.assignment))
+            # An expired session was ignored while the member waited.
+            builder.watch(group, member)

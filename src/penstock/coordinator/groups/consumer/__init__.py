@@ -1,11 +1,11 @@
 """Consumer groups (KIP-848): the coordinator assigns, members follow step by step.
 
 A group has an epoch, which rises with every change of members, subscriptions or topics. For each
-such epoch a target is computed: who is to have which partitions (`target.py`, `assignors/`). Each
-member is led to its target on its own (`reconcile.py`): it gives back first, then its epoch
-rises, then it gets what the others have given back. No partition ever has two owners.
+such epoch a target assignment is computed (`target.py`, `assignors/`). Each member reconciles with
+its target on its own (`reconcile.py`): the member revokes partitions first, then its epoch rises,
+then partitions that others have revoked are assigned to it. A partition has one owner at most.
 
-Everything here is kept in records; what is not are the timers, and whether topics have changed.
-`work.py` is the door. Members of the classic protocol may live in such a group while it migrates
+Records hold the whole state but the timers and the flags for changed topics. `requests.py` is the
+entry. Members of the classic protocol may be in such a group while it migrates
 (`classic_members.py`, `migration.py`).
 """

@@ -1,26 +1,25 @@
 """Members of the classic protocol inside a consumer group, while it migrates.
 
-JoinGroup leads such a member one step on, as a heartbeat does for others; SyncGroup tells it what
-it has by then; Heartbeat tells it to rejoin when there is another step to take. The member's
-generation is its epoch. It never assigns: nobody is told to lead.
+JoinGroup takes such a member one step on, as a heartbeat does for others; SyncGroup returns its
+assignment; Heartbeat asks the member to rejoin when there is another step to take. The member's
+generation is its epoch. No such member is a leader, since the coordinator assigns.
 """
 
 from dataclasses import replace
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.classic.group import OfferedProtocol
+from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.groups.classic.generation import OfferedProtocol
 from penstock.coordinator.groups.classic.joining import rebalance_timeout_ms_of
-from penstock.coordinator.groups.classic.replies import join_refused
-from penstock.coordinator.groups.consumer.advance import Advance, Word
-from penstock.coordinator.groups.consumer.embedded import (
+from penstock.coordinator.groups.classic.replies import join_error
+from penstock.coordinator.groups.consumer.consumer_protocol import (
     assignment_for,
     owned_in,
     subscription_in,
 )
 from penstock.coordinator.groups.consumer.group import CONSUMER_PROTOCOL, ConsumerGroup
 from penstock.coordinator.groups.consumer.joining import (
-    Speaker,
+    ResolvedMember,
     check_room,
     join,
     join_static,
@@ -30,12 +29,13 @@ from penstock.coordinator.groups.consumer.joining import (
 )
 from penstock.coordinator.groups.consumer.member import (
     ClassicSide,
-    Member,
+    ConsumerMember,
     MemberState,
 )
 from penstock.coordinator.groups.consumer.migration import Migration
-from penstock.coordinator.groups.consumer.turn import Turn
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
+from penstock.coordinator.groups.consumer.update_member import MemberUpdate, MemberUpdater
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import (
     NONE,
     IllegalGeneration,
@@ -67,36 +67,38 @@ class ClassicMembers:
         self,
         settings: GroupSettings,
         cluster: ClusterView,
-        advance: Advance,
+        updater: MemberUpdater,
         migration: Migration,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
-        self._advance = advance
+        self._updater = updater
         self._migration = migration
 
     # JoinGroup
 
-    def join(self, group: ConsumerGroup, call: Call, turn: Turn) -> JoinGroupResponse:
+    def join(
+        self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
+    ) -> JoinGroupResponse:
         request: JoinGroupRequest = call.message
         self._check_join(group, request)
         if not request.member_id and request.group_instance_id is None:
             if call.version >= MEMBER_ID_REQUIRED_FROM:
-                return join_refused(MemberIdRequired, call.version, new_member_id(call.seed))
+                return join_error(MemberIdRequired, call.version, new_member_id(call.seed))
         subscription = _subscription(request)
-        speaker = _speaker(group, call)
-        wanted = _as_requested(speaker.member, call, subscription)
-        word = Word(
-            speaker.member, wanted, speaker.replaced_id, owned_in(subscription, self._cluster)
+        resolved = _resolve_member(group, call)
+        wanted = _as_requested(resolved.member, call, subscription)
+        update = MemberUpdate(
+            resolved.member, wanted, resolved.replaced_id, owned_in(subscription, self._cluster)
         )
         static = group.static_member(request.group_instance_id)
         if static is not None and self._migration.may_become_classic(group, static):
-            member = self._downgrade(group, word, turn)
+            member = self._downgrade(group, update, builder)
         else:
-            turn.write_all(replacement_records(group, speaker))
-            member = self._advance.advance(group, word, turn)
-            self._watch(group, word, turn)
-        assert member.classic is not None, "it has just said so"
+            builder.write_all(replacement_records(group, resolved))
+            member = self._updater.update(group, update, builder)
+            self._watch(group, update, builder)
+        assert member.classic is not None, "the request came from a classic member"
         return JoinGroupResponse(
             member_id=member.member_id,
             generation_id=member.epoch,
@@ -122,24 +124,30 @@ class ClassicMembers:
                 f"no protocol of the member is known to all classic members of {group.group_id!r}"
             )
 
-    def _downgrade(self, group: ConsumerGroup, word: Word, turn: Turn) -> Member:
-        changed = word.names_changed or word.regex_changed
-        self._migration.downgrade_with(group, word.member, turn, rebalance=changed)
-        # It goes on in the generation that the classic group has now.
-        return replace(word.member, epoch=group.epoch)
+    def _downgrade(
+        self, group: ConsumerGroup, update: MemberUpdate, builder: ConsumerOutcomeBuilder
+    ) -> ConsumerMember:
+        changed = update.names_changed or update.regex_changed
+        self._migration.downgrade_with(group, update.member, builder, rebalance=changed)
+        # The generation of the classic group is the epoch of this one.
+        return replace(update.member, epoch=group.epoch)
 
-    def _watch(self, group: ConsumerGroup, word: Word, turn: Turn) -> None:
-        member = word.member
-        assert member.classic is not None, "it has just said so"
-        if word.replaced_id is not None:
-            turn.unwatch(group.group_id, word.replaced_id)
-        turn.rejoined(group.group_id, member.member_id)
-        turn.watch(group.group_id, member.member_id, member.classic.session_timeout_ms)
-        turn.await_sync(group.group_id, member.member_id, member.rebalance_timeout_ms)
+    def _watch(
+        self, group: ConsumerGroup, update: MemberUpdate, builder: ConsumerOutcomeBuilder
+    ) -> None:
+        member = update.member
+        assert member.classic is not None, "the request came from a classic member"
+        if update.replaced_id is not None:
+            builder.unwatch(group.group_id, update.replaced_id)
+        builder.rejoined(group.group_id, member.member_id)
+        builder.watch(group.group_id, member.member_id, member.classic.session_timeout_ms)
+        builder.await_sync(group.group_id, member.member_id, member.rebalance_timeout_ms)
 
     # SyncGroup and Heartbeat
 
-    def sync(self, group: ConsumerGroup, call: Call, turn: Turn) -> SyncGroupResponse:
+    def sync(
+        self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
+    ) -> SyncGroupResponse:
         request: SyncGroupRequest = call.message
         member = known_member(group, request.member_id, request.group_instance_id)
         classic = _classic_side(member)
@@ -147,11 +155,11 @@ class ClassicMembers:
         _check_protocol(classic, request)
         behind = member.epoch < _newest_epoch(group)
         if behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            # There is something newer; who has yet to give something back does that first.
-            turn.await_rejoin(group.group_id, member)
+            # A newer target exists. A member with partitions to revoke revokes them first.
+            builder.await_rejoin(group.group_id, member)
             return SyncGroupResponse(error_code=RebalanceInProgress.code)
-        turn.synced(group.group_id, member.member_id)
-        turn.watch(group.group_id, member.member_id, classic.session_timeout_ms)
+        builder.synced(group.group_id, member.member_id)
+        builder.watch(group.group_id, member.member_id, classic.session_timeout_ms)
         metadata = classic.protocols[0].metadata
         return SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -159,28 +167,32 @@ class ClassicMembers:
             assignment=assignment_for(metadata, member.assigned, self._cluster),
         )
 
-    def heartbeat(self, group: ConsumerGroup, call: Call, turn: Turn) -> HeartbeatResponse:
+    def heartbeat(
+        self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
+    ) -> HeartbeatResponse:
         request: HeartbeatRequest = call.message
         member = known_member(group, request.member_id, request.group_instance_id)
         classic = _classic_side(member)
         _check_generation(member, request.generation_id)
-        turn.watch(group.group_id, member.member_id, classic.session_timeout_ms)
+        builder.watch(group.group_id, member.member_id, classic.session_timeout_ms)
         if not _has_another_step(group, member):
             return HeartbeatResponse(error_code=NONE)
-        turn.await_rejoin(group.group_id, member)
+        builder.await_rejoin(group.group_id, member)
         return HeartbeatResponse(error_code=RebalanceInProgress.code)
 
 
 # LeaveGroup
 
 
-def leaving_members(group: ConsumerGroup, call: Call) -> tuple[list[Member], LeaveGroupResponse]:
-    """Who leaves, and what is answered. Administrators remove members of both protocols so."""
+def leaving_members(
+    group: ConsumerGroup, call: GroupRequest
+) -> tuple[list[ConsumerMember], LeaveGroupResponse]:
+    """Return the members that leave, of both protocols, and the answer."""
     request: LeaveGroupRequest = call.message
     identities = request.members
     if call.version < MANY_LEAVE_FROM:
         identities = [MemberIdentity(member_id=request.member_id)]
-    leaving: dict[str, Member] = {}
+    leaving: dict[str, ConsumerMember] = {}
     answers: list[MemberResponse] = []
     for each in identities:
         answer = MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id)
@@ -196,7 +208,7 @@ def leaving_members(group: ConsumerGroup, call: Call) -> tuple[list[Member], Lea
     return list(leaving.values()), LeaveGroupResponse(members=answers)
 
 
-def _named(group: ConsumerGroup, identity: MemberIdentity) -> Member:
+def _named(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     if identity.group_instance_id is not None and not identity.member_id:
         found = group.static_member(identity.group_instance_id)
         if found is None:
@@ -205,7 +217,7 @@ def _named(group: ConsumerGroup, identity: MemberIdentity) -> Member:
     return known_member(group, identity.member_id, identity.group_instance_id)
 
 
-def _speaker(group: ConsumerGroup, call: Call) -> Speaker:
+def _resolve_member(group: ConsumerGroup, call: GroupRequest) -> ResolvedMember:
     request: JoinGroupRequest = call.message
     instance_id = request.group_instance_id
     member_id = request.member_id or new_member_id(call.seed)
@@ -213,11 +225,11 @@ def _speaker(group: ConsumerGroup, call: Call) -> Speaker:
         return join(group, member_id)
     if not request.member_id:
         return join_static(group, member_id, instance_id, classic=True)
-    return Speaker(known_member(group, member_id, instance_id))
+    return ResolvedMember(known_member(group, member_id, instance_id))
 
 
 def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Whether one of its protocols is known to all classic members of the group."""
+    """Return whether all classic members of the group support one of the protocols."""
     if request.protocol_type != CONSUMER_PROTOCOL or not request.protocols:
         return False
     known = [
@@ -229,8 +241,10 @@ def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """Return what the first protocol says, which is the same in all of them. Every one is read:
-    the group may choose any of them when it becomes a classic one."""
+    """Return the subscription of the first protocol. All protocols hold the same one.
+
+    Each is read, because a downgrade may choose any of them.
+    """
     try:
         first, *_others = [subscription_in(each.metadata) for each in request.protocols]
     except Malformed as error:
@@ -238,7 +252,9 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     return first
 
 
-def _as_requested(member: Member, call: Call, subscription: ConsumerProtocolSubscription) -> Member:
+def _as_requested(
+    member: ConsumerMember, call: GroupRequest, subscription: ConsumerProtocolSubscription
+) -> ConsumerMember:
     request: JoinGroupRequest = call.message
     wanted = replace(
         member,
@@ -257,13 +273,13 @@ def _as_requested(member: Member, call: Call, subscription: ConsumerProtocolSubs
     return member if wanted == member else wanted
 
 
-def _classic_side(member: Member) -> ClassicSide:
+def _classic_side(member: ConsumerMember) -> ClassicSide:
     if member.classic is None:
         raise UnknownMemberId(f"{member.member_id!r} speaks the consumer protocol")
     return member.classic
 
 
-def _check_generation(member: Member, generation: int) -> None:
+def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.epoch:
         raise IllegalGeneration(
             f"{member.member_id!r} is in generation {member.epoch}, not {generation}"
@@ -279,22 +295,25 @@ def _check_protocol(classic: ClassicSide, request: SyncGroupRequest) -> None:
             raise InconsistentGroupProtocol(f"the member uses {is_so!r}, not {said!r}")
 
 
-def _has_another_step(group: ConsumerGroup, member: Member) -> bool:
-    """Something newer, something to give back, or all that it waits for is free by now."""
+def _has_another_step(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Return whether the member has to rejoin to take a step."""
     if member.epoch < _newest_epoch(group) or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
 
 
 def _newest_epoch(group: ConsumerGroup) -> int:
-    """The epoch in which there is something to have. A new target comes with the next heartbeat
-    of a member of the consumer protocol; without one, a classic member has to rejoin for it."""
+    """Return the epoch that classic members are to reach.
+
+    The next heartbeat of a member of the consumer protocol computes a new target. Without such a
+    member, a classic member has to rejoin for it.
+    """
     if any(member.classic is None for member in group.members.values()):
         return group.target_epoch
     return group.epoch
 
 
-def _waits(group: ConsumerGroup, member: Member) -> bool:
+def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return any(
         partition not in member.assigned.get(topic_id, ())
         and group.owner(topic_id, partition) is not None

@@ -5,9 +5,9 @@ from typing import Final
 
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
-from penstock.coordinator.groups.consumer.member import Member
+from penstock.coordinator.groups.consumer.member import ConsumerMember
 from penstock.coordinator.groups.consumer.target import preferred_assignor
-from penstock.coordinator.groups.group import Group
+from penstock.coordinator.groups.group import CoordinatedGroup
 from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.errors import GroupIdNotFound
 from penstock.wire.messages import k69_consumer_group_describe as messages
@@ -17,7 +17,7 @@ CONSUMER_MEMBER: Final = 1
 
 
 def describe(
-    group_id: str, group: Group | None, cluster: ClusterView, assignors: tuple[str, ...]
+    group_id: str, group: CoordinatedGroup | None, cluster: ClusterView, assignors: tuple[str, ...]
 ) -> messages.DescribedGroup:
     if isinstance(group, SetAsideGroup):
         refusal = group.refusal
@@ -41,7 +41,7 @@ def describe(
     )
 
 
-def _member(group: ConsumerGroup, member: Member, cluster: ClusterView) -> messages.Member:
+def _member(group: ConsumerGroup, member: ConsumerMember, cluster: ClusterView) -> messages.Member:
     return messages.Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -51,14 +51,14 @@ def _member(group: ConsumerGroup, member: Member, cluster: ClusterView) -> messa
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        # What it has not given back yet it still has.
+        # A member has its partitions until it has given them back.
         assignment=_listed(_all_of(member), cluster),
         target_assignment=_listed(group.target_of(member.member_id), cluster),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _all_of(member: Member) -> dict[bytes, set[int]]:
+def _all_of(member: ConsumerMember) -> dict[bytes, set[int]]:
     partitions: dict[bytes, set[int]] = {}
     for owned in (member.assigned, member.revoking):
         for topic_id, each in owned.items():
@@ -67,7 +67,7 @@ def _all_of(member: Member) -> dict[bytes, set[int]]:
 
 
 def _listed(partitions: Mapping[bytes, Iterable[int]], cluster: ClusterView) -> messages.Assignment:
-    """Topics that are gone are left out: nobody could name them."""
+    """Return partitions by topic, without deleted topics, which have no name."""
     return messages.Assignment(
         topic_partitions=[
             messages.TopicPartitions(

@@ -1,18 +1,18 @@
-"""What a consumer group is: its epoch, its members, its target, and who has which partition.
+"""The state of a consumer group: its epoch, its members, its target, the owners of partitions.
 
-Changed by replay alone (`replay.py`), but for what no record holds. Invariants: the target's epoch
-never passes the group's; a partition has one owner at most; an instance id stands for a member
-that is there.
+Replay alone changes it (`replay.py`), but for two volatile flags. Invariants: the target's epoch
+never passes the group's; a partition has one owner at most; an instance id belongs to a member of
+the group.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
-from penstock.coordinator.groups.consumer.member import Member, Owned
+from penstock.coordinator.groups.consumer.member import ConsumerMember, Owned
 from penstock.coordinator.groups.consumer.records import member_tombstones, regex_tombstone
 from penstock.coordinator.groups.group import Kind
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import (
     IllegalGeneration,
     NonEmptyGroup,
@@ -30,13 +30,13 @@ CONSUMER_PROTOCOL = "consumer"
 # Members are never at epoch 0, which means that they join; nor is a group.
 FIRST_EPOCH = 1
 NO_TARGET_EPOCH = -1
-# Before this version of OffsetCommit nobody knew of member epochs.
+# Before this version OffsetCommit has no member epoch.
 MEMBER_EPOCH_FROM = 9
 _NOTHING: Assignment = {}
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression stood for, when it was last looked at."""
+    """The topics that matched a regular expression at its last resolution."""
 
     topics: frozenset[str]
     timestamp_ms: int
@@ -48,7 +48,7 @@ class ConsumerGroup:
         self.epoch = epoch
         self.metadata_hash = 0
         self.has_partition_metadata = False  # a record of older servers, to be removed
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
         self.regexes: dict[str, ResolvedRegex] = {}
         self.target_epoch = FIRST_EPOCH
@@ -56,11 +56,11 @@ class ConsumerGroup:
         self.target: dict[str, Assignment] = {}
         self.owners: dict[bytes, dict[int, str]] = {}
         self._subscribed: frozenset[str] | None = None  # None: to be found out
-        # What no record holds.
+        # Volatile.
         self.stale = False  # its topics may have changed since the epoch was last looked at
         self.regexes_stale = False  # other topics may match
 
-    # What every group can be asked
+    # The CoordinatedGroup protocol
 
     @property
     def kind(self) -> Kind:
@@ -86,7 +86,7 @@ class ConsumerGroup:
 
     @property
     def empty_since_ms(self) -> int | None:
-        return None  # no record tells; offsets expire by the time of their commit
+        return None  # in no record; offsets expire by the time of their commit
 
     def check_commit(
         self,
@@ -98,8 +98,7 @@ class ConsumerGroup:
         in_txn: bool,
         partitions: Iterable[tuple[bytes, int]] | None = None,
     ) -> None:
-        """An epoch that has passed is good enough for partitions that the member has had since
-        then, if it is known which they are (KIP-1251)."""
+        """Accept a past epoch for partitions that the member has had since then (KIP-1251)."""
         if epoch < 0 and not self.members:
             return  # an administrator, or a consumer that assigns its partitions itself
         if in_txn and epoch == -1 and not member_id and instance_id is None:
@@ -133,27 +132,31 @@ class ConsumerGroup:
             )
         return topic in self._subscribed
 
-    def tombstones(self) -> Sequence[Record]:
+    def tombstones(self) -> Sequence[CoordinatorRecord]:
         by_member = [list(member_tombstones(self.group_id, each)) for each in self.members]
         records = [current for current, _, _ in by_member]
         records += [target for _, target, _ in by_member]
-        records.append(Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id)))
+        records.append(
+            CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id))
+        )
         records += [member for _, _, member in by_member]
         records += [regex_tombstone(self.group_id, regex) for regex in self.regexes]
         if self.has_partition_metadata:
-            records.append(Record(ConsumerGroupPartitionMetadataKey(group_id=self.group_id)))
-        records.append(Record(ConsumerGroupMetadataKey(group_id=self.group_id)))
+            records.append(
+                CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=self.group_id))
+            )
+        records.append(CoordinatorRecord(ConsumerGroupMetadataKey(group_id=self.group_id)))
         return records
 
-    # Questions of its own
+    # Queries
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerMember:
         found = self.members.get(member_id)
         if found is None:
             raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
         return found
 
-    def static_member(self, instance_id: str | None) -> Member | None:
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         if instance_id is None or instance_id not in self.static_ids:
             return None
         return self.members[self.static_ids[instance_id]]
@@ -167,13 +170,13 @@ class ConsumerGroup:
         return self.target.get(member_id, _NOTHING)
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """Who has the partition, or has not given it back yet."""
+        """Return the member that has the partition, or has yet to revoke it."""
         partitions = self.owners.get(topic_id)
         return None if partitions is None else partitions.get(partition)
 
     # Changes, by replay
 
-    def put_member(self, member: Member) -> None:
+    def put_member(self, member: ConsumerMember) -> None:
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if before is None or before.topics is not member.topics:
@@ -196,7 +199,7 @@ class ConsumerGroup:
         self._disown(member_id, member.revoking)
         self._leave_instance(member)
 
-    def _leave_instance(self, member: Member) -> None:
+    def _leave_instance(self, member: ConsumerMember) -> None:
         # A member that was replaced has left its instance id to another.
         instance_id = member.instance_id
         if instance_id is not None and self.static_ids.get(instance_id) == member.member_id:
@@ -214,7 +217,7 @@ class ConsumerGroup:
         for topic_id, partitions in owned.items():
             owners = self.owners.setdefault(topic_id, {})
             for partition in partitions:
-                # Compaction may have taken the record in which the last owner gave it back: the
+                # Compaction may have removed the record with which the last owner revoked it: the
                 # later record is right.
                 owners[partition] = member_id
 
@@ -230,8 +233,8 @@ class ConsumerGroup:
                 del self.owners[topic_id]
 
 
-def _had_since(member: Member, topic_id: bytes, partition: int, epoch: int) -> bool:
-    """Whether the member had this partition in that epoch, and has had it ever since."""
+def _had_since(member: ConsumerMember, topic_id: bytes, partition: int, epoch: int) -> bool:
+    """Return whether the member has owned the partition since that epoch."""
     for owned in (member.assigned, member.revoking):
         since = owned.get(topic_id, {}).get(partition)
         if since is not None:
@@ -239,7 +242,7 @@ def _had_since(member: Member, topic_id: bytes, partition: int, epoch: int) -> b
     return False
 
 
-def _check_epoch(member: Member, epoch: int) -> None:
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch == member.epoch:
         return
     expected = f"{epoch} does not match the expected member epoch {member.epoch}."

@@ -7,11 +7,10 @@ expressions.
 
 from dataclasses import replace
 
-from penstock.coordinator.events import Call
-from penstock.coordinator.groups.consumer.advance import Advance, Word
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.joining import (
-    Speaker,
+    ResolvedMember,
     check_epoch,
     check_room,
     join,
@@ -24,14 +23,15 @@ from penstock.coordinator.groups.consumer.member import (
     JOINING,
     LEAVING,
     LEAVING_FOR_A_WHILE,
-    Member,
+    ConsumerMember,
     Owned,
     partitions_of,
 )
+from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
 from penstock.coordinator.groups.consumer.records import current_record
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
-from penstock.coordinator.groups.consumer.turn import Turn
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.consumer.update_member import MemberUpdate, MemberUpdater
+from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import InvalidRequest, UnsupportedAssignor
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     Assignment,
@@ -46,7 +46,7 @@ _BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # as Java trims a text
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """What is wrong whatever the group is like."""
+    """Raise InvalidRequest for a request that no group could accept."""
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_BROUGHT_FROM or epoch > JOINING or epoch == LEAVING
     texts = {
@@ -87,30 +87,32 @@ def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 class Heartbeats:
-    def __init__(self, settings: GroupSettings, advance: Advance, timeouts: Timeouts) -> None:
+    def __init__(self, settings: GroupSettings, updater: MemberUpdater, timeouts: Timeouts) -> None:
         self._settings = settings
-        self._advance = advance
+        self._updater = updater
         self._timeouts = timeouts
 
-    def beat(self, group: ConsumerGroup, call: Call, turn: Turn) -> ConsumerGroupHeartbeatResponse:
-        """From a member that joins or stays."""
+    def beat(
+        self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Handle the heartbeat of a member that joins or stays."""
         request: ConsumerGroupHeartbeatRequest = call.message
         check_room(group, request.member_id, self._settings.consumer_size_max)
         member_id = request.member_id or new_member_id(call.seed)
-        speaker = _speaker(group, member_id, request)
-        turn.write_all(replacement_records(group, speaker))
-        before, owned = speaker.member, request.topic_partitions
+        resolved = _resolve_member(group, member_id, request)
+        builder.write_all(replacement_records(group, resolved))
+        before, owned = resolved.member, request.topic_partitions
         wanted = _as_requested(before, call)
-        member = self._advance.advance(
-            group, Word(before, wanted, speaker.replaced_id, owned), turn
+        member = self._updater.update(
+            group, MemberUpdate(before, wanted, resolved.replaced_id, owned), builder
         )
-        if speaker.replaced_id is not None:
-            turn.unwatch(group.group_id, speaker.replaced_id)
+        if resolved.replaced_id is not None:
+            builder.unwatch(group.group_id, resolved.replaced_id)
         if before.classic is not None:
-            turn.rejoined(group.group_id, member_id)
-            turn.synced(group.group_id, member_id)
+            builder.rejoined(group.group_id, member_id)
+            builder.synced(group.group_id, member_id)
         session_ms = self._timeouts.session_timeout_ms(group.group_id)
-        turn.watch(group.group_id, member_id, session_ms)
+        builder.watch(group.group_id, member_id, session_ms)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=member.epoch,
@@ -122,31 +124,31 @@ class Heartbeats:
         return response
 
     def leave_for_a_while(
-        self, group: ConsumerGroup, member: Member, turn: Turn
+        self, group: ConsumerGroup, member: ConsumerMember, builder: ConsumerOutcomeBuilder
     ) -> ConsumerGroupHeartbeatResponse:
-        """Its partitions are kept for it until its session ends; what it was to give back is
-        given back."""
+        """Keep the partitions of a static member until its session expires; pending revocations
+        count as done."""
         left = replace(member, epoch=LEAVING_FOR_A_WHILE, revoking={})
-        turn.write(current_record(group.group_id, left))
+        builder.write(current_record(group.group_id, left))
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=LEAVING_FOR_A_WHILE
         )
 
 
-def _speaker(
+def _resolve_member(
     group: ConsumerGroup, member_id: str, request: ConsumerGroupHeartbeatRequest
-) -> Speaker:
+) -> ResolvedMember:
     if request.member_epoch == JOINING:
         if request.instance_id is None:
             return join(group, member_id)
         return join_static(group, member_id, request.instance_id, classic=False)
     member = known_member(group, member_id, request.instance_id)
     check_epoch(member, request.member_epoch, request.topic_partitions)
-    return Speaker(member)
+    return ResolvedMember(member)
 
 
-def _as_requested(member: Member, call: Call) -> Member:
-    """What a request leaves out stays as it is."""
+def _as_requested(member: ConsumerMember, call: GroupRequest) -> ConsumerMember:
+    """Return the member with the fields that the request sets."""
     request: ConsumerGroupHeartbeatRequest = call.message
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -169,7 +171,7 @@ def _as_requested(member: Member, call: Call) -> Member:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """It says all that has to be said; so does one that joins, and one that missed an answer."""
+    """Return whether the request sets all fields, as after a join or a missed answer."""
     subscribed = (request.subscribed_topic_names, request.subscribed_topic_regex)
     return request.member_epoch == JOINING or (
         request.rebalance_timeout_ms != NO_TIMEOUT
@@ -179,7 +181,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _changed(before: Owned, after: Owned) -> bool:
-    """Whether a member has other partitions now, whenever it got them."""
+    """Return whether the partitions differ, leaving epochs aside."""
     return before is not after and (
         before.keys() != after.keys()
         or any(before[topic_id].keys() != after[topic_id].keys() for topic_id in after)
@@ -187,8 +189,10 @@ def _changed(before: Owned, after: Owned) -> bool:
 
 
 def _misses(reported: list[TopicPartitions] | None, assigned: Owned) -> bool:
-    """Whether a member says that it has less than it was given. It may be about to begin; but
-    what it was told may also have been the answer to a request that it had given up."""
+    """Return whether a member reports fewer partitions than it was assigned.
+
+    The member may be about to begin with them, or the answer with the assignment was lost.
+    """
     if reported is None:
         return False
     has = partitions_of(reported)

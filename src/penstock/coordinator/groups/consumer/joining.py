@@ -1,7 +1,6 @@
-"""Who speaks: finds the member of a group that a request comes from, or makes it.
+"""Resolves the member of a group that sent a request, or makes a new one.
 
-A static member that returns takes the place of its old self, partitions and all, under its new
-member id.
+A static member that returns keeps its partitions under its new member id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,8 @@ from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.member import (
     JOINING,
     LEAVING_FOR_A_WHILE,
-    Member,
-    TopicPartitions,
+    ConsumerMember,
+    ReportedPartitions,
     covers,
 )
 from penstock.coordinator.groups.consumer.records import (
@@ -22,7 +21,7 @@ from penstock.coordinator.groups.consumer.records import (
     member_tombstones,
     target_record,
 )
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -33,8 +32,8 @@ from penstock.errors import (
 from penstock.model import id_to_text
 
 
-class Speaker(NamedTuple):
-    member: Member
+class ResolvedMember(NamedTuple):
+    member: ConsumerMember
     replaced_id: str | None = None  # its old self
 
 
@@ -50,15 +49,15 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
         )
 
 
-def join(group: ConsumerGroup, member_id: str) -> Speaker:
-    """A dynamic member; one that is known already has given up its partitions, and rejoins."""
-    return Speaker(group.members.get(member_id) or Member(member_id))
+def join(group: ConsumerGroup, member_id: str) -> ResolvedMember:
+    """Return a dynamic member. A known one that rejoins has given up its partitions."""
+    return ResolvedMember(group.members.get(member_id) or ConsumerMember(member_id))
 
 
 def join_static(
     group: ConsumerGroup, member_id: str, instance_id: str, *, classic: bool
-) -> Speaker:
-    """Between two of the consumer protocol, the old self must have left."""
+) -> ResolvedMember:
+    """Return a static member. Under the consumer protocol its predecessor must have left."""
     old = group.static_member(instance_id)
     if old is None:
         return join(group, member_id)
@@ -68,12 +67,14 @@ def join_static(
             f"because the instance id is owned by {old.member_id} member."
         )
     new = replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
-    return Speaker(new, old.member_id)
+    return ResolvedMember(new, old.member_id)
 
 
-def replacement_records(group: ConsumerGroup, speaker: Speaker) -> Iterator[Record]:
-    """What puts a static member in the place of its old self."""
-    new, old_id = speaker
+def replacement_records(
+    group: ConsumerGroup, resolved: ResolvedMember
+) -> Iterator[CoordinatorRecord]:
+    """Yield the records that replace the predecessor of a static member."""
+    new, old_id = resolved
     if old_id is not None:
         yield from member_tombstones(group.group_id, old_id)
         yield member_record(group.group_id, new)
@@ -81,8 +82,8 @@ def replacement_records(group: ConsumerGroup, speaker: Speaker) -> Iterator[Reco
         yield current_record(group.group_id, new)
 
 
-def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
-    """Somebody who says to be a member already."""
+def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """Return the member with these ids. Raise if there is none."""
     if instance_id is None:
         return group.member(member_id)
     found = group.static_member(instance_id)
@@ -98,9 +99,14 @@ def known_member(group: ConsumerGroup, member_id: str, instance_id: str | None) 
     return found
 
 
-def check_epoch(member: Member, epoch: int, reported: Sequence[TopicPartitions] | None) -> None:
-    """The epoch before this one will do if the member has nothing but what it got with this
-    one: the answer that told it so was lost."""
+def check_epoch(
+    member: ConsumerMember, epoch: int, reported: Sequence[ReportedPartitions] | None
+) -> None:
+    """Raise unless the epoch is the member's.
+
+    The previous epoch is accepted if the member reports no partition beyond its present ones: then
+    the answer with the new epoch was lost.
+    """
     if epoch == member.epoch:
         return
     repeats = epoch == member.previous_epoch and epoch < member.epoch

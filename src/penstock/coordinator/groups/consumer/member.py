@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from penstock.coordinator.groups.classic.group import OfferedProtocol
+from penstock.coordinator.groups.classic.generation import OfferedProtocol
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
 
 LEAVING: Final = -1  # an epoch: the member leaves for good
@@ -20,12 +20,12 @@ class MemberState(IntEnum):
     """As records have it."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it has to give something back
-    UNRELEASED_PARTITIONS = 2  # it waits for what others have to give back
+    UNREVOKED_PARTITIONS = 1  # partitions have to be revoked
+    UNRELEASED_PARTITIONS = 2  # partitions of the target have other owners
     UNKNOWN = 127  # of a newer server
 
 
-class TopicPartitions(Protocol):
+class ReportedPartitions(Protocol):
     """Both in requests and in records."""
 
     topic_id: bytes
@@ -33,14 +33,14 @@ class TopicPartitions(Protocol):
 
 
 class ClassicSide(NamedTuple):
-    """What a member that speaks the classic protocol brought along."""
+    """The fields of a member that only the classic protocol has."""
 
     session_timeout_ms: int
     protocols: tuple[OfferedProtocol, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerMember:
     member_id: str
     epoch: int = JOINING
     previous_epoch: int = -1
@@ -58,11 +58,11 @@ class Member:
     classic: ClassicSide | None = None
 
     def is_at(self, target_epoch: int) -> bool:
-        """It has all that it is to have in this epoch."""
+        """Return whether the member has its whole target of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
 
-def partitions_of(listed: Iterable[TopicPartitions]) -> dict[bytes, frozenset[int]]:
+def partitions_of(listed: Iterable[ReportedPartitions]) -> dict[bytes, frozenset[int]]:
     """From a list as messages and records have it."""
     found: dict[bytes, frozenset[int]] = {}
     for each in listed:
@@ -74,7 +74,7 @@ def without_epochs(owned: Owned) -> Assignment:
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
-def covers(owned: Owned, listed: Iterable[TopicPartitions]) -> bool:
+def covers(owned: Owned, listed: Iterable[ReportedPartitions]) -> bool:
     """Whether everything in the list is among what the member has."""
     return all(
         partition in owned.get(each.topic_id, ())

@@ -1,11 +1,10 @@
 """Groups that change between the classic and the consumer protocol.
 
-An empty group changes whenever somebody of the other protocol comes. A group with members changes
-while they work, if the policy says so: it becomes a consumer group with the first member of the
-consumer protocol and a classic one when the last of those leaves. Members, assignments and the
-generation, which is the epoch, are kept; so is that of an empty group (Kafka begins anew there),
-for a member may come again under its id: a late commit of its last life must not be in the epoch
-that it has now.
+An empty group changes with the first member of the other protocol. A group with members migrates
+online, if the policy allows: the first member of the consumer protocol makes a consumer group, and
+the leave of the last one makes a classic group. Members, assignments and the generation, which is
+the epoch, are kept. An empty group keeps its generation too (Kafka begins at 0), for a member may
+rejoin under its old id, and a late commit from before must not have its present epoch.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,21 +12,20 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import Call
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import (
     ClassicGroup,
     ClassicMember,
-    ClassicState,
+    cancel_timers,
 )
-from penstock.coordinator.groups.classic.joining import Joining
+from penstock.coordinator.groups.classic.generation import ClassicGeneration, NextGeneration
+from penstock.coordinator.groups.classic.group_record import record_of
+from penstock.coordinator.groups.classic.joining import ClassicJoin
+from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.rebalance import prepare
-from penstock.coordinator.groups.classic.replies import join_refused, sync_refused
-from penstock.coordinator.groups.classic.storing import record_of
-from penstock.coordinator.groups.classic.turn import Turn as ClassicTurn
-from penstock.coordinator.groups.classic.turn import timers_of
-from penstock.coordinator.groups.consumer.advance import Advance
+from penstock.coordinator.groups.classic.replies import join_error, sync_error
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
-from penstock.coordinator.groups.consumer.embedded import (
+from penstock.coordinator.groups.consumer.consumer_protocol import (
     assignment_for,
     assignment_in,
     subscription_in,
@@ -39,9 +37,10 @@ from penstock.coordinator.groups.consumer.group import (
 )
 from penstock.coordinator.groups.consumer.member import (
     ClassicSide,
-    Member,
+    ConsumerMember,
     without_epochs,
 )
+from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
 from penstock.coordinator.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -50,11 +49,11 @@ from penstock.coordinator.groups.consumer.records import (
     target_record,
 )
 from penstock.coordinator.groups.consumer.replay import apply
-from penstock.coordinator.groups.consumer.turn import Turn
-from penstock.coordinator.groups.group import GroupState
-from penstock.coordinator.groups.settings import GroupSettings
-from penstock.coordinator.records import Record
-from penstock.effects import Answer, Outcome
+from penstock.coordinator.groups.consumer.update_member import MemberUpdater
+from penstock.coordinator.groups.group import GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.records import CoordinatorRecord
+from penstock.effects import Outcome, TicketAnswer
 from penstock.errors import GroupIdNotFound, KafkaError, RebalanceInProgress
 from penstock.wire.primitives import Malformed
 
@@ -65,28 +64,30 @@ DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
 class Migration:
     def __init__(
         self,
-        state: GroupState,
+        state: GroupCoordinatorState,
         settings: GroupSettings,
         cluster: ClusterView,
-        advance: Advance,
+        updater: MemberUpdater,
     ) -> None:
         self._state = state
         self._settings = settings
         self._cluster = cluster
-        self._advance = advance
-        self._joining = Joining(state, settings)
+        self._updater = updater
+        self._join = ClassicJoin(state, settings)
         self._tickets = count()
 
     # To the consumer protocol
 
-    def begin_upgrade(self, classic: ClassicGroup, turn: Turn) -> ConsumerGroup:
-        """The group as it will be. Nothing is said to anybody before `end_upgrade`."""
+    def begin_upgrade(
+        self, classic: ClassicGroup, builder: ConsumerOutcomeBuilder
+    ) -> ConsumerGroup:
+        """Return the consumer group to be. `end_upgrade` answers the requests that wait."""
         if classic.is_empty:
-            turn.write_all(classic.tombstones())
+            builder.write_all(classic.tombstones())
             group = ConsumerGroup(classic.group_id, max(classic.generation, FIRST_EPOCH))
             if group.epoch > FIRST_EPOCH:
-                # A member without topics raises no epoch, and the log must hold this one.
-                turn.write(epoch_record(group.group_id, group.epoch, group.metadata_hash))
+                # A member without topics raises no epoch, but the log has to hold this one.
+                builder.write(epoch_record(group.group_id, group.epoch, group.metadata_hash))
             return group
         self._check_upgrade(classic)
         try:
@@ -99,22 +100,28 @@ class Migration:
         records = list(self._upgrade_records(group.group_id, classic.generation, members))
         for record in records:
             apply(group, record)
-        turn.write_all(classic.tombstones())
-        turn.write_all(records)
+        builder.write_all(classic.tombstones())
+        builder.write_all(records)
         return group
 
-    def end_upgrade(self, classic: ClassicGroup, group: ConsumerGroup, turn: Turn) -> None:
-        """Whoever waits in the classic group is told to rejoin; each is watched here now. Until
-        the tombstone of the classic group is in the log, nothing of it is forgotten."""
+    def end_upgrade(
+        self, classic: ClassicGroup, group: ConsumerGroup, builder: ConsumerOutcomeBuilder
+    ) -> None:
+        """Let members that wait in the classic group rejoin, and watch their sessions here.
+
+        The classic group stays as it is until its tombstone is replayed.
+        """
         for member_id, each in classic.joining.items():
-            told = join_refused(RebalanceInProgress, each.version, member_id)
-            turn.answer_all([Answer(each.ticket, told, waits_on=True)])
+            reply = join_error(RebalanceInProgress, each.version, member_id)
+            builder.answer_all([TicketAnswer(each.ticket, reply, waits_on=True)])
         for each in classic.syncing.values():
-            turn.answer_all([Answer(each.ticket, sync_refused(RebalanceInProgress), waits_on=True)])
-        turn.add_timers(timers_of(classic))
+            builder.answer_all(
+                [TicketAnswer(each.ticket, sync_error(RebalanceInProgress), waits_on=True)]
+            )
+        builder.add_timers(cancel_timers(classic))
         for member in group.members.values():
             if member.classic is not None:
-                turn.watch(group.group_id, member.member_id, member.classic.session_timeout_ms)
+                builder.watch(group.group_id, member.member_id, member.classic.session_timeout_ms)
 
     def _check_upgrade(self, classic: ClassicGroup) -> None:
         if self._settings.migration_policy not in UPGRADE_POLICIES:
@@ -126,9 +133,9 @@ class Migration:
         if len(classic.members) > self._settings.consumer_size_max:
             raise _no_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
-    def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> Member:
-        """At rest with what it was assigned last, whatever the group was about to do."""
-        # Who joins while the group rebalances need not know what its last generation used.
+    def _upgraded(self, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+        """Return the member with its last assignment, in any state of the group."""
+        # A member that joins during a rebalance need not support the protocol before it.
         offered = [protocol.name for protocol in member.protocols]
         chosen = classic.protocol_name if classic.protocol_name in offered else offered[0]
         subscription = subscription_in(member.metadata(chosen))
@@ -140,7 +147,7 @@ class Migration:
                 "switch to a default assignor before re-attempting the upgrade.",
             )
         epoch = max(classic.generation, FIRST_EPOCH)
-        return Member(
+        return ConsumerMember(
             member_id=member.member_id,
             epoch=epoch,
             previous_epoch=epoch,
@@ -159,15 +166,15 @@ class Migration:
         )
 
     def _upgrade_records(
-        self, group_id: str, generation: int, members: Sequence[Member]
-    ) -> Iterable[Record]:
+        self, group_id: str, generation: int, members: Sequence[ConsumerMember]
+    ) -> Iterable[CoordinatorRecord]:
         epoch = max(generation, FIRST_EPOCH)
         for member in members:
             yield member_record(group_id, member)
-        yield epoch_record(group_id, epoch, self._advance.hash_of(members))
+        yield epoch_record(group_id, epoch, self._updater.hash_of(members))
         for member in members:
             yield target_record(group_id, member.member_id, without_epochs(member.assigned))
-        # Without a time: nothing holds up the target with the new member.
+        # Without a time: the assignment interval must not delay the target with the new member.
         yield target_epoch_record(group_id, epoch, 0)
         for member in members:
             yield current_record(group_id, member)
@@ -175,7 +182,7 @@ class Migration:
     # To the classic protocol
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Whether only classic members are left when these have gone."""
+        """Return whether only classic members are left after these leave."""
         staying = [each for each in group.members.values() if each.member_id not in leaving]
         return (
             bool(staying)
@@ -184,8 +191,8 @@ class Migration:
             and len(staying) <= self._settings.size_max
         )
 
-    def may_become_classic(self, group: ConsumerGroup, replaced: Member) -> bool:
-        """Whether only classic members are left when this one has come back as one."""
+    def may_become_classic(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """Return whether only classic members are left after this one returns as one."""
         others = [each for each in group.members.values() if each is not replaced]
         return (
             replaced.classic is None
@@ -194,17 +201,24 @@ class Migration:
             and len(group.members) <= self._settings.size_max
         )
 
-    def downgrade(self, group: ConsumerGroup, leaving: Collection[str], turn: Turn) -> None:
-        """The rest go on as a classic group, which begins with a rebalance."""
+    def downgrade(
+        self, group: ConsumerGroup, leaving: Collection[str], builder: ConsumerOutcomeBuilder
+    ) -> None:
+        """Make the other members a classic group, which begins with a rebalance."""
         staying = [each for each in group.members.values() if each.member_id not in leaving]
         targets = {each.member_id: group.target_of(each.member_id) for each in staying}
-        self._become_classic(group, staying, targets, turn, rebalance=True)
+        self._become_classic(group, staying, targets, builder, rebalance=True)
 
     def downgrade_with(
-        self, group: ConsumerGroup, joining: Member, turn: Turn, *, rebalance: bool
+        self,
+        group: ConsumerGroup,
+        joining: ConsumerMember,
+        builder: ConsumerOutcomeBuilder,
+        *,
+        rebalance: bool,
     ) -> None:
-        """The last member of the consumer protocol was a static one, and has come back as a
-        classic member: it keeps what it had."""
+        """Downgrade because the last member of the consumer protocol, a static one, has returned as
+        a classic member, which keeps its assignment."""
         replaced = group.static_member(joining.instance_id)
         assert replaced is not None, "a static member takes a place that is there"
         staying = [
@@ -213,61 +227,72 @@ class Migration:
         ]
         targets = {each.member_id: group.target_of(each.member_id) for each in staying}
         targets[joining.member_id] = group.target_of(replaced.member_id)
-        turn.unwatch(group.group_id, replaced.member_id)
-        self._become_classic(group, staying, targets, turn, rebalance=rebalance)
+        builder.unwatch(group.group_id, replaced.member_id)
+        self._become_classic(group, staying, targets, builder, rebalance=rebalance)
 
     def _become_classic(
         self,
         group: ConsumerGroup,
-        staying: Sequence[Member],
+        staying: Sequence[ConsumerMember],
         targets: dict[str, Assignment],
-        turn: Turn,
+        builder: ConsumerOutcomeBuilder,
         *,
         rebalance: bool,
     ) -> None:
-        classic = ClassicGroup(group.group_id, turn.now_ms)
-        classic.state = ClassicState.STABLE
-        classic.generation = group.epoch
-        classic.protocol_type = CONSUMER_PROTOCOL
-        for member in staying:
-            classic.add(_downgraded(member))
-        classic.protocol_name = classic.choose_protocol()
-        classic.learn_topics()
-        for each in classic.members.values():
-            metadata = each.metadata(classic.protocol_name)
-            each.assignment = assignment_for(metadata, targets[each.member_id], self._cluster)
-        turn.write_all(group.tombstones())
+        generation = self._downgraded(group.epoch, staying, targets, builder.now_ms)
+        builder.write_all(group.tombstones())
         for member_id in group.members:
-            turn.unwatch(group.group_id, member_id)
-        # From here on the classic group is the one in memory: its record, when it is replayed,
-        # tells it nothing new.
-        self._state.groups[group.group_id] = classic
-        turn.ended = group
-        follow_up = self._classic_turn(turn)
-        follow_up.write(classic, record_of(classic))
-        for each in classic.members.values():
+            builder.unwatch(group.group_id, member_id)
+        classic = self._state.unborn = ClassicGroup(group.group_id)
+        classic.next = NextGeneration(generation)
+        follow_up = self._classic_builder(builder)
+        # The targets leave out the partitions of members that left: if this coordinator fails
+        # before the rebalance ends, the next one has to begin it again.
+        follow_up.write(classic, record_of(group.group_id, generation, is_led=not rebalance))
+        for each in generation.members.values():
             follow_up.watch(classic, each)
         if rebalance:
             prepare(classic, follow_up, self._settings)
-        _add(turn, follow_up.outcome())
+        _add(builder, follow_up.outcome())
 
-    def join_empty(self, group: ConsumerGroup, call: Call, turn: Turn) -> Outcome:
-        """A classic member comes to an empty consumer group, which has ended by that."""
-        groups, group_id = self._state.groups, group.group_id
-        del groups[group_id]
-        follow_up = self._classic_turn(turn)
-        self._joining.join(call, follow_up, group.epoch)
+    def _downgraded(
+        self,
+        epoch: int,
+        staying: Sequence[ConsumerMember],
+        targets: dict[str, Assignment],
+        now_ms: int,
+    ) -> ClassicGeneration:
+        members = [_downgraded(each) for each in staying]
+        unassigned = ClassicGeneration(epoch, CONSUMER_PROTOCOL, members=members)
+        protocol_name = unassigned.choose_protocol()
+        assigned = [
+            replace(
+                each,
+                assignment=assignment_for(
+                    each.metadata(protocol_name), targets[each.member_id], self._cluster
+                ),
+            )
+            for each in members
+        ]
+        return ClassicGeneration(
+            epoch, CONSUMER_PROTOCOL, protocol_name, members=assigned, since_ms=now_ms
+        )
+
+    def join_empty(
+        self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
+    ) -> Outcome:
+        """Let a classic member join an empty consumer group, which becomes a classic one."""
+        follow_up = self._classic_builder(builder)
+        self._join.join(None, call, follow_up, group.epoch)
         outcome = follow_up.outcome()
-        if group_id not in groups:
-            groups[group_id] = group  # whoever came was refused
-            return outcome
-        turn.ended = group
-        turn.write_all(group.tombstones())
-        _add(turn, outcome)
-        return replace(turn.outcome(outcome.reply), parked=outcome.parked)
+        if not outcome.records:
+            return outcome  # the join was rejected
+        builder.write_all(group.tombstones())
+        _add(builder, outcome)
+        return replace(builder.outcome(outcome.reply), parked=outcome.parked)
 
-    def _classic_turn(self, turn: Turn) -> ClassicTurn:
-        return ClassicTurn(turn.now_ms, ("migrated", next(self._tickets)))
+    def _classic_builder(self, builder: ConsumerOutcomeBuilder) -> ClassicOutcomeBuilder:
+        return ClassicOutcomeBuilder(builder.now_ms, ("migrated", next(self._tickets)))
 
 
 def _no_upgrade(classic: ClassicGroup, why: str) -> KafkaError:
@@ -276,7 +301,7 @@ def _no_upgrade(classic: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _downgraded(member: Member) -> ClassicMember:
+def _downgraded(member: ConsumerMember) -> ClassicMember:
     assert member.classic is not None, "only classic members go on"
     return ClassicMember(
         member_id=member.member_id,
@@ -289,7 +314,7 @@ def _downgraded(member: Member) -> ClassicMember:
     )
 
 
-def _add(turn: Turn, outcome: Outcome) -> None:
-    turn.write_all(outcome.records)
-    turn.add_timers(outcome.timers)
-    turn.answer_all(outcome.answers)
+def _add(builder: ConsumerOutcomeBuilder, outcome: Outcome) -> None:
+    builder.write_all(outcome.records)
+    builder.add_timers(outcome.timers)
+    builder.answer_all(outcome.answers)

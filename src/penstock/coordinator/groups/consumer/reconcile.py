@@ -1,7 +1,7 @@
-"""One step of one member towards what it is to have.
+"""One step of one member towards its target.
 
-It gives back first, and its epoch stays until it has; then its epoch becomes the target's and it
-gets what is free. What others have not given back yet it gets in later steps, one by one.
+The member revokes partitions first, and its epoch stays until then. Then its epoch becomes the
+target's, and free partitions are assigned. Partitions with other owners follow in later steps.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
 from penstock.coordinator.groups.consumer.member import (
-    Member,
+    ConsumerMember,
     MemberState,
     Owned,
-    TopicPartitions,
+    ReportedPartitions,
 )
 from penstock.errors import FencedMemberEpoch
 
@@ -29,10 +29,15 @@ class Goal(NamedTuple):
 
 
 def reconcile(
-    member: Member, goal: Goal, owner_of: OwnerOf, reported: Sequence[TopicPartitions] | None
-) -> Member:
-    """The member after this step, itself if there is none to take. `reported` is what it says
-    that it has, None if it says nothing."""
+    member: ConsumerMember,
+    goal: Goal,
+    owner_of: OwnerOf,
+    reported: Sequence[ReportedPartitions] | None,
+) -> ConsumerMember:
+    """Return the member after this step, or the same member if there is none to take.
+
+    `reported` are the partitions that the member reports to own, None if the request has none.
+    """
     match member.state:
         case MemberState.STABLE if member.epoch == goal.epoch:
             return _drop_unsubscribed(member, goal, reported)
@@ -46,8 +51,8 @@ def reconcile(
     return _towards(member, goal, owner_of, reported)
 
 
-def _has_any(owned: Owned, reported: Sequence[TopicPartitions] | None) -> bool:
-    """Whether it says that it has some of these, or does not say."""
+def _has_any(owned: Owned, reported: Sequence[ReportedPartitions] | None) -> bool:
+    """Return whether the member may still own some of these."""
     if reported is None:
         return True
     return any(
@@ -58,9 +63,9 @@ def _has_any(owned: Owned, reported: Sequence[TopicPartitions] | None) -> bool:
 
 
 def _drop_unsubscribed(
-    member: Member, goal: Goal, reported: Sequence[TopicPartitions] | None
-) -> Member:
-    """A target for its new subscription comes later; what it does not want goes now."""
+    member: ConsumerMember, goal: Goal, reported: Sequence[ReportedPartitions] | None
+) -> ConsumerMember:
+    """Revoke topics that are no longer subscribed; the target for the others comes later."""
     dropped = [topic_id for topic_id in member.assigned if topic_id not in goal.subscribed]
     if not goal.subscription_changed or not dropped:
         return member
@@ -78,8 +83,11 @@ def _drop_unsubscribed(
 
 
 def _towards(
-    member: Member, goal: Goal, owner_of: OwnerOf, reported: Sequence[TopicPartitions] | None
-) -> Member:
+    member: ConsumerMember,
+    goal: Goal,
+    owner_of: OwnerOf,
+    reported: Sequence[ReportedPartitions] | None,
+) -> ConsumerMember:
     assigned: dict[bytes, dict[int, int]] = {}
     revoking: dict[bytes, dict[int, int]] = {}
     for topic_id, partitions in member.assigned.items():
@@ -95,7 +103,7 @@ def _towards(
         for partition in sorted(_wanted(goal, topic_id)):
             if partition in mine:
                 continue
-            # What this member itself was to give back is free: it has done so by now.
+            # Partitions that this member was to give back are free: the member has done so by now.
             returned = partition in member.revoking.get(topic_id, _NOTHING)
             if returned or owner_of(topic_id, partition) is None:
                 assigned.setdefault(topic_id, {})[partition] = goal.epoch
@@ -112,8 +120,8 @@ def _wanted(goal: Goal, topic_id: bytes) -> Collection[int]:
 
 
 def _moved(
-    member: Member, state: MemberState, epoch: int, assigned: Owned, revoking: Owned
-) -> Member:
+    member: ConsumerMember, state: MemberState, epoch: int, assigned: Owned, revoking: Owned
+) -> ConsumerMember:
     moved = replace(
         member,
         state=state,

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from penstock.coordinator.groups.classic.group import OfferedProtocol
+from penstock.coordinator.groups.classic.generation import OfferedProtocol
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
 from penstock.coordinator.groups.consumer.member import (
     ClassicSide,
-    Member,
+    ConsumerMember,
     MemberState,
     Owned,
 )
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records.group import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -31,15 +31,15 @@ from penstock.wire.records.group import (
 )
 
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return Record(
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
     )
 
 
-def member_record(group_id: str, member: Member) -> Record:
-    """Who a member is and what it wants."""
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """Return the record of a member's own fields."""
     classic = None
     if member.classic is not None:
         classic = ClassicMemberMetadata(
@@ -49,7 +49,7 @@ def member_record(group_id: str, member: Member) -> Record:
                 for each in member.classic.protocols
             ],
         )
-    return Record(
+    return CoordinatorRecord(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
@@ -75,9 +75,9 @@ def classic_side(stored: ClassicMemberMetadata | None) -> ClassicSide | None:
     )
 
 
-def current_record(group_id: str, member: Member) -> Record:
+def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     """Where a member is, and what it has."""
-    return Record(
+    return CoordinatorRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
@@ -121,9 +121,9 @@ def state_from(number: int) -> MemberState:
         return MemberState.UNKNOWN
 
 
-def target_record(group_id: str, member_id: str, assignment: Assignment) -> Record:
-    """What a member is to have."""
-    return Record(
+def target_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
+    """Return the record of a member's target."""
+    return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
@@ -134,8 +134,8 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Reco
     )
 
 
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    return Record(
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(
             assignment_epoch=epoch, assignment_timestamp=timestamp_ms
@@ -143,23 +143,31 @@ def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     )
 
 
-def regex_record(group_id: str, regex: str, topics: Iterable[str], timestamp_ms: int) -> Record:
-    return Record(
+def regex_record(
+    group_id: str, regex: str, topics: Iterable[str], timestamp_ms: int
+) -> CoordinatorRecord:
+    return CoordinatorRecord(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
-        # The version is the offset of the metadata that was searched. Nobody here knows it, and
-        # nobody needs it; zero is older than any to a server that does.
+        # The version is the offset of the metadata that was searched. This coordinator neither
+        # knows nor needs it; zero is older than any offset to a server that does.
         ConsumerGroupRegularExpressionValue(
             topics=sorted(topics), version=0, timestamp=timestamp_ms
         ),
     )
 
 
-def regex_tombstone(group_id: str, regex: str) -> Record:
-    return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
+def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
+    return CoordinatorRecord(
+        ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
+    )
 
 
-def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
-    """The order matters: who a member is goes last."""
-    yield Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
-    yield Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
-    yield Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
+def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
+    """Yield the tombstones of a member, the record of its identity last."""
+    yield CoordinatorRecord(
+        ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
+    )
+    yield CoordinatorRecord(
+        ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
+    )
+    yield CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))

@@ -46,7 +46,7 @@ class Regexes:
             try:
                 found[regex] = self.resolve(regex, now_ms)
             except InvalidRegularExpression:
-                # A server with other limits has written it: what it found is all we know.
+                # A server with other limits resolved it: keep its topics.
                 found[regex] = known._replace(timestamp_ms=now_ms)
         return found
 

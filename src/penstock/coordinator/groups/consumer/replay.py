@@ -1,27 +1,39 @@
-"""Takes in the records of consumer groups: the only thing that changes them."""
+"""Replays the records of consumer groups. Nothing else changes their durable state."""
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from penstock.coordinator.groups.consumer.group import (
     NO_TARGET_EPOCH,
     ConsumerGroup,
     ResolvedRegex,
 )
-from penstock.coordinator.groups.consumer.member import LEAVING, Member, partitions_of
+from penstock.coordinator.groups.consumer.member import LEAVING, ConsumerMember, partitions_of
 from penstock.coordinator.groups.consumer.records import classic_side, owned_from, state_from
-from penstock.coordinator.groups.group import Group
-from penstock.coordinator.records import Record
+from penstock.coordinator.groups.group import CoordinatedGroup
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records import group as kept
 
+ConsumerGroupKey: TypeAlias = (
+    kept.ConsumerGroupMetadataKey
+    | kept.ConsumerGroupPartitionMetadataKey
+    | kept.ConsumerGroupMemberMetadataKey
+    | kept.ConsumerGroupTargetAssignmentMetadataKey
+    | kept.ConsumerGroupTargetAssignmentMemberKey
+    | kept.ConsumerGroupCurrentMemberAssignmentKey
+    | kept.ConsumerGroupRegularExpressionKey
+)
 
-def replay(groups: dict[str, Group], record: Record) -> None:
+
+def replay(groups: dict[str, CoordinatedGroup], record: CoordinatorRecord) -> None:
     key = record.key
-    group_id: str = key.group_id  # type: ignore[attr-defined]  # every key of these has it
+    assert isinstance(key, ConsumerGroupKey)
+    group_id = key.group_id
     group = groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         if record.value is None:
-            return  # nothing to forget; or a classic group has taken its place already
-        # A classic group that is still there has no record: it was made to hold offsets.
+            return  # compaction has removed the records of the group
+        # A classic group that is still there has no record: offsets made it.
         group = groups[group_id] = ConsumerGroup(group_id)
     if isinstance(key, kept.ConsumerGroupMetadataKey) and record.value is None:
         del groups[group_id]
@@ -29,24 +41,26 @@ def replay(groups: dict[str, Group], record: Record) -> None:
         apply(group, record)
 
 
-def apply(group: ConsumerGroup, record: Record) -> None:
-    """Everything but the end of the group itself."""
+def apply(group: ConsumerGroup, record: CoordinatorRecord) -> None:
+    """Apply a record to the group; the tombstone of the group itself is not one of them."""
     match record:
-        case Record(kept.ConsumerGroupMetadataKey(), kept.ConsumerGroupMetadataValue() as value):
+        case CoordinatorRecord(
+            kept.ConsumerGroupMetadataKey(), kept.ConsumerGroupMetadataValue() as value
+        ):
             group.epoch = value.epoch
             group.metadata_hash = value.metadata_hash
             group.stale = False
-        case Record(kept.ConsumerGroupPartitionMetadataKey(), value):
+        case CoordinatorRecord(kept.ConsumerGroupPartitionMetadataKey(), value):
             group.has_partition_metadata = value is not None
-        case Record(kept.ConsumerGroupMemberMetadataKey() as key, value):
+        case CoordinatorRecord(kept.ConsumerGroupMemberMetadataKey() as key, value):
             _member(group, key.member_id, value)
-        case Record(kept.ConsumerGroupTargetAssignmentMetadataKey(), value):
+        case CoordinatorRecord(kept.ConsumerGroupTargetAssignmentMetadataKey(), value):
             _target_epoch(group, value)
-        case Record(kept.ConsumerGroupTargetAssignmentMemberKey() as key, value):
+        case CoordinatorRecord(kept.ConsumerGroupTargetAssignmentMemberKey() as key, value):
             _target(group, key.member_id, value)
-        case Record(kept.ConsumerGroupCurrentMemberAssignmentKey() as key, value):
+        case CoordinatorRecord(kept.ConsumerGroupCurrentMemberAssignmentKey() as key, value):
             _current(group, key.member_id, value)
-        case Record(kept.ConsumerGroupRegularExpressionKey() as key, value):
+        case CoordinatorRecord(kept.ConsumerGroupRegularExpressionKey() as key, value):
             _regex(group, key.regular_expression, value)
         case _:
             raise AssertionError(f"no record of a consumer group: {record}")
@@ -56,7 +70,7 @@ def _member(group: ConsumerGroup, member_id: str, value: object) -> None:
     if not isinstance(value, kept.ConsumerGroupMemberMetadataValue):
         group.remove_member(member_id)
         return
-    before = group.members.get(member_id) or Member(member_id)
+    before = group.members.get(member_id) or ConsumerMember(member_id)
     group.put_member(
         replace(
             before,
@@ -78,7 +92,7 @@ def _current(group: ConsumerGroup, member_id: str, value: object) -> None:
     if isinstance(value, kept.ConsumerGroupCurrentMemberAssignmentValue):
         group.put_member(
             replace(
-                before or Member(member_id),
+                before or ConsumerMember(member_id),
                 epoch=value.member_epoch,
                 previous_epoch=value.previous_member_epoch,
                 state=state_from(value.state),

@@ -1,4 +1,4 @@
-"""What the members of a group are subscribed to, and a number that tells when that has changed."""
+"""The topics that a group is subscribed to, and a hash that shows when they change."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.coordinator.cluster import ClusterView, TopicView
 from penstock.coordinator.groups.consumer.group import ResolvedRegex
-from penstock.coordinator.groups.consumer.member import Member
+from penstock.coordinator.groups.consumer.member import ConsumerMember
 
 _HASH_BYTES: Final = 8
 NO_TOPICS_HASH: Final = 0
@@ -14,29 +14,30 @@ NO_TOPICS_HASH: Final = 0
 HASHES_KEPT_MAX: Final = 10_000
 
 
-def topics_of(member: Member, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names that a member is subscribed to, one way or the other."""
+def topics_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """Return the names that a member is subscribed to, by name or by regular expression."""
     resolved = regexes.get(member.regex) if member.regex else None
     return member.topics if resolved is None else member.topics | resolved.topics
 
 
-def all_topics(members: Iterable[Member], regexes: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """Of the whole group."""
+def all_topics(
+    members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]
+) -> frozenset[str]:
+    """Return the names that a group is subscribed to."""
     # Members of a group are mostly alike: each subscription is looked at once.
     subscriptions = {(member.topics, member.regex): member for member in members}
     return frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
 
 
 def existing_topics(names: Iterable[str], cluster: ClusterView) -> list[TopicView]:
-    """In the order of their names. Clients may name any number of topics that do not exist, and
-    those are not worth being put in order."""
+    """Return the topics that exist, in the order of their names."""
     found = [view for name in names if (view := cluster.topic(name)) is not None]
     return sorted(found, key=lambda view: view.name)
 
 
 class MetadataHash:
-    """A number that is another as soon as a topic is made, deleted or made anew, gets more
-    partitions, or its replicas are in other racks. The same after every start."""
+    """A number that changes when a topic is created, deleted or created again, gets more
+    partitions, or its replicas move to other racks. The same after every start."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster

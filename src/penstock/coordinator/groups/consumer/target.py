@@ -1,4 +1,4 @@
-"""The target of a group: who is to have which partitions in an epoch."""
+"""The target of a group: the partitions of each member in an epoch."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,10 +11,10 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
     Subscribers,
 )
 from penstock.coordinator.groups.consumer.group import ConsumerGroup, ResolvedRegex
-from penstock.coordinator.groups.consumer.member import Member
+from penstock.coordinator.groups.consumer.member import ConsumerMember
 from penstock.coordinator.groups.consumer.records import target_epoch_record, target_record
 from penstock.coordinator.groups.consumer.subscription import existing_topics, topics_of
-from penstock.coordinator.records import Record
+from penstock.coordinator.records import CoordinatorRecord
 
 DEFAULT_ASSIGNOR: Final = "uniform"
 # Kafka's configuration knows the assignors by their classes, too.
@@ -24,22 +24,22 @@ _BY_CLASS: Final = {
 }
 
 
-class Membership(NamedTuple):
+class TargetMembership(NamedTuple):
     """The members of a group as they will be, once the records written so far are in."""
 
-    members: Mapping[str, Member]
+    members: Mapping[str, ConsumerMember]
     regexes: Mapping[str, ResolvedRegex]
     replaced: Mapping[str, str]  # a member in the place of another: its id, and the other's
 
 
 def offered_assignors(configured: Iterable[str]) -> tuple[str, ...]:
-    """Their names, the default first. Classes of somebody's own cannot be loaded here."""
+    """Return the names of known configured assignors, the default one if there is none."""
     names = (_BY_CLASS.get(each, each) for each in configured)
     return tuple(name for name in names if name in ASSIGNORS) or (DEFAULT_ASSIGNOR,)
 
 
-def preferred_assignor(members: Iterable[Member], offered: Sequence[str]) -> str:
-    """What most members ask for; whoever asks for nothing has no say."""
+def preferred_assignor(members: Iterable[ConsumerMember], offered: Sequence[str]) -> str:
+    """Return the assignor that most members ask for. Members without a choice have no vote."""
     votes = dict.fromkeys(offered, 0)
     for member in members:
         if member.assignor in votes:
@@ -48,7 +48,7 @@ def preferred_assignor(members: Iterable[Member], offered: Sequence[str]) -> str
 
 
 def compute_target(
-    group: ConsumerGroup, after: Membership, cluster: ClusterView, assignor: str
+    group: ConsumerGroup, after: TargetMembership, cluster: ClusterView, assignor: str
 ) -> dict[str, Assignment]:
     topics = _Topics(cluster, after.regexes)
     members = []
@@ -64,8 +64,8 @@ def compute_target(
 
 def target_records(
     group: ConsumerGroup, target: Mapping[str, Assignment], epoch: int, now_ms: int
-) -> Iterable[Record]:
-    """What has changed, and the epoch."""
+) -> Iterable[CoordinatorRecord]:
+    """Yield the records of changed targets, then the one of the epoch."""
     for member_id, assignment in target.items():
         if assignment != group.target.get(member_id):
             yield target_record(group.group_id, member_id, assignment)
@@ -81,7 +81,7 @@ class _Topics:
         self._regexes = regexes
         self._known: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
 
-    def ids(self, member: Member) -> frozenset[bytes]:
+    def ids(self, member: ConsumerMember) -> frozenset[bytes]:
         subscription = member.topics, member.regex
         known = self._known.get(subscription)
         if known is None:
@@ -91,12 +91,12 @@ class _Topics:
 
 
 def topic_ids(
-    member: Member,
+    member: ConsumerMember,
     regexes: Mapping[str, ResolvedRegex],
     cluster: ClusterView,
     seen: dict[bytes, TopicView] | None = None,
 ) -> frozenset[bytes]:
-    """The topics that a member is subscribed to, as far as they exist."""
+    """Return the ids of existing topics that a member is subscribed to."""
     views = existing_topics(topics_of(member, regexes), cluster)
     if seen is not None:
         seen.update((view.topic_id, view) for view in views)

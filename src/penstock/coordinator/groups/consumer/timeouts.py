@@ -1,8 +1,8 @@
 """How long things may take in a group: its own settings, within the limits of the server."""
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.groups.consumer.member import Member
-from penstock.coordinator.groups.settings import GroupSettings
+from penstock.coordinator.groups.consumer.member import ConsumerMember
+from penstock.coordinator.groups.group_settings import GroupSettings
 
 
 class Timeouts:
@@ -20,7 +20,7 @@ class Timeouts:
             limits.consumer_session_timeout_ms_max,
         )
 
-    def session_timeout_ms_of(self, group_id: str, member: Member) -> int:
+    def session_timeout_ms_of(self, group_id: str, member: ConsumerMember) -> int:
         """Members of the classic protocol bring their own."""
         if member.classic is not None:
             return member.classic.session_timeout_ms

@@ -71,8 +71,8 @@ def hand_out(
     give: Callable[[int, Partition], None],
     limit: int | None = None,
 ) -> list[Partition]:
-    """Give partitions to members nearby: `rooms` says how many each has room for (and is told what
-    is left of it), `limit` how many in all. What fits nowhere is returned."""
+    """Give partitions to members nearby: `rooms` has the free room of each member and is
+    updated, `limit` is the number in all. Return the partitions that fit nowhere."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(group.members):
         if member.rack_id is not None and rooms[place] > 0:
@@ -158,8 +158,8 @@ class _Flow:
 def remote_last(
     group: Subscribers, member: Subscriber, given: Mapping[bytes, Iterable[int]]
 ) -> Sequence[Partition]:
-    """What a member has, with what it had best give back at the end: what is not near it, and of
-    that what is near others."""
+    """Return the partitions of a member, the ones to give back last: those not near it, and of
+    these the ones near others."""
     others = Counter(each.rack_id for each in group.members if each.rack_id != member.rack_id)
 
     def rank(each: Partition) -> tuple[bool, bool, Partition]:

@@ -1,7 +1,7 @@
 """Each topic is cut into ranges, one for each of its subscribers, in the order of their ids.
 
 Topics with as many partitions and the same subscribers are cut alike, so that a member gets the
-same partitions of each: what joins of streams need. Static members come first and are ordered
+same partitions of each, as joins of streams need. Static members come first and are ordered
 by their instance ids, so that a restart moves nothing. Members may change places with others that
 get as many, if that brings them nearer to the replicas (racks.py).
 """

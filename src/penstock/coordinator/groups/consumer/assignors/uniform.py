@@ -1,4 +1,4 @@
-"""Everybody gets as many partitions as the others, and keeps what it has as far as that goes.
+"""Members get equal numbers of partitions, and keep theirs as far as possible.
 
 With equal subscriptions the result is exact: sizes differ by one at most, and no assignment of
 such sizes moves fewer partitions. With different subscriptions topic after topic is evened out
@@ -47,7 +47,7 @@ def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
     sizes = [sum(len(each) for each in given.values()) for given in kept]
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
     quotas = [share] * len(members)
-    # Whoever has more than the share already is the one to keep one more.
+    # A member with more than the share keeps one more.
     for place in sorted(range(len(members)), key=lambda each: -sizes[each])[:extra]:
         quotas[place] += 1
     for place, quota in enumerate(quotas):
@@ -76,8 +76,8 @@ def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
     kept = [_keep(member, free) for member in members]
     sizes = [sum(len(each) for each in given.values()) for given in kept]
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
-    # Whoever has more than the share keeps one more; for the rest of the larger shares there is
-    # a choice, whoever gets one.
+    # A member with more than the share keeps one more; the rest of the larger shares may go to
+    # any member.
     larger = [place for place, size in enumerate(sizes) if size > share]
     larger = sorted(larger, key=lambda each: -sizes[each])[:extra]
     rooms = [share - size for size in sizes]
@@ -120,7 +120,7 @@ def _take(given: dict[bytes, set[int]], topic: bytes, partition: int) -> None:
 
 
 def _keep(member: Subscriber, free: dict[bytes, set[int]]) -> dict[bytes, set[int]]:
-    """What a member has and may keep; nobody else may have it then."""
+    """Return the partitions that a member has and may keep; no other member gets them."""
     kept: dict[bytes, set[int]] = {}
     for topic, partitions in member.assigned.items():
         if topic not in member.topics:
@@ -185,7 +185,7 @@ class _Mixed:
         }
 
     def _give_out(self, topic: bytes) -> None:
-        """The partitions that nobody has, to those who have the least."""
+        """Give the free partitions to the members with the fewest."""
         free = self._free[topic]
         if not free:
             return
@@ -233,7 +233,7 @@ class _Mixed:
         return moved
 
     def _choose(self, topic: bytes, stock: list[int], giver: int, taker: int) -> int:  # noqa: ARG002
-        """Which of its partitions somebody gives away."""
+        """Return the partition that a member gives away."""
         return stock.pop()
 
     def _move(self, topic: bytes, partition: int, giver: int, taker: int) -> None:
@@ -244,7 +244,7 @@ class _Mixed:
 
 
 class _MixedLocal(_Mixed):
-    """Everybody gets as many of each topic; which ones, racks have a say in."""
+    """Members get equal numbers of each topic; racks choose among the partitions."""
 
     def _hand_over(self, topic: bytes, takers: list[int]) -> None:
         rooms = [0] * len(self._members)

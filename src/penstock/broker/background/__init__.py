@@ -1,0 +1,1 @@
+"""Background tasks of a broker: retention, checkpoints, logger levels, throttled log lines."""

@@ -1,0 +1,79 @@
+"""The broker as its background tasks see it."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from penstock.broker.background.throttled_log import ThrottledLog
+from penstock.broker.metadata.auto_topics import AutoTopics
+from penstock.broker.metadata.cluster_metadata import Metadata
+from penstock.broker.partitions.integrity import Integrity
+from penstock.broker.partitions.replicas import Replicas
+from penstock.broker.settings import BrokerSettings
+from penstock.broker.storage.log_dir import LogDirectory
+from penstock.broker.transactions.txn_markers import MarkerWriter
+from penstock.errors import KafkaError
+from penstock.world import World
+
+T = TypeVar("T")
+
+
+class StartableCleaner(Protocol):
+    """Compaction, which runs while the background tasks do."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def directory_filled(self, directory: LogDirectory) -> None: ...
+
+
+class FrameMemory(Protocol):
+    """Memory of frames that have not arrived whole (network/frames.py)."""
+
+    def fallen(self) -> int: ...
+
+
+class CoordinatorsWithMarkers(Protocol):
+    """The coordinators of this node, if a client has asked for one."""
+
+    @property
+    def markers(self) -> MarkerWriter: ...
+
+
+class BackgroundBroker(Protocol):
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def integrity(self) -> Integrity: ...
+
+    @property
+    def cleaner(self) -> StartableCleaner: ...
+
+    @property
+    def frames(self) -> FrameMemory: ...
+
+    @property
+    def rejections(self) -> ThrottledLog: ...
+
+    @property
+    def auto_topics(self) -> AutoTopics: ...
+
+    @property
+    def known_coordinators(self) -> CoordinatorsWithMarkers | None: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def when_warm(
+        self, look: Callable[[], T], done: Callable[[T], None], failed: Callable[[KafkaError], None]
+    ) -> None: ...

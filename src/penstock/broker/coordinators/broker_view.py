@@ -1,0 +1,15 @@
+"""The broker as the coordinators see it."""
+
+from typing import Protocol
+
+from penstock.broker.partitions.replicas import Replicas
+from penstock.broker.sliced_work import SlicedWork
+from penstock.broker.transactions.broker_view import TransactionsBroker
+
+
+class CoordinatorsBroker(TransactionsBroker, Protocol):
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def sliced_work(self) -> SlicedWork: ...

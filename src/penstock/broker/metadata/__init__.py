@@ -1,0 +1,1 @@
+"""Cluster metadata as clients and coordinators see it."""

@@ -1,0 +1,118 @@
+"""Files of the metadata quorum on a disk: `quorum-state`, snapshots, and the log.
+
+Satisfies raft.protocols.QuorumFiles. Methods that end in `_now` wait for the disk.
+"""
+
+from collections.abc import Callable, Iterator
+
+from penstock.broker.metadata.snapshot_files import (
+    SnapshotFileWriter,
+    list_snapshots,
+    read_snapshot,
+    remove_parts_now,
+)
+from penstock.raft.errors import QuorumFilesCorrupt
+from penstock.raft.protocols import MetadataLog
+from penstock.raft.quorum_state import QuorumState, format_quorum_state, parse_quorum_state
+from penstock.raft.snapshot import MetadataSnapshotId, Snapshot
+from penstock.world import Disk, Done, Timers
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+QUORUM_STATE = "quorum-state"
+SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
+
+
+class DiskQuorumFiles:
+    """The directory of the metadata partition. `open_log` gets the offset up to which a snapshot
+    covers everything; a log that ends before that offset starts again there."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        timers: Timers,
+        open_log: Callable[[int], MetadataLog],
+        directory: str = METADATA_DIRECTORY,
+    ) -> None:
+        self._disk = disk
+        self._timers = timers
+        self._directory = directory
+        self.open_log = open_log
+
+    @property
+    def path(self) -> str:
+        return f"{self._disk.root}/{self._directory}"
+
+    def prepare_now(self) -> None:
+        self._disk.make_directory(self._directory)
+        remove_parts_now(self._disk, self._directory)
+
+    # -- snapshots
+
+    def load_newest_snapshot_now(self) -> Snapshot | None:
+        failure: QuorumFilesCorrupt | None = None
+        for snapshot_id in reversed(list_snapshots(self._disk, self._directory)):
+            try:
+                return self.read_snapshot_now(snapshot_id)
+            except QuorumFilesCorrupt as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return None
+
+    def read_snapshot_now(self, snapshot_id: MetadataSnapshotId) -> Snapshot:
+        return read_snapshot(self._disk, self._path_of(snapshot_id), snapshot_id)
+
+    def snapshot_writer(
+        self, snapshot_id: MetadataSnapshotId, batches: Iterator[bytes], done: Done
+    ) -> SnapshotFileWriter:
+        path = self._path_of(snapshot_id)
+        return SnapshotFileWriter(self._disk, path, batches, soon=self._timers.soon, done=done)
+
+    def delete_old_snapshots(self) -> MetadataSnapshotId:
+        known = list_snapshots(self._disk, self._directory)
+        for snapshot_id in known[:-SNAPSHOTS_KEPT]:
+            # A snapshot that cannot be removed is removed after the next one.
+            self._disk.remove(self._path_of(snapshot_id), lambda _failure: None)
+        return known[-SNAPSHOTS_KEPT:][0]
+
+    def _path_of(self, snapshot_id: MetadataSnapshotId) -> str:
+        return f"{self._directory}/{snapshot_id.file_name}"
+
+    # -- the epoch and the vote
+
+    def load_state_now(self) -> QuorumState | None:
+        return load_quorum_state(self._disk, self._directory)
+
+    def store_state_now(
+        self, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
+    ) -> None:
+        store_quorum_state_now(self._disk, self._directory, state, voter_ids, kraft_version)
+
+
+def load_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
+    """Return what the file says; None if there is none, or a kill left the file empty."""
+    path = f"{directory}/{QUORUM_STATE}"
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        data = file.read_now(0, file.size)
+    finally:
+        file.close()
+    if not data.strip(b"\0"):
+        return None
+    try:
+        return parse_quorum_state(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise QuorumFilesCorrupt(
+            f"{disk.root}/{path} is damaged ({error}). With one voter nothing is lost by deleting "
+            "it: the epoch is found in the log again."
+        ) from error
+
+
+def store_quorum_state_now(
+    disk: Disk, directory: str, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
+) -> None:
+    """Write the file durably: an epoch must never be used twice."""
+    data = format_quorum_state(state, voter_ids, kraft_version)
+    disk.replace_now(f"{directory}/{QUORUM_STATE}", data)

@@ -1,0 +1,39 @@
+"""The broker as moves between log directories see it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.replicas import Replicas
+from penstock.broker.settings import BrokerSettings
+from penstock.broker.storage.log_dir import LogDirectory
+from penstock.world import World
+
+
+class PausableCleaner(Protocol):
+    """Compaction, which must not change a log while the log is copied."""
+
+    def pause(self, partition: Partition, then: Callable[[], None]) -> None: ...
+
+    def resume(self, partition: Partition) -> None: ...
+
+    def claimed_bytes(self, directory: LogDirectory) -> int: ...
+
+
+class MovesBroker(Protocol):
+    @property
+    def world(self) -> World: ...
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def cleaner(self) -> PausableCleaner: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def touch_partition(self, partition: Partition) -> None: ...

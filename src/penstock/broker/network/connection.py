@@ -1,0 +1,366 @@
+"""One client connection: cuts out frames, keeps replies in order, limits unread answers.
+
+A reply slot is taken for each request when it arrives and filled whenever its answer is ready;
+only the filled slots at the front leave. Slots are plain lists of one element: this is the hot
+path, and an object per request costs more than the request.
+
+A peer that sends ahead without reading is halted: the rest of its bytes, at most one chunk, is kept
+and handled after the peer has read enough. Produce does not count, since its answers are smaller
+than its requests. When a turn has used its budget (sliced_work.py), other requests wait for a later
+turn, in their order.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from penstock.broker.handlers.k00_produce import produce
+from penstock.broker.network.dispatch import dispatch
+from penstock.broker.request import Answer, Slot, failed
+from penstock.broker.sliced_work import Work
+from penstock.world import Peer
+
+if TYPE_CHECKING:
+    from penstock.broker.network.listener import BrokerListener
+
+REPLIES_WAITING_MAX = 1_024  # requests of one connection that may be unanswered
+UNSENT_BYTES_MAX = 2 * 1024 * 1024  # beyond this the peer is not listened to until it reads
+UNANSWERED_MAX = 8  # requests, other than Produce, of one connection that may be under way
+PRODUCE = 0
+HEAD_BYTES = 12  # size, key, version, correlation id
+_SIZE = Struct(">i")
+_HEAD = Struct(">ihhi")
+
+
+class BrokerConnection:
+    """The node's side of one connection (world.Receiver)."""
+
+    __slots__ = (
+        "_buffer",
+        "_filled",
+        "_frame_bytes",
+        "_going_on",
+        "_halted",
+        "_head",
+        "_holds",
+        "_kept",
+        "_owed_bytes",
+        "_paused",
+        "_takes_turn",
+        "active_at_ms",
+        "client_id",
+        "client_software",
+        "closing",
+        "listener",
+        "on_closed",
+        "on_drain",
+        "peer",
+        "produce_prefix",
+        "replies",
+        "room",
+        "touched",
+        "unanswered",
+        "unsent_bytes_before",
+    )
+
+    def __init__(self, listener: "BrokerListener", peer: Peer, now_ms: float) -> None:
+        self.listener = listener
+        self.peer = peer
+        self.replies: deque[Slot] = deque()
+        self.room: memoryview | None = None
+        self.touched = False
+        self.closing = False
+        self.active_at_ms = now_ms
+        self.unsent_bytes_before = 0  # when the listener last looked for idle connections
+        self.client_id = ""
+        self.client_software = ("", "")
+        self.produce_prefix = 0
+        self.on_closed: list[Callable[[], None]] = []
+        self.on_drain: list[Callable[[], None]] = []
+        self.unanswered = 0  # requests that went through dispatch
+        self._owed_bytes = 0  # in their answers, as long as those wait for their turn
+        self._paused = False
+        self._halted = False  # handle nothing more: closing, held, or too much is unread
+        self._holds = 0
+        self._kept = memoryview(b"")  # bytes behind the request that halted
+        self._going_on = False
+        self._takes_turn = False  # one request, although the turn has done enough
+        self._head = b""  # fewer than four bytes of a frame's size
+        self._buffer: bytearray | None = None
+        self._frame_bytes = 0
+        self._filled = 0
+
+    # -- bytes in
+
+    def received(self, data: memoryview) -> None:
+        if self._head:
+            data = memoryview(self._head + data)
+            self._head = b""
+        listener = self.listener
+        self.active_at_ms = listener.now_ms()
+        position, end = 0, len(data)
+        listener.received_bytes += end
+        size_max = listener.frame_bytes_max
+        while end - position >= HEAD_BYTES:
+            size, key, version, correlation_id = _HEAD.unpack_from(data, position)
+            stop = position + 4 + size
+            if size < 8 or size > size_max:
+                self.reject(f"a frame of {size} bytes (socket.request.max.bytes is {size_max})")
+                return
+            if stop > end:
+                break
+            try:
+                if key == PRODUCE:
+                    produce(
+                        listener.broker, self, data, position + 4, stop, version, correlation_id
+                    )
+                else:
+                    if listener.broker.sliced_work.spent and not self._takes_turn:
+                        self._wait_for_turn(data[position:])
+                        return
+                    self._takes_turn = False
+                    dispatch(self, data[position + 4 : stop], key, version)
+                    if self._is_full():
+                        self._halted = True
+            except Exception as error:
+                failed(self, key, version, error)
+            if self._halted:
+                self._halt(data[stop:])
+                return
+            position = stop
+        if position < end:
+            self._keep(data[position:])
+        if len(self.replies) > REPLIES_WAITING_MAX:
+            self._pause()
+
+    def _is_full(self) -> bool:
+        """Return whether the peer must read, or must get answers, before its next request."""
+        unread = self._owed_bytes + self.peer.unsent_bytes
+        return unread > UNSENT_BYTES_MAX or self.unanswered >= UNANSWERED_MAX
+
+    def _halt(self, rest: memoryview) -> None:
+        """Keep the rest of the received bytes for later, and read no further."""
+        if self.closing:
+            return
+        self.listener.received_bytes -= len(rest)  # counted when handled
+        # The buffer of a turn is valid until its end; bytes that were kept before are a copy.
+        self._kept = rest if type(rest.obj) is bytes else memoryview(bytes(rest))
+        self._pause()
+
+    def _wait_for_turn(self, rest: memoryview) -> None:
+        """Handle the rest of the received bytes on a later turn."""
+        self._halted = True
+        self._halt(rest)
+        if not self._going_on:
+            self._going_on = True
+            self.listener.broker.sliced_work.enqueue(self._take_turn())
+
+    def _take_turn(self) -> Work:
+        self._takes_turn = True
+        self._go_on()
+        self._takes_turn = False
+        yield None
+
+    def hold(self) -> None:
+        """Handle no further request of this connection before the matching `release`."""
+        self._holds += 1
+        self._halted = True
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._paused:
+            self._maybe_resume()
+        else:  # the request that asked for it is not over yet
+            self._halted = self.closing or bool(self._holds) or self._is_full()
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        if self.closing or self.listener.broker.stopping:
+            return
+        self._halted = bool(self._holds)
+        if self._halted:
+            return
+        kept, self._kept = self._kept, memoryview(b"")
+        self.received(kept)
+        self._maybe_resume()
+
+    def _keep(self, rest: memoryview) -> None:
+        """Wait for the rest of a frame, in a buffer of its own."""
+        if len(rest) < 4:
+            self._head = bytes(rest)
+            self.listener.received_bytes -= len(rest)  # they come again with what follows
+            return
+        size = _SIZE.unpack_from(rest)[0]
+        if size < 8 or size > self.listener.frame_bytes_max:
+            self.reject(f"a frame of {size} bytes")
+            return
+        self._frame_bytes = size
+        self._filled = len(rest) - 4
+        self._buffer = self.listener.frames.first(size, self._filled)
+        self._buffer[: self._filled] = rest[4:]
+        self._make_room()
+
+    def _make_room(self) -> None:
+        assert self._buffer is not None, "room is made inside a frame"
+        if self._filled == len(self._buffer) < self._frame_bytes:
+            pool = self.listener.frames
+            larger = pool.grow(self, self._buffer, self._frame_bytes, self._room_again)
+            if larger is None:
+                self.room = memoryview(b"")  # nothing is read until there is some
+                self._pause()
+                return
+            self._buffer = larger
+        end = min(self._frame_bytes, len(self._buffer))
+        self.room = memoryview(self._buffer)[self._filled : end]
+
+    def _room_again(self) -> None:
+        """Go on with a frame: the node has memory for the rest now."""
+        self._make_room()
+        self._maybe_resume()
+
+    def filled(self, size: int) -> None:
+        self._filled += size
+        self.listener.received_bytes += size
+        self.active_at_ms = self.listener.now_ms()
+        if self._filled < self._frame_bytes:
+            self._make_room()
+            return
+        buffer, size = self._buffer, self._frame_bytes
+        assert buffer is not None, "only a frame under way is filled"
+        self._buffer = self.room = None
+        frame = memoryview(buffer)[:size]
+        key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
+        try:
+            if key == PRODUCE:
+                produce(self.listener.broker, self, frame, 0, size, version, correlation_id)
+            else:
+                dispatch(self, frame, key, version)
+                if self._is_full():
+                    self._halted = True
+        except Exception as error:
+            failed(self, key, version, error)
+        self.listener.frames.give_back(self, buffer)
+        if self._halted:
+            self._halt(memoryview(b""))
+        self.listener.broker.touch()
+
+    # -- replies out
+
+    def take_slot(self) -> Slot:
+        slot: Slot = [None]
+        self.replies.append(slot)
+        return slot
+
+    def fill(self, slot: Slot, answer: Answer) -> None:
+        """Fill a slot; the answer leaves at the end of the turn, after all answers before it."""
+        slot[0] = answer
+        if not self.touched:
+            self.touch()
+
+    def answer(self, slot: Slot, answer: Answer) -> None:
+        """Fill the slot of a request that went through dispatch."""
+        self.unanswered -= 1
+        if not self.closing:
+            self._owed_bytes += _frame_bytes(answer)
+            self.fill(slot, answer)
+
+    def touch(self) -> None:
+        self.touched = True
+        self.listener.broker.touch_connection(self)
+
+    def flush(self) -> None:
+        """Send the filled slots at the front. Called once per turn and connection."""
+        self.touched = False
+        replies = self.replies
+        frames: list[bytes] = []
+        while replies and (answer := replies[0][0]) is not None:
+            replies.popleft()
+            if type(answer) is bytes:
+                frames.append(answer)
+                continue
+            if frames:
+                data = b"".join(frames)
+                self.listener.sent_bytes += len(data)
+                self.peer.send((data,))
+                frames = []
+            self.listener.sent_bytes += _frame_bytes(answer)
+            self.peer.send(answer)  # type: ignore[arg-type]  # parts, not bytes
+        if frames:
+            data = b"".join(frames)
+            self.listener.sent_bytes += len(data)
+            self.peer.send((data,))
+        if self._owed_bytes:
+            waiting = (slot[0] for slot in replies)
+            self._owed_bytes = sum(_frame_bytes(answer) for answer in waiting if answer is not None)
+        if self.closing and not replies:
+            self.peer.close()
+        elif self.peer.unsent_bytes > UNSENT_BYTES_MAX:
+            self._pause()
+        elif self._paused:
+            self._maybe_resume()
+
+    def sent(self) -> None:
+        if self._paused:
+            self._maybe_resume()
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self.peer.pause()
+
+    def _maybe_resume(self) -> None:
+        if (
+            not self._paused
+            or self.closing
+            or self.listener.broker.stopping
+            or len(self.replies) > REPLIES_WAITING_MAX // 2
+            or self._owed_bytes + self.peer.unsent_bytes > UNSENT_BYTES_MAX // 2
+            or self.listener.frames.is_waiting(self)
+        ):
+            return
+        if not self._halted:
+            self._paused = False
+            self.peer.resume()
+        elif not self._holds and self.unanswered < UNANSWERED_MAX and not self._going_on:
+            # On a turn of its own: this may be the end of one, when nothing new may begin.
+            self._going_on = True
+            self.listener.broker.world.timers.soon(self._go_on)
+
+    # -- ending
+
+    def drain(self) -> None:
+        """Read no further; answer long polls now, with the records found so far."""
+        self._pause()
+        for call in list(self.on_drain):
+            call()
+
+    def reject(self, reason: str) -> None:
+        """Close the connection of a peer that breaks the protocol: no schema fits an answer."""
+        self.listener.broker.rejections.protocol_error(self.peer.address, reason)
+        self.close()
+
+    def close(self) -> None:
+        self._end()
+        self.peer.close()
+
+    def _end(self) -> None:
+        self.closing = self._halted = True
+        self.replies.clear()
+        self._kept = memoryview(b"")
+
+    def closed(self) -> None:
+        self._end()
+        if self._buffer is not None:
+            self.listener.frames.give_back(self, self._buffer)
+            self._buffer = self.room = None
+            self.listener.broker.touch()
+        self.listener.forget(self)
+
+
+def _frame_bytes(answer: Answer) -> int:
+    """Return the size of a frame, file ranges included."""
+    if type(answer) is bytes:
+        return len(answer)
+    size: int = _SIZE.unpack_from(answer[0])[0]  # type: ignore[arg-type]  # an answer begins with its head
+    return 4 + size

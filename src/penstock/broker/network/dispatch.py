@@ -1,0 +1,150 @@
+"""From a frame to its handler.
+
+Unknown keys and versions have no schema to answer in: the connection is closed. Only ApiVersions
+answers every version. A fault of the peer becomes an error in the reply; a fault of ours is
+logged with its trace and ends that connection only.
+
+No request holds up the loop. A long frame is read in slices (sliced_work.py), a request over a
+long list is cut into pieces (request_pieces.py), and a handler that goes through much of the
+node's state is a generator that pauses. Meanwhile its connection handles nothing else.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.handlers import HANDLERS
+from penstock.broker.request import ClientRequest, failed
+from penstock.broker.request_metrics import OTHER_VERSION
+from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
+from penstock.broker.sliced_work import Slices, Work
+from penstock.errors import KafkaError
+from penstock.wire.apis import APIS, request_class, response_class
+from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
+from penstock.wire.frame import parse_request_header
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.network.connection import BrokerConnection
+
+API_VERSIONS = 18
+
+# Returns the response, None if it answers later, or a generator that pauses and returns either.
+Handler = Callable[["Broker", ClientRequest, Any], Any]
+_loaded: dict[int, Handler] = {}
+
+
+def serves(listener_kind: str, key: int) -> bool:
+    """Return whether a listener of this kind ("broker" or "controller") serves this API."""
+    return key in HANDLERS and listener_kind in APIS[key].listeners
+
+
+def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, version: int) -> None:
+    """Handle a request of any API but Produce, which connections hand to its handler directly."""
+    listener = connection.listener
+    if not serves(listener.kind, key):
+        connection.reject(f"API key {key}, which this listener does not serve")
+        return
+    low, high = APIS[key].versions
+    if not low <= version <= high and key != API_VERSIONS:
+        connection.reject(f"{APIS[key].name} v{version}; v{low}-v{high} are served")
+        return
+    header = parse_request_header(frame)
+    connection.client_id = header.client_id or ""
+    connection.unanswered += 1
+    request_metrics = listener.broker.request_metrics
+    request_metrics.count_request(key, version if low <= version <= high else OTHER_VERSION)
+    request = ClientRequest(
+        connection, connection.take_slot(), key, version, header.correlation_id, header.client_id
+    )
+    known = low <= version <= high
+    if known and len(frame) > SLICE_BYTES:
+        # The bytes of a turn are good until it ends.
+        reading = _read_and_handle(listener.broker, request, bytes(frame), header.body_position)
+        _begin(request, reading)
+        return
+    message: Any = None  # ApiVersions tells a client from the future what it may speak
+    if known:
+        message = read(request_class(key), version, frame, header.body_position)
+    cut = piece_rule_for(key, message) if known else None
+    if cut is not None:
+        _begin(request, answer_in_pieces(request, message, cut, partial(_handled, listener.broker)))
+        return
+    try:
+        response = _handler(key)(listener.broker, request, message)
+    except KafkaError as error:
+        response = _whole_failure(key, error)
+        if response is None:
+            raise
+    if type(response) is GeneratorType:
+        _begin(request, response)
+    elif response is not None:
+        request.reply(response)
+
+
+def _begin(request: ClientRequest, slices: Slices[Any]) -> None:
+    """Run a long request in slices; its connection handles no other one meanwhile."""
+    request.connection.hold()
+    request.connection.listener.broker.sliced_work.begin(_answer(request, slices))
+
+
+def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:
+    """Run slices until the peer has gone; answer with what they return, or with their error."""
+    connection, key = request.connection, request.api_key
+    try:
+        response: Any = None
+        try:
+            while not connection.closing:
+                yield next(slices)
+        except StopIteration as end:
+            response = end.value
+        except KafkaError as error:
+            response = _whole_failure(key, error)
+            if response is None:
+                raise
+        if response is not None and not connection.closing:
+            request.reply(response)
+    except Exception as error:
+        failed(connection, key, request.api_version, error)
+    finally:
+        slices.close()
+        connection.release()
+
+
+def _read_and_handle(
+    broker: "Broker", request: ClientRequest, frame: bytes, body_position: int
+) -> Slices[Any]:
+    key, version = request.api_key, request.api_version
+    message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
+    cut = piece_rule_for(key, message)
+    if cut is not None:
+        return (yield from answer_in_pieces(request, message, cut, partial(_handled, broker)))
+    return (yield from _handled(broker, request, message))
+
+
+def _handled(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:
+    response = _handler(request.api_key)(broker, request, message)
+    if type(response) is GeneratorType:
+        response = yield from response
+    return response
+
+
+def _handler(key: int) -> Handler:
+    handler = _loaded.get(key)
+    if handler is None:
+        handler = import_module(f"penstock.broker.handlers.{HANDLERS[key]}").handle
+        _loaded[key] = handler
+    return handler
+
+
+def _whole_failure(key: int, error: KafkaError) -> Any:
+    """Return an answer with the error of a whole request; None without a field for the error."""
+    response = response_class(key)()
+    if not hasattr(response, "error_code"):
+        return None
+    response.error_code = error.code
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    return response

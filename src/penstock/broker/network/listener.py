@@ -1,0 +1,170 @@
+"""One listening address: takes connections in, knows which APIs it serves, drops the idle."""
+
+import logging
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+from penstock.broker.network.connection import BrokerConnection
+from penstock.config.broker import BrokerConfig, ConfigSource
+from penstock.world import Listening, Network, Peer, Timer, Tuning
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+log = logging.getLogger("penstock.listener")
+
+REAP_INTERVAL_MS_MAX = 10_000
+PLAIN = Tuning()
+
+
+class ReservedAddress:
+    """An address that a node listens on before its broker exists.
+
+    OSError if the address is not free: a start that fails so has written nothing.
+    """
+
+    def __init__(self, network: Network, host: str, port: int, tuning: Tuning = PLAIN) -> None:
+        self.listener: BrokerListener | None = None
+        self.listening = network.listen(host, port, self._accept, tuning)
+
+    def _accept(self, peer: Peer) -> BrokerConnection:
+        assert self.listener is not None, "the loop runs only when every door has its listener"
+        return self.listener.accept(peer)
+
+
+class BrokerListener:
+    """Accepts peers for the broker under one listener name."""
+
+    def __init__(self, broker: "Broker", name: str, *, controller: bool) -> None:
+        settings = broker.settings
+        self.broker = broker
+        self.name = name
+        self.kind = "controller" if controller else "broker"
+        self.frames = broker.frames
+        self.frame_bytes_max = settings.socket_request_bytes_max
+        self.now_ms = broker.world.clock.mono_ms
+        self.connections: dict[BrokerConnection, None] = {}
+        # Makes the connections; a cluster for tests replaces this.
+        self.connect: Callable[[BrokerListener, Peer, float], BrokerConnection] = BrokerConnection
+        # Since the start, for the metrics.
+        self.opened = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self._connection_limits = broker.connection_limits
+        self._listening: Listening | None = None
+        self._serving = False
+        self._accepting = True
+        self._accept_timer: Timer | None = None
+        self.address = ("", 0)
+
+    def open(self, door: "ReservedAddress") -> None:
+        """Take over a reserved address. Clients are served after `serve`."""
+        self._listening = door.listening
+        self.address = door.listening.address
+        door.listener = self
+        self._schedule_reaping()
+
+    def accept(self, peer: Peer) -> BrokerConnection:
+        connection = self.connect(self, peer, self.now_ms())
+        self.opened += 1
+        self.connections[connection] = None
+        if not self._serving:
+            peer.pause()
+        rejection = self._connection_limits.entered(self, connection)
+        if rejection is not None:
+            self.broker.rejections.limit_reached(peer.address, rejection)
+            connection.close()
+        self._look_for_room()
+        return connection
+
+    def accept_again(self) -> None:
+        """Accept further, if the limits allow it: a connection ended, or the limits changed."""
+        if not self._accepting:
+            self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        """Accept further, or pause until the limits allow the next connection."""
+        wait_ms = self._connection_limits.wait_ms(self)
+        if self._accept_timer is not None:
+            self._accept_timer.cancel()
+            self._accept_timer = None
+        if 0 < wait_ms < inf:
+            at = self.now_ms() + wait_ms
+            self._accept_timer = self.broker.world.timers.at(at, self.accept_again)
+        accepting = not wait_ms
+        if accepting != self._accepting and self._listening is not None:
+            self._accepting = accepting
+            if accepting:
+                self._listening.resume()
+            else:
+                self._listening.pause()
+
+    def forget(self, connection: BrokerConnection) -> None:
+        if connection not in self.connections:
+            return
+        del self.connections[connection]
+        self._connection_limits.left(connection)
+        for call in connection.on_closed:
+            call()
+
+    def _schedule_reaping(self) -> None:
+        idle_ms = self.broker.settings.connections_idle_ms_max
+        if idle_ms < 0 or self._listening is None:
+            return
+        wait_ms = min(REAP_INTERVAL_MS_MAX, max(100, idle_ms // 4))
+        self.broker.world.timers.at(self.now_ms() + wait_ms, self._reap)
+
+    def _reap(self) -> None:
+        now_ms = self.now_ms()
+        oldest = now_ms - self.broker.settings.connections_idle_ms_max
+        for connection in list(self.connections):
+            # A peer with an unanswered request waits for this node, unless it stopped reading. So
+            # does a peer whose frame waits for memory.
+            unsent_bytes = connection.peer.unsent_bytes
+            waiting = connection.replies and not unsent_bytes
+            reading = unsent_bytes != connection.unsent_bytes_before
+            connection.unsent_bytes_before = unsent_bytes
+            if waiting or reading or self.frames.is_waiting(connection):
+                connection.active_at_ms = now_ms  # its answer is not the moment to close it
+            elif connection.active_at_ms < oldest:
+                log.debug("closing the idle connection from %s:%d", *connection.peer.address)
+                connection.close()
+        self._schedule_reaping()
+
+    def serve(self) -> None:
+        """Serve clients, also those that connected early."""
+        self._serving = True
+        for connection in self.connections:
+            connection.peer.resume()
+
+    def drain(self) -> None:
+        """Accept and read no further; answer parked requests now."""
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.drain()
+
+    def stop_accepting(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def close_all(self) -> None:
+        self.stop_accepting()
+        for connection in list(self.connections):
+            connection.close()
+
+
+def tuning_of(config: BrokerConfig) -> Tuning:
+    """Return the configured socket options. Kafka's defaults are smaller than those of the system,
+    and cost throughput: they are not applied."""
+
+    def chosen(name: str) -> int | None:
+        value = config.integer(name)
+        return None if value < 0 or config.source(name) is ConfigSource.DEFAULT else value
+
+    return Tuning(
+        chosen("socket.listen.backlog.size"),
+        chosen("socket.send.buffer.bytes"),
+        chosen("socket.receive.buffer.bytes"),
+    )

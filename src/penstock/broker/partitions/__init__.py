@@ -1,0 +1,1 @@
+"""Partitions of this node: creation, leadership, settings, deletion."""

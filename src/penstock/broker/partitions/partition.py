@@ -1,0 +1,469 @@
+"""One partition of this node: its log, its leadership, and the requests that wait for it.
+
+Appends of a turn collect in `batches` and go to the log in one call when the turn ends. The
+fields are plain and the tickets are tuples because every produced batch passes here.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from penstock.broker.partitions.verified_producers import PendingVerification, VerifiedProducers
+from penstock.errors import (
+    KafkaError,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
+from penstock.log.config import UNBOUNDED
+from penstock.log.log import Log
+from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
+from penstock.log.retention import Renamed
+from penstock.model import NO_TIMESTAMP
+from penstock.replication.leader import PartitionLeader
+from penstock.wire.batch import LAST_OFFSET_DELTA, Header
+from penstock.world import Buffer, DiskFailed, DiskFull
+
+if TYPE_CHECKING:
+    from penstock.broker.partitions.topic_settings import TopicSettings
+    from penstock.broker.storage.log_dir import LogDirectory
+
+T = TypeVar("T")
+# (who answers, connection, slot or place in a request of several, correlation id)
+Ticket: TypeAlias = tuple[Any, Any, Any, int]
+# (offset the high watermark must reach, ticket, base offset, append time, deadline)
+Awaiting: TypeAlias = tuple[int, Ticket, int, int, float]
+
+
+def unavailable_error(partition: "Partition") -> KafkaError | None:
+    """Return why a partition cannot be written to any more; None if it can."""
+    if partition.gone:
+        return UnknownTopicOrPartition(f"{partition} was deleted")
+    if partition.log.lost is not None:
+        return KafkaStorageError(f"{partition} is offline: {partition.log.lost}")
+    if not partition.leading:
+        return NotLeaderOrFollower(f"this node does not lead {partition} any more")
+    return None
+
+
+class CommitWaiter:
+    """A write of this node itself that waits for the high watermark, among the producers."""
+
+    __slots__ = ("_done",)
+    timeout_ms = 0  # none
+
+    def __init__(self, done: Callable[[KafkaError | None], None]) -> None:
+        self._done = done
+
+    def succeeded(self, _ticket: Any, _base_offset: int, _append_time_ms: int) -> None:
+        self._done(None)
+
+    def failed(self, _ticket: Any, error: KafkaError) -> None:
+        self._done(error)
+
+    def waited(self, _ticket: Any, _since_ms: float) -> None:
+        """Do nothing: only client requests are timed."""
+
+
+class Partition:
+    """A hosted partition. While `directory.failed` its log is not to be used."""
+
+    __slots__ = (
+        "awaiting",
+        "batch_bytes_max",
+        "batches",
+        "bytes_out",
+        "bytes_rejected",
+        "directory",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "flush_queued",
+        "flushes",
+        "flushing_to",
+        "gone",
+        "held",
+        "index",
+        "leader",
+        "leading",
+        "log",
+        "pending_verifications",
+        "plain",
+        "produces",
+        "recompressing",
+        "replicas",
+        "segment",
+        "settings",
+        "start_at_zero",
+        "tickets",
+        "timestamp_after_ms_max",
+        "topic",
+        "topic_id",
+        "touched",
+        "verified_producers",
+        "watchers",
+        "wrote",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        directory: "LogDirectory",
+        log: Log,
+        leader: PartitionLeader,
+        settings: "TopicSettings",
+        *,
+        replicas: int,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.directory = directory
+        self.log = log
+        self.leader = leader
+        self.settings = settings
+        self.replicas = replicas  # how many there are, in sync or not
+        leader.require(settings.min_insync, replicas)
+        self.plain = settings.plain  # records need not be looked into
+        self.batch_bytes_max = settings.message_bytes_max
+        self.timestamp_after_ms_max = settings.timestamp_after_ms_max
+        self.segment = log.active  # the one that the last append went to
+        # (view, unpacked header) of each batch of this turn, and the tickets of their answers
+        self.batches: list[tuple[Buffer, Header]] = []
+        self.tickets: list[Ticket] = []
+        self.awaiting: deque[Awaiting] = deque()
+        self.watchers: dict[Any, None] = {}
+        # (producer id, epoch) -> batches that wait for the producer's transaction coordinator
+        self.pending_verifications: dict[tuple[int, int], PendingVerification] = {}
+        # Batches that wait to be recompressed, and batches that wait behind those
+        self.recompressing = 0
+        self.verified_producers = VerifiedProducers()
+        self.start_at_zero: tuple[int, ...] = ()  # producers of this turn that must begin there
+        self.touched = False
+        self.wrote = False  # since the last sync round of its directory began
+        self.gone = False
+        self.held = False  # at the end of a move: produced batches wait, own writes fail
+        self.leading = True
+        # Only under page-cache: nothing is added to what is synced anyway
+        self.flushes = settings.flushes and not directory.waits_for_sync
+        self.flush_queued = False  # flush.ms runs
+        self.flushing_to = 0  # flush.messages was reached: nothing counts before that is synced
+        # Since the start, for the metrics; the log counts what was appended.
+        self.produces = 0
+        self.fetches = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+        self.bytes_out = 0
+        self.bytes_rejected = 0
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def is_offline(self) -> bool:
+        """Return whether the directory has failed, or files of the log are damaged."""
+        return self.directory.failed is not None or self.log.failure is not None
+
+    def configure(self, settings: "TopicSettings") -> None:
+        self.settings = settings
+        self.plain = settings.plain and not self.recompressing
+        self.batch_bytes_max = settings.message_bytes_max
+        self.timestamp_after_ms_max = settings.timestamp_after_ms_max
+        self.log.config = settings.log
+        self.flushes = settings.flushes and not self.directory.waits_for_sync
+        if self.flushes and self.unsynced:
+            self._flush_if_due()
+            self.directory.wrote_its_own()
+        self.leader.require(settings.min_insync, self.replicas)
+        self._recount()
+
+    def recompression_ended(self) -> None:
+        """Use the fast path again: no batch waits that could be overtaken."""
+        self.plain = self.settings.plain
+
+    def lead(self, epoch: int, isr: tuple[int, ...], *, replicas: int) -> None:
+        """Apply a new leader epoch, in-sync set or number of replicas."""
+        self.leading = True
+        self.replicas = replicas
+        if epoch != self.leader.epoch:
+            self.verified_producers.forget()
+        self.leader.epoch = epoch
+        self.leader.isr = isr
+        self.leader.require(self.settings.min_insync, replicas)
+        self._recount()
+
+    def stop_leading(self) -> None:
+        """Stop leading; answer waiting requests with NOT_LEADER_OR_FOLLOWER."""
+        if self.leading:
+            self.leading = False
+            self.abandon(NotLeaderOrFollower(f"this node does not lead {self} any more"))
+
+    def _recount(self) -> None:
+        log = self.log
+        counted = log.end_offset
+        if self.directory.waits_for_sync or log.synced_offset < self.flushing_to:
+            counted = log.synced_offset
+        if self.leader.advance(counted):
+            self.release()
+            self.notify_watchers()
+
+    def append_turn(self, now_ms: int, mono_ms: float) -> None:
+        """Append all batches of this turn in one write, and answer their tickets."""
+        if self.gone or not self.leading:
+            self._reject_all()
+            return
+        if self.held:
+            self._keep_held()
+            return
+        batches, tickets = self.batches, self.tickets
+        self.batches, self.tickets = [], []
+        start_at_zero, self.start_at_zero = self.start_at_zero, ()
+        self.touched = False
+        self.produces += len(batches)
+        log = self.log
+        before = log.appended_bytes
+        try:
+            self.directory.check_writable()
+            results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
+        except DiskFull as failure:
+            self.directory.filled_up(failure)
+            self._fail(tickets, KafkaStorageError(str(failure)))
+            return
+        except DiskFailed as failure:
+            self.directory.fail(failure)
+            self._fail(tickets, KafkaStorageError(str(failure)))
+            return
+        self._count_written(before)
+        # partition.metadata is synced before the first answer: without the file, a start could give
+        # the records to another topic of the same name.
+        unnamed = log.metadata_unsynced
+        all_wait = unnamed or log.synced_offset < self.flushing_to
+        high_watermark = -1 if unnamed else self.leader.high_watermark
+        append_time_ms = now_ms if self.settings.append_time else NO_TIMESTAMP
+        for ticket, batch, result in zip(tickets, batches, results, strict=True):
+            target = ticket[0]
+            if type(result) is not int:
+                target.failed(ticket, result)
+            elif (target.acks == -1 or all_wait) and (
+                needed := result + batch[1][LAST_OFFSET_DELTA] + 1
+            ) > high_watermark:
+                deadline = mono_ms + target.timeout_ms
+                self.awaiting.append((needed, ticket, result, append_time_ms, deadline))
+                target.waits(ticket)
+            else:
+                target.succeeded(ticket, result, append_time_ms)
+
+    def _reject_all(self) -> None:
+        """Reject the batches of this turn: the partition was deleted, or stopped leading. Its files
+        may be renamed already, so a missing file is no damage."""
+        tickets, self.tickets, self.batches = self.tickets, [], []
+        self.start_at_zero = ()
+        self.touched = False
+        error = unavailable_error(self)
+        assert error is not None, "only an unavailable partition rejects"
+        self._fail(tickets, error)
+
+    def _keep_held(self) -> None:
+        """Copy the batches, which are views of buffers that end with this turn."""
+        self.batches = [
+            (batch if isinstance(batch, bytes) else bytes(batch), header)
+            for batch, header in self.batches
+        ]
+        self.touched = False
+
+    def release_held(self, touch: Callable[["Partition"], None]) -> None:
+        """Write the batches that waited, or reject them if the partition is gone."""
+        if not self.held:
+            return
+        self.held = False
+        if self.gone:
+            self._reject_all()
+        elif self.directory.failed:
+            tickets, self.tickets, self.batches = self.tickets, [], []
+            self._fail(tickets, KafkaStorageError(f"{self} is offline: {self.directory.failed}"))
+        elif self.batches and not self.touched:
+            touch(self)
+
+    def _count_written(self, bytes_before: int) -> None:
+        """Count appended records: now, or after the next sync round."""
+        directory, log = self.directory, self.log
+        directory.unseen_bytes += log.appended_bytes - bytes_before
+        directory.moved.add(self)
+        if directory.full:
+            directory.has_room()
+        if log.metadata_unsynced:
+            directory.wrote(self)
+        if self.flushes and self._flush_if_due():
+            return
+        if not directory.waits_for_sync:
+            if self.leader.advance(log.end_offset) and self.watchers:
+                self.notify_watchers()
+            if log.active is not self.segment:
+                self.segment = log.active
+                directory.wrote(self)
+        elif not self.wrote:
+            directory.wrote(self)
+
+    @property
+    def unsynced(self) -> bool:
+        return self.log.synced_offset < self.log.end_offset
+
+    def _flush_if_due(self) -> bool:
+        """Return whether appended records count only after a sync (flush.messages)."""
+        log, settings = self.log, self.settings
+        if log.end_offset - log.synced_offset >= settings.flush_messages:
+            self.flushing_to = log.end_offset
+            self.directory.wrote(self)
+        elif settings.flush_ms < UNBOUNDED and not self.flush_queued:
+            self.directory.flushing.written(self)
+        return log.synced_offset < self.flushing_to
+
+    def append_own(self, batch: bytes, header: Header, now_ms: int) -> int | KafkaError:
+        """Append a coordinator's batch at once; return its offset, or the error of the log."""
+        epoch = self.leader.epoch
+        return self._write(lambda: self.log.append([(batch, header)], epoch, now_ms)[0])
+
+    def append_marker(
+        self,
+        marker: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transactions_v2: bool,
+        now_ms: int,
+    ) -> int:
+        """Append the end of a producer's transaction at once; return the offset of the marker.
+        Batches of this turn must be written before."""
+        assert self.held or not self.batches, "a marker comes after what it ends"
+        offset = self._write(
+            lambda: self.log.append_control(
+                marker,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                coordinator_epoch=coordinator_epoch,
+                leader_epoch=self.leader.epoch,
+                now_ms=now_ms,
+                transactions_v2=transactions_v2,
+            )
+        )
+        self.verified_producers.ended(producer_id)
+        for (waiting, _epoch), joining in self.pending_verifications.items():
+            if waiting == producer_id:
+                joining.ended = True
+        return offset
+
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self.log.producers.states
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Return whether this producer has an open transaction here that its coordinator vouches
+        for (verified_producers.py)."""
+        if self.verified_producers.vouched.get(producer_id) != epoch:
+            return False
+        state = self.log.producers.states.get(producer_id)
+        return state is not None and state[TXN_FIRST_OFFSET] >= 0 and state[EPOCH] == epoch
+
+    def when_committed(self, offset: int, done: Callable[[KafkaError | None], None]) -> None:
+        """Call when all records below `offset` are committed, or with the error that prevents
+        it."""
+        if offset <= self.leader.high_watermark and not self.log.metadata_unsynced:
+            done(None)
+        else:
+            ticket = (CommitWaiter(done), None, None, 0)
+            self.awaiting.append((offset, ticket, offset, NO_TIMESTAMP, inf))
+
+    def _write(self, write: Callable[[], T]) -> T:
+        """Run a write of this node itself, outside of the turn's batches."""
+        if (gone := unavailable_error(self)) is not None:
+            raise gone
+        if self.leader.below_min_insync:
+            raise NotEnoughReplicas(f"{self} has too few in-sync replicas")
+        if self.held:
+            raise KafkaStorageError(f"{self} is just moving to another log directory")
+        before = self.log.appended_bytes
+        try:
+            self.directory.check_writable()
+            result = write()
+        except DiskFull as failure:
+            self.directory.filled_up(failure)
+            raise KafkaStorageError(str(failure)) from None
+        except DiskFailed as failure:
+            self.directory.fail(failure)
+            raise KafkaStorageError(str(failure)) from None
+        self._count_written(before)
+        self.directory.wrote_its_own()
+        return result
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """Return the largest epoch not above the given one, and its end offset; (-1, -1) if the
+        epoch is newer than the leader's. A leader's own epoch counts before its first record."""
+        latest, end_offset = self.log.epochs.latest, self.log.end_offset
+        if epoch == self.leader.epoch:
+            return epoch, end_offset
+        if latest < epoch < self.leader.epoch:
+            return epoch if latest < 0 else latest, end_offset
+        return self.log.epoch_end(epoch)
+
+    def delete_before(self, offset: int) -> None:
+        """Move the start of the log to `offset` (DeleteRecords); files are removed later."""
+        self.log.advance_start_offset(offset)
+        self.notify_watchers()
+
+    def forget_old(self, now_ms: int, renamed: Renamed) -> None:
+        """Drop segments by retention; `renamed` gets the files to remove after
+        file.delete.delay.ms. May raise Cold."""
+        if self.gone:
+            return  # deleted during a cold read
+        if self.log.delete_old_segments(now_ms, self.leader.high_watermark, renamed):
+            self.notify_watchers()
+
+    def synced(self) -> None:
+        """Count records that are synced now, and answer their producers."""
+        if not self.gone:
+            self.directory.moved.add(self)
+            self._recount()
+            if self.awaiting:
+                self.release()
+
+    def release(self) -> None:
+        """Answer the producers whose records are now committed."""
+        if self.log.metadata_unsynced:
+            return
+        awaiting, high_watermark = self.awaiting, self.leader.high_watermark
+        while awaiting and awaiting[0][0] <= high_watermark:
+            _needed, ticket, base_offset, append_time_ms, deadline = awaiting.popleft()
+            target = ticket[0]
+            target.succeeded(ticket, base_offset, append_time_ms)
+            target.waited(ticket, deadline - target.timeout_ms)
+
+    def expire(self, mono_ms: float, error: KafkaError) -> None:
+        """Answer the producers whose time is up."""
+        late = [entry for entry in self.awaiting if entry[-1] <= mono_ms]
+        if late:
+            self.awaiting = deque(entry for entry in self.awaiting if entry[-1] > mono_ms)
+            self._give_up(late, error)
+
+    def abandon(self, error: KafkaError) -> None:
+        """Answer all waiting requests with an error: the partition is gone or offline."""
+        awaiting, self.awaiting = self.awaiting, deque()
+        self._give_up(awaiting, error)
+        self.notify_watchers()
+
+    def _give_up(self, entries: Iterable[Awaiting], error: KafkaError) -> None:
+        for _needed, ticket, _base_offset, _append_time_ms, deadline in entries:
+            target = ticket[0]
+            target.failed(ticket, error)
+            target.waited(ticket, deadline - target.timeout_ms)
+
+    def _fail(self, tickets: list[Ticket], error: KafkaError) -> None:
+        for ticket in tickets:
+            ticket[0].failed(ticket, error)
+
+    def notify_watchers(self) -> None:
+        """Notify fetch sessions and coordinators that the partition changed."""
+        for watcher in list(self.watchers) if len(self.watchers) > 1 else self.watchers:
+            watcher.partition_changed()

@@ -1,0 +1,1 @@
+"""Produced batches on their way to a log: parsed prefixes, validation, recompression."""

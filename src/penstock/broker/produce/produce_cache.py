@@ -1,0 +1,364 @@
+"""A cache of Produce request prefixes: a producer sends the same prefix again and again.
+
+From its client id to its number of partitions, a request has the same bytes. The cache looks them
+up as a whole (a ProduceRoute) instead of parsing them, and the answer is one prepared Struct. Only
+requests for one topic without unknown tags are cached. The general codec handles all others, and a
+test proves that both paths answer alike. The cache is bounded, and emptied when metadata changes.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.request import ClientConnection
+from penstock.errors import KafkaError
+from penstock.wire.codec import write
+from penstock.wire.frame import response_frame
+from penstock.wire.messages.k00_produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.partitions.partition import Partition, Ticket
+
+LAST_VERSION = 13
+FLEXIBLE = 9
+ROUTES_MAX = 10_000
+LENGTHS_MAX = 16
+SHAPES_MAX = 1_000
+ONE, SEVERAL = 0, 1  # partitions
+IN_CODEC = 2
+CORRELATION_ID = 1  # its index among the values of an answer
+_VARIABLE = Struct(">hqqq")
+_MARK = _VARIABLE.pack(0x5A5A, 0, -1, 0)
+
+
+class ProduceAnswer:
+    """Answers to requests for one partition."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_pack",
+        "_size",
+        "_version",
+        "acks",
+        "partition",
+        "timeout_ms",
+    )
+
+    def __init__(self, partition: "Partition", route: "ProduceRoute") -> None:
+        self.partition = partition
+        self.acks = route.acks
+        self.timeout_ms = route.timeout_ms
+        self._version = route.version
+        (self._before, self._after), packer = _packer([partition], route.version)
+        self._pack = packer.pack
+        self._size = packer.size - 4
+
+    def succeeded(self, ticket: "Ticket", base_offset: int, append_time_ms: int) -> None:
+        slot = ticket[2]
+        if slot is None:
+            return
+        slot[0] = self._pack(
+            self._size,
+            ticket[3],
+            self._before,
+            0,
+            base_offset,
+            append_time_ms,
+            self.partition.log.start_offset,
+            self._after,
+        )
+        connection = ticket[1]
+        if not connection.touched:
+            connection.touch()
+
+    def failed(self, ticket: "Ticket", error: KafkaError) -> None:
+        _, connection, slot, correlation_id = ticket
+        connection.listener.broker.request_metrics.produce_failed(self.partition, error.code)
+        if slot is None:
+            connection.close()  # acks=0 gets no answer: closing is the only signal
+            return
+        response = failures(self.partition, [failure(self.partition, error)])
+        connection.fill(slot, response_frame(0, self._version, correlation_id, response))
+
+    def waits(self, ticket: "Ticket") -> None:
+        """Time the request alone: its answer comes after this turn."""
+        ticket[1].listener.broker.request_metrics.timed_alone += 1
+
+    def waited(self, ticket: "Ticket", since_ms: float) -> None:
+        """Note the time of a request that waited."""
+        listener = ticket[1].listener
+        listener.broker.request_metrics.produce_times.note(listener.now_ms() - since_ms)
+
+
+class MultiPartitionAnswer:
+    """One request for several partitions of a topic, until the last of them has settled.
+
+    A ticket's place is where the partition's base offset stands among the values of the answer.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_errors",
+        "_left",
+        "_route",
+        "_shape",
+        "_since_ms",
+        "_slot",
+        "_values",
+        "acks",
+        "timeout_ms",
+    )
+
+    def __init__(
+        self, route: "ProduceRoute", shape: "AnswerShape", connection: ClientConnection, slot: Any
+    ) -> None:
+        self.acks = route.acks
+        self.timeout_ms = route.timeout_ms
+        self._route = route
+        self._shape = shape
+        self._connection = connection
+        self._slot = slot
+        self._left = len(shape.partitions)
+        self._values = shape.template.copy()
+        self._errors: dict[int, KafkaError] | None = None
+        self._since_ms = connection.active_at_ms
+        connection.listener.broker.request_metrics.timed_alone += 1
+
+    def succeeded(self, ticket: "Ticket", base_offset: int, append_time_ms: int) -> None:
+        place = ticket[2]
+        values = self._values
+        values[place] = base_offset
+        values[place + 1] = append_time_ms
+        self._left -= 1
+        if not self._left:
+            self._answer(ticket[3])
+
+    def waits(self, _ticket: "Ticket") -> None:
+        """Do nothing: the request is timed as a whole."""
+
+    def waited(self, _ticket: "Ticket", _since_ms: float) -> None:
+        """Do nothing: the request is timed as a whole."""
+
+    def failed(self, ticket: "Ticket", error: KafkaError) -> None:
+        if self._errors is None:
+            self._errors = {}
+        self._errors[ticket[2]] = error
+        self._left -= 1
+        if not self._left:
+            self._answer(ticket[3])
+
+    def _answer(self, correlation_id: int) -> None:
+        listener = self._connection.listener
+        counts = listener.broker.request_metrics
+        counts.produce_times.note(listener.now_ms() - self._since_ms)
+        if self._errors:
+            partitions = dict(self._shape.places)
+            for place, error in self._errors.items():
+                counts.produce_failed(partitions[place], error.code)
+        slot = self._slot
+        if slot is None:
+            if self._errors:
+                self._connection.close()
+            return
+        values = self._values
+        for place, partition in self._shape.places:
+            values[place + 2] = partition.log.start_offset
+        if self._errors:
+            slot[0] = self._mixed(self._errors, correlation_id)
+        else:
+            values[CORRELATION_ID] = correlation_id
+            slot[0] = self._shape.pack(*values)
+        if not self._connection.touched:
+            self._connection.touch()
+
+    def _mixed(self, errors: dict[int, KafkaError], correlation_id: int) -> bytes:
+        entries = []
+        for place, partition in self._shape.places:
+            if place in errors:
+                entries.append(failure(partition, errors[place]))
+                continue
+            base_offset, append_time_ms, log_start_offset = self._values[place : place + 3]
+            entries.append(
+                PartitionProduceResponse(
+                    index=partition.index,
+                    base_offset=base_offset,
+                    log_append_time_ms=append_time_ms,
+                    log_start_offset=log_start_offset,
+                )
+            )
+        response = failures(self._shape.partitions[0], entries)
+        return response_frame(0, self._route.version, correlation_id, response)
+
+
+class AnswerShape:
+    """The partitions of a request, in order, and the layout of its answers."""
+
+    __slots__ = ("pack", "partitions", "places", "template")
+
+    def __init__(self, partitions: list["Partition"], version: int) -> None:
+        pieces, packer = _packer(partitions, version)
+        self.partitions = partitions
+        self.pack = packer.pack
+        # The arguments of `pack`: size, correlation id, then per partition a constant piece, the
+        # error code, base offset, append time and log start; and the last piece.
+        self.template: list[Any] = [packer.size - 4, 0]
+        for piece in pieces[:-1]:
+            self.template += (piece, 0, -1, -1, -1)
+        self.template.append(pieces[-1])
+        self.places = [(4 + 5 * number, each) for number, each in enumerate(partitions)]
+
+
+class ProduceRoute:
+    """The meaning of one prefix: topic, acks, timeout, and the number of partitions."""
+
+    __slots__ = (
+        "_partitions",
+        "acks",
+        "answers",
+        "count",
+        "path",
+        "shapes",
+        "timeout_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        partitions: dict[int, "Partition"],
+        request: ProduceRequest,
+        count: int,
+        version: int,
+    ) -> None:
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
+        self.version = version
+        self.count = count
+        # The path of its requests; for topics with a codec of their own, one that checks the codec.
+        codec = any(each.settings.codec is not None for each in islice(partitions.values(), 1))
+        self.path = (ONE if count == 1 else SEVERAL) + (IN_CODEC if codec else 0)
+        self.answers: dict[int, ProduceAnswer] = {}
+        self.shapes: dict[tuple[int, ...], AnswerShape] = {}
+        self._partitions = partitions
+
+    def learn(self, index: int) -> ProduceAnswer | None:
+        """Return the answers for a partition; None if its batches need the general path."""
+        partition = self._usable(index)
+        if partition is None:
+            return None
+        answer = self.answers[index] = ProduceAnswer(partition, self)
+        return answer
+
+    def learn_shape(self, indexes: tuple[int, ...]) -> AnswerShape | None:
+        partitions = [self._usable(index) for index in indexes]
+        known = [each for each in partitions if each is not None]
+        if len(known) < len(indexes) or len(set(indexes)) < len(indexes):
+            return None
+        if len(self.shapes) >= SHAPES_MAX:
+            self.shapes.clear()
+        shape = self.shapes[indexes] = AnswerShape(known, self.version)
+        return shape
+
+    def _usable(self, index: int) -> "Partition | None":
+        partition = self._partitions.get(index)
+        if partition is None or not partition.leading:
+            return None
+        if not (partition.plain or partition.settings.plain_in_codec):
+            return None
+        if partition.directory.failed:
+            return None
+        return None if self.acks == -1 and partition.leader.below_min_insync else partition
+
+
+class ProduceCache:
+    """Routes by the bytes of their prefix, per version of the request."""
+
+    def __init__(self) -> None:
+        self.routes: list[dict[bytes, ProduceRoute]] = [{} for _ in range(LAST_VERSION + 1)]
+        self._lengths: dict[int, None] = {}
+        self.requests = [0] * (LAST_VERSION + 1)  # Produce requests that came, by version
+        self.misses = 0  # of them, those on the general path
+
+    def clear(self) -> None:
+        for routes in self.routes:
+            routes.clear()
+        self._lengths.clear()
+
+    def search(
+        self, connection: ClientConnection, data: memoryview, start: int, stop: int, version: int
+    ) -> ProduceRoute | None:
+        """Find a route by every known prefix length: a connection may write to several topics."""
+        routes = self.routes[version]
+        for length in self._lengths:
+            if start + length < stop:
+                route = routes.get(bytes(data[start + 8 : start + length]))
+                if route is not None:
+                    connection.produce_prefix = length
+                    return route
+        return None
+
+    def remember(
+        self,
+        connection: ClientConnection,
+        frame: memoryview,
+        request: ProduceRequest,
+        body: int,
+        version: int,
+        partitions: dict[int, "Partition"],
+    ) -> None:
+        """Cache the prefix of a request that the codec encodes to the same bytes."""
+        if frame[body:] != write(request, version):
+            return
+        wanted = request.topic_data[0].partition_data
+        tail = sum(_size_of(each.records or b"", version) for each in wanted)
+        length = len(frame) - tail - (2 if version >= FLEXIBLE else 0)
+        full = len(self._lengths) >= LENGTHS_MAX and length not in self._lengths
+        if full or len(self.routes[version]) >= ROUTES_MAX:
+            self.clear()
+        self._lengths[length] = None
+        route = ProduceRoute(partitions, request, len(wanted), version)
+        self.routes[version][bytes(frame[8:length])] = route
+        connection.produce_prefix = length
+
+
+def failure(partition: "Partition", error: KafkaError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition.index,
+        error_code=error.code,
+        base_offset=-1,
+        error_message=error.message,
+    )
+
+
+def failures(partition: "Partition", entries: list[PartitionProduceResponse]) -> ProduceResponse:
+    topic = TopicProduceResponse(
+        name=partition.topic, topic_id=partition.topic_id, partition_responses=entries
+    )
+    return ProduceResponse(responses=[topic])
+
+
+def _packer(partitions: Sequence["Partition"], version: int) -> tuple[list[bytes], Struct]:
+    """Return the constant pieces of an answer, and a Struct for them and the variable parts."""
+    entries = [
+        PartitionProduceResponse(index=each.index, error_code=0x5A5A, log_start_offset=0)
+        for each in partitions
+    ]
+    frame = response_frame(0, version, 0, failures(partitions[0], entries))
+    pieces = frame[8:].split(_MARK)
+    assert len(pieces) == len(partitions) + 1, "the mark occurs nowhere else"
+    between = "".join(f"{len(piece)}shqqq" for piece in pieces[:-1])
+    return pieces, Struct(f">ii{between}{len(pieces[-1])}s")
+
+
+def _size_of(records: Any, version: int) -> int:
+    """Return the bytes of one partition in a request: index, length, records, tags."""
+    size = len(records)
+    if version < FLEXIBLE:
+        return 4 + 4 + size
+    return 4 + max(1, ((size + 1).bit_length() + 6) // 7) + size + 1

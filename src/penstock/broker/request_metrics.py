@@ -1,0 +1,141 @@
+"""Request metrics: counts and times by API. Plain numbers.
+
+Produce is nearly all the traffic, so its requests are timed by the turn: those that came in one
+turn and were answered at its end took the same time. Requests that waited longer, and requests of
+other APIs, are timed one by one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from penstock.errors import (
+    CorruptMessage,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
+from penstock.observe.times import BOUNDS_MS, Times
+from penstock.wire.schema import Array, Nested, schema_of
+
+PRODUCE = 0
+OTHER_VERSION = -1  # of a request from the future
+ERROR_CODE = "error_code"
+# Errors that clients expect; as in Kafka, only other errors count as failed requests.
+EXPECTED_OF_PRODUCE = frozenset(
+    error.code
+    for error in (
+        CorruptMessage,
+        UnknownTopicOrPartition,
+        NotLeaderOrFollower,
+        MessageTooLarge,
+        KafkaStorageError,
+    )
+)
+
+
+class ProducedPartition(Protocol):
+    """A partition, as far as failed batches are counted in it."""
+
+    failed_produces: int
+
+
+class RequestMetrics:
+    """Counts and times of one broker since its start."""
+
+    __slots__ = (
+        "_timed",
+        "cold_reads",
+        "errors",
+        "parked_fetches",
+        "produce_times",
+        "requests",
+        "timed_alone",
+        "times",
+    )
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[int, int], int] = {}  # (API key, version), without Produce
+        self.times: dict[int, Times] = {}  # by API key
+        self.errors: dict[tuple[int, int], int] = {}  # (API key, error code)
+        self.produce_times = self.times[PRODUCE] = Times()
+        self.timed_alone = 0  # Produce requests that are not timed by their turn
+        self._timed = 0  # Produce requests whose turn has ended
+        self.cold_reads = 0
+        self.parked_fetches = 0
+
+    # -- requests through dispatch
+
+    def count_request(self, key: int, version: int) -> None:
+        place = (key, version)
+        self.requests[place] = self.requests.get(place, 0) + 1
+
+    def answered(self, key: int, duration_ms: float) -> None:
+        times = self.times.get(key)
+        if times is None:
+            times = self.times[key] = Times()
+        times.note(duration_ms)
+
+    def count_errors(self, key: int, response: Any) -> None:
+        """Count the errors in an answer."""
+        for code in filter(None, errors_in(response)):
+            self.failed(key, code)
+
+    def failed(self, key: int, code: int) -> None:
+        place = (key, code)
+        self.errors[place] = self.errors.get(place, 0) + 1
+
+    # -- Produce
+
+    def produce_failed(self, partition: ProducedPartition | None, code: int) -> None:
+        self.failed(PRODUCE, code)
+        if partition is not None and code not in EXPECTED_OF_PRODUCE:
+            partition.failed_produces += 1
+
+    def turn_ended(self, produces: int, duration_ms: float) -> None:
+        """Time the Produce requests of this turn. `produces` counts all requests so far."""
+        turn = produces - self.timed_alone - self._timed
+        if turn > 0:
+            self._timed += turn
+            times = self.produce_times  # as Times.note does it; this is in every turn
+            times.counts[bisect_left(BOUNDS_MS, duration_ms)] += turn
+            times.total_ms += duration_ms * turn
+
+
+class _Places(NamedTuple):
+    """The fields of a message class with errors: its own, and those of nested structures."""
+
+    own: bool
+    nested: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+_places: dict[type, _Places] = {}
+
+
+def errors_in(response: Any) -> Iterator[int]:
+    """Yield a code for each structure of an answer, 0 without an error: a walk can pause there."""
+    kind = type(response)
+    places = _places.get(kind) or _find(kind)
+    yield response.error_code if places.own else 0
+    for name in places.nested:
+        if (value := getattr(response, name)) is not None:
+            yield from errors_in(value)
+    for name in places.lists:
+        for value in getattr(response, name) or ():
+            yield from errors_in(value)
+
+
+def _find(kind: type) -> _Places:
+    own, nested, lists = False, [], []
+    for field in schema_of(kind).fields:
+        if field.name == ERROR_CODE:
+            own = True
+        match field.kind:
+            case Nested(cls=inner) if any(_find(inner)):
+                nested.append(field.name)
+            case Array(element=Nested(cls=inner)) if any(_find(inner)):
+                lists.append(field.name)
+    places = _places[kind] = _Places(own, tuple(nested), tuple(lists))
+    return places

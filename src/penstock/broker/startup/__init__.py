@@ -1,0 +1,1 @@
+"""Start of a node: log directories against the image, recovery, missing partitions."""

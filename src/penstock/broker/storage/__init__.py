@@ -1,0 +1,1 @@
+"""Log directories: sync rounds, checkpoints, placements, delayed deletion."""

@@ -1,0 +1,1 @@
+"""Transactions in partitions of this node: verification, markers, producer ids."""

@@ -1,0 +1,1 @@
+"""`penstock config`: settings of topics, groups and brokers."""

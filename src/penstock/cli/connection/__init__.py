@@ -1,0 +1,1 @@
+"""Which cluster a command talks to, and the clients for it."""

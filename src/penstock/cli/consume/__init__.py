@@ -1,0 +1,1 @@
+"""`penstock consume`: reads, filters and prints records."""

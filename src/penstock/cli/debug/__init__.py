@@ -1,0 +1,1 @@
+"""`penstock debug`: an archive for maintainers, without credentials."""

@@ -1,0 +1,1 @@
+"""Parts of kafka-configs: entities, quotas, SCRAM credentials."""

@@ -1,0 +1,1 @@
+"""Parts of kafka-dump-log: printers of batches and of indexes."""

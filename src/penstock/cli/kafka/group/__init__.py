@@ -1,0 +1,1 @@
+"""Parts of kafka-consumer-groups: tables, deletions, resets."""

@@ -1,0 +1,1 @@
+"""Parts of kafka-reassign-partitions: plans and throttles."""

@@ -1,0 +1,1 @@
+"""Records of Kafka's tools: lines in, senders, formatters out."""

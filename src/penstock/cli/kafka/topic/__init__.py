@@ -1,0 +1,1 @@
+"""Parts of kafka-topics: the lines of --describe."""

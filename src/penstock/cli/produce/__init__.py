@@ -1,0 +1,1 @@
+"""`penstock produce`: lines, JSON or whole files become records."""

@@ -1,0 +1,1 @@
+"""`penstock profile`: clusters by name, in a file of the user's."""

@@ -1,0 +1,1 @@
+"""Results, notes, progress and signals of a command on its terminal."""

@@ -1,0 +1,1 @@
+"""`penstock top`: brokers, topics and groups on one screen."""

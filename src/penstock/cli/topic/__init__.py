@@ -1,0 +1,1 @@
+"""`penstock topic`: topics, their settings, and where their logs begin and end."""

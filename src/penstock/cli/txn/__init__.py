@@ -1,0 +1,1 @@
+"""`penstock txn`: transactions, and the ends of those that hang."""

@@ -1,0 +1,1 @@
+"""Which partitions a consumer has, and how rebalances change them."""

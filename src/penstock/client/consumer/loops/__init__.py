@@ -1,0 +1,1 @@
+"""The loops over records and batches, for asyncio and for threads."""

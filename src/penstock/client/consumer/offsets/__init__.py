@@ -1,0 +1,1 @@
+"""Offsets of a consumer: tracked while records are handled, looked up, committed."""

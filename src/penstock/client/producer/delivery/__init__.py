@@ -1,0 +1,1 @@
+"""Delivery reports, and the records that were not delivered."""

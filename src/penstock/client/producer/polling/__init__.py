@@ -1,0 +1,1 @@
+"""Polling librdkafka for delivery reports, for asyncio and for threads."""

@@ -1,0 +1,1 @@
+"""From a record to librdkafka's queue: encoding, batches, backpressure."""

@@ -1,0 +1,1 @@
+"""Code shared by producers and consumers: threads, forks, librdkafka's log, schema lookups."""

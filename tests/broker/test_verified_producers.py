@@ -1,0 +1,97 @@
+"""Admission: an open transaction lets nobody in whom its coordinator does not vouch for."""
+
+import pytest
+from simulated_node import Bench
+from txn_fakes import transactional
+
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
+from penstock.errors import OutOfOrderSequenceNumber
+from penstock.wire.batch import ABORT_MARKER
+
+PRODUCER = (7, 3)
+
+
+@pytest.fixture
+def partition() -> Partition:
+    """With an open transaction, whose producer is vouched for."""
+    bench = Bench()
+    bench.create_topic("t")
+    found = bench.broker.find("t", 0)
+    batch, header = transactional(*PRODUCER, 0)
+    assert found.append_own(bytes(batch), header, 0) == 0
+    found.verified_producers.vouch(*PRODUCER)
+    return found
+
+
+def test_an_open_transaction_takes_more_of_its_producer(partition: Partition) -> None:
+    assert partition.has_open(*PRODUCER)
+    assert not partition.has_open(7, 2)
+    assert not partition.has_open(8, 3)
+
+
+def test_one_that_was_taken_over_does_not(partition: Partition) -> None:
+    partition.verified_producers.taken_over(*PRODUCER)
+    assert not partition.has_open(*PRODUCER)
+
+
+def test_what_an_older_epoch_lost_is_nothing_to_the_next(partition: Partition) -> None:
+    partition.verified_producers.taken_over(7, 2)
+    assert partition.has_open(*PRODUCER)
+
+
+def test_a_leader_that_begins_vouches_for_nobody(partition: Partition) -> None:
+    partition.lead(partition.leader.epoch + 1, (1,), replicas=1)
+    assert not partition.has_open(*PRODUCER)
+
+
+def test_a_leader_that_goes_on_does(partition: Partition) -> None:
+    partition.lead(partition.leader.epoch, (1,), replicas=1)
+    assert partition.has_open(*PRODUCER)
+
+
+def test_nothing_is_kept_of_a_transaction_that_has_ended(partition: Partition) -> None:
+    partition.verified_producers.note_sequence(*PRODUCER, 5)
+    partition.append_marker(ABORT_MARKER, *PRODUCER, 0, False, 0)
+    assert (partition.verified_producers.vouched, partition.verified_producers.lowest) == ({}, {})
+
+
+# What came first, and was refused
+
+
+def test_a_later_sequence_waits_for_one_that_was_refused() -> None:
+    admission = VerifiedProducers()
+    admission.note_sequence(7, 3, 1)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 2)
+    admission.begin(7, 3, 1)
+    admission.begin(7, 3, 2)  # the log judges it now
+
+
+def test_an_epoch_that_somebody_made_up_sets_nobody_free() -> None:
+    admission = VerifiedProducers()
+    admission.note_sequence(7, 3, 1)
+    admission.note_sequence(7, 4, 10)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 2)
+
+
+def test_what_a_later_epoch_lost_holds_up_an_earlier_one_as_in_kafka() -> None:
+    admission = VerifiedProducers()
+    admission.note_sequence(7, 4, 0)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        admission.begin(7, 3, 3)
+
+
+def test_a_later_epoch_has_sequences_of_its_own() -> None:
+    admission = VerifiedProducers()
+    admission.note_sequence(7, 3, 0)
+    admission.note_sequence(7, 4, 5)
+    admission.begin(7, 4, 5)
+
+
+def test_only_so_many_epochs_of_a_producer_are_remembered() -> None:
+    admission = VerifiedProducers()
+    for epoch in range(EPOCHS_MAX + 1):
+        admission.note_sequence(7, epoch, 2 * EPOCHS_MAX - epoch)
+    assert list(admission.lowest[7]) == list(range(1, EPOCHS_MAX + 1))

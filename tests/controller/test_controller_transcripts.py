@@ -1,0 +1,100 @@
+"""The controller's decisions as transcripts: a request goes in, records and an answer come out."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controller_bench import ORDERS, Bench, alter_response, registration
+
+from penstock.controller.records import decode_record
+from penstock.errors import BY_CODE
+from penstock.wire.messages import k20_delete_topics as k20
+from penstock.wire.messages import k37_create_partitions as k37
+from penstock.wire.messages import k45_alter_partition_reassignments as k45
+from transcripts import Command, check
+
+SCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+SET = 0
+
+
+def error_name(code: int) -> str:
+    return BY_CODE[code].__name__ if code else "ok"
+
+
+def shown(value: Any) -> str:
+    """Return a field as a reader wants it: no long ids, no spaces."""
+    match value:
+        case bytes():
+            return value.hex().lstrip("0")[:6] or "0"
+        case list() | tuple():
+            return f"[{','.join(shown(each) for each in value)}]"
+    return str(getattr(value, "name", value))
+
+
+def fields_of(record: object) -> str:
+    """Return the fields of a record that are not empty."""
+    named = ((each, getattr(record, each)) for each in record.__annotations__)
+    return " ".join(f"{name}={shown(value)}" for name, value in named if value or value == 0)
+
+
+class Play:
+    """One controller, the requests of a script, and what came of each."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(broker_ids=())
+        self._epochs: dict[int, int] = {}
+
+    def __call__(self, command: Command) -> list[str]:
+        written = len(self.bench.log)
+        answer = getattr(self, command.verb)(command)
+        batches = [[decode_record(value) for value in batch] for batch in self.bench.log[written:]]
+        records = [record for batch in batches for record in batch]
+        lines = [f"{type(each).__name__} {fields_of(each)}".rstrip() for each in records]
+        return [*lines, f"-> {answer}"]
+
+    def register(self, command: Command) -> str:
+        broker_id = int(command.objects[0])
+        reply = self.bench.ask(registration(broker_id), 4)
+        self._epochs[broker_id] = reply.broker_epoch
+        return f"{error_name(reply.error_code)} epoch={reply.broker_epoch}"
+
+    def beat(self, command: Command) -> str:
+        broker_id = int(command.objects[0])
+        wish = dict.fromkeys(command.objects[1:], True)
+        reply = self.bench.beat(broker_id, self._epochs[broker_id], **wish)
+        return f"{error_name(reply.error_code)} fenced={reply.is_fenced}"
+
+    def create(self, command: Command) -> str:
+        result = self.bench.create(
+            command.objects[0], command.number("partitions", 1), command.number("factor", 1)
+        )
+        return error_name(result.error_code)
+
+    def grow(self, command: Command) -> str:
+        wanted = k37.CreatePartitionsTopic(
+            name=command.objects[0], count=command.number("partitions", 1), assignments=None
+        )
+        (result,) = self.bench.ask(k37.CreatePartitionsRequest(topics=[wanted]), 3).results
+        return error_name(result.error_code)
+
+    def delete(self, command: Command) -> str:
+        topics = [k20.DeleteTopicState(name=command.objects[0])]
+        (result,) = self.bench.ask(k20.DeleteTopicsRequest(topics=topics), 6).responses
+        return error_name(result.error_code)
+
+    def config(self, command: Command) -> str:
+        changes = [(name, SET, value) for name, value in command.options.items()]
+        return error_name(alter_response(self.bench, ORDERS, changes).error_code)
+
+    def reassign(self, command: Command) -> str:
+        brokers = [int(each) for each in command.options["to"].split(",")]
+        wanted = k45.ReassignablePartition(partition_index=0, replicas=brokers)
+        topics = [k45.ReassignableTopic(name=command.objects[0], partitions=[wanted])]
+        request = k45.AlterPartitionReassignmentsRequest(topics=topics)
+        (topic,) = self.bench.ask(request, 1).responses
+        return error_name(topic.partitions[0].error_code)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_the_controller_decides_as_the_transcript_says(script: Path) -> None:
+    check(script, Play())

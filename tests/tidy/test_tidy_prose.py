@@ -1,0 +1,77 @@
+"""Sentences of docstrings and comments have a noun of the domain as their subject.
+
+The numbers in ratchets.py only go down: a room has exactly as many pronouns as it says there.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from ratchets import PRONOUNS_LEFT
+from source_tree import IN_SOURCE, name_of, room_of, text_of, tree_of
+
+SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+")
+PERSON = re.compile(
+    r"\b(somebody|someone|nobody|no one|anybody|anyone|everybody|everyone|whoever|whomever|whatever"
+    r"|himself|herself)\b",
+    re.IGNORECASE,
+)
+SUBJECT = re.compile(r"(who|whom|what|it|he|whoever)\b", re.IGNORECASE)
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a file, each with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of a file, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def pronouns(prose: str) -> list[str]:
+    """Return the sentences with a pronoun as subject, or with a person that has no name."""
+    sentences = SENTENCE_END.split(" ".join(prose.split()))
+    return [each for each in sentences if PERSON.search(each) or SUBJECT.match(each)]
+
+
+def found_in(path: Path) -> list[str]:
+    prose = (*comments(text_of(path)), *docstrings(tree_of(path)))
+    return [f"{name_of(path)}:{line}: {each}" for line, text in prose for each in pronouns(text)]
+
+
+def test_a_sentence_about_nobody_is_found() -> None:
+    assert pronouns("Return the offset. It is\nthe last one. What is\nold goes.") == [
+        "It is the last one.",
+        "What is old goes.",
+    ]
+    assert pronouns("The log waits until somebody reads; items are whole.") == [
+        "The log waits until somebody reads;"
+    ]
+    assert pronouns("Itemise the rest: whether a leader is there.") == []
+
+
+def test_the_subject_of_a_sentence_is_a_noun_of_the_domain() -> None:
+    found: dict[str, list[str]] = {}
+    for path in IN_SOURCE:
+        found.setdefault(room_of(path), []).extend(found_in(path))
+    counts = Counter({room: len(sentences) for room, sentences in found.items()})
+    trouble = []
+    for room in sorted(found.keys() | PRONOUNS_LEFT.keys()):
+        count, left = counts[room], PRONOUNS_LEFT.get(room, 0)
+        if count > left:
+            shown = "\n  ".join(found[room])
+            trouble.append(f"{room} has {count}, {left} were left: rewrite the sentence\n  {shown}")
+        elif count < left:
+            trouble.append(f"{room} has {count}, {left} were left: lower the number")
+    assert trouble == [], "\n".join(trouble)
