@@ -14,6 +14,8 @@ from penstock.log.log import Log
 from penstock.node import PenstockNode
 from penstock.testing import Cluster, NodeFailed, NotPossible
 from penstock.testing.embedded import EmbeddedNode
+from penstock.wire.frame import request_frame
+from penstock.wire.messages.k18_api_versions import ApiVersionsRequest
 from penstock.world import DiskFull
 
 CLEAN_MARKER = ".kafka_cleanshutdown"
@@ -87,6 +89,9 @@ def test_a_killed_cluster_tells_nobody_and_keeps_what_was_written(tmp_path: Path
     with Cluster(data=tmp_path) as cluster:
         cluster.create_topic("a")
         with socket.create_connection(cluster.address, SOCKET_SECONDS_MAX) as client:
+            client.sendall(request_frame(18, 0, 1, "test", ApiVersionsRequest()))
+            size = int.from_bytes(client.recv(4, socket.MSG_WAITALL))
+            client.recv(size, socket.MSG_WAITALL)  # the node has accepted the connection
             cluster.kill()
             assert client.recv(1) == b"", "its connections are gone"
         assert not (tmp_path / CLEAN_MARKER).exists()
