@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run install spark demo test test-all check style types tidy bench bench-pipelines chaos compat sim reference faces pictures clean
+# Compiled modules are kept: the suite starts many processes, and each worker reads every test.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: run install spark demo test test-all check style types tidy collect bench bench-pipelines chaos compat sim reference faces pictures clean
 
 # -- what a node needs, and nothing more
 
@@ -42,8 +45,10 @@ $(VENV)/.dev: $(VENV)/.spark
 	@$(INSTALL) --editable '.[dev,spark,java]'
 	@touch $@
 
-# `check` has run the tidy tests. docs/testing.md says what each depth holds.
-SUITE := $(BIN)/python -m pytest -n 2 --dist loadgroup --max-worker-restart 0 \
+# `check` has run the tidy tests. docs/testing.md says what each depth holds. Tests wait for clients
+# and processes more than half of their time, so two cores take more than two workers.
+WORKERS ?= 4
+SUITE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 \
 	--ignore tests/tidy --durations 10
 
 test: check
@@ -54,7 +59,7 @@ test-all: check
 	PENSTOCK_DEPTH=all $(SUITE)
 
 check: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs 2 types style tidy
+	@$(MAKE) --no-print-directory --jobs 2 types style tidy collect
 
 types:
 	$(BIN)/mypy
@@ -66,6 +71,10 @@ style:
 
 tidy:
 	$(BIN)/python -m pytest tests/tidy
+
+# Every test can be imported. The workers of the suite find the compiled tests then.
+collect:
+	@$(BIN)/python -m pytest --collect-only -qq > $(VENV)/collected || (cat $(VENV)/collected; false)
 
 # -- long ones: seeded sweeps, Apache Kafka's own tools (needs Java, Maven), the race against it
 
@@ -88,11 +97,11 @@ bench-pipelines: $(VENV)/.dev
 	$(BIN)/python -m bench.pipelines $(ROWS)
 
 reference: $(VENV)/.dev
-	$(BIN)/python -m penstock.config.reference > docs/reference/configuration.md
-	$(BIN)/python -m penstock.broker.metrics.reference > docs/reference/metrics.md
-	$(BIN)/python -m penstock.cli.reference > docs/reference/commands.md
-	$(BIN)/python -m penstock.client.settings.reference > docs/reference/client-configuration.md
-	$(BIN)/python -m penstock.client.failures.reference > docs/reference/errors.md
+	$(BIN)/python -m tools.configuration_reference > docs/reference/configuration.md
+	$(BIN)/python -m tools.metrics_reference > docs/reference/metrics.md
+	$(BIN)/python -m tools.commands_reference > docs/reference/commands.md
+	$(BIN)/python -m tools.client_settings_reference > docs/reference/client-configuration.md
+	$(BIN)/python -m tools.client_errors_reference > docs/reference/errors.md
 
 # Terminal pictures of the documents, from real output
 pictures: $(VENV)/.dev

@@ -29,6 +29,7 @@ from compat.twins import (
     ran_by_us,
     refused,
 )
+from penstock.cli.kafka.framework.runner import Command
 
 VERBS = {
     "cluster": ("cluster-id", "unregister", "list-endpoints"),
@@ -86,9 +87,10 @@ def _check_options(report: Report) -> None:
         else:
             theirs = set(re.findall(r"^--(\w[\w.-]+)", ran_by_java(name, ["--help"]).err, re.M))
             module = import_module(f"penstock.cli.kafka.{name.replace('-', '_')}")
-            command = getattr(module, "COMMAND", None)
-            listed = module.OPTIONS if command is None else command.all_options
-            found = {option.name for option in listed} - ({"help"} if command is None else set())
+            if isinstance(module.main, Command):
+                found = {option.name for option in module.main.all_options}
+            else:
+                found = {option.name for option in module.OPTIONS} - {"help"}
             report.expect(
                 theirs == found,
                 f"kafka-{name} has Kafka's options and no others",

@@ -1,9 +1,8 @@
 """Generate the asyncio face of Admin from the blocking one: `make faces`.
 
-The blocking classes are the source: their methods send the requests. The asyncio face runs each
-method on a thread of its client (admin/aio_calls.py), so that signatures and docstrings are all
-that the generator needs. Every method under `@limited` becomes `async def`. The output is
-committed, and a test compares it with a new run.
+The blocking classes are the source: their methods send the requests. `awaited` (admin/aio_calls.py)
+runs a method on a thread of its client, with the same signature and docstring. The generator lists
+the methods under `@limited`. The output is committed, and a test compares it with a new run.
 """
 
 import ast
@@ -25,7 +24,6 @@ LIMITS = """
 The calls of one client run on one thread of its own, one after the other. Each has the time limit
 of blocking.Admin; `asyncio.timeout` sets a shorter one. A cancelled call leaves the client usable.
 """
-FROZEN_DEFAULTS = "# ruff: noqa: B008 - the defaults are frozen values\n"
 # Attribute of Admin, module, class.
 PARTS = (
     ("groups", "groups", "Groups"),
@@ -40,26 +38,21 @@ PARTS = (
     ("tokens", "delegation_tokens", "DelegationTokens"),
 )
 ADMIN = '''
-class Admin:
+class Admin(AioPart[blocking.Admin]):
     """An admin client for asyncio. Any task of one event loop may use it.
 
     Close it, or use it in an `async with`.
     """
 
     {constructor}
-        self._blocking = blocking.Admin({arguments})
-        self._calls = Calls(self._blocking.limit, "penstock-admin")
+        admin = blocking.Admin({arguments})
+        super().__init__(Calls(admin.limit, "penstock-admin"), admin)
         {parts}
 
     async def __aenter__(self) -> "Admin":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -68,19 +61,14 @@ class Admin:
 
     {brokers}
         return self._blocking.brokers
+
 '''
 PART = '''
-class {name}:
-    """{docstring}"""
+class {name}(AioPart[{module}.{name}]):
+    """`Admin.{attribute}` for asyncio: {module}.{name}, awaited."""
 
-    def __init__(self, calls: Calls, blocking: {module}.{name}) -> None:
-        self._calls = calls
-        self._blocking = blocking
 '''
-METHOD = """
-    {signature}
-        {result}await self._calls.do({arguments})
-"""
+METHOD = "    {method} = awaited({module}.{name}.{method})\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +139,7 @@ def _admin() -> str:
     positional = [each.arg for each in constructor.args.posonlyargs[1:]]
     named = [f"{each.arg}={each.arg}" for each in constructor.args.kwonlyargs]
     parts = [
-        f"self.{attribute} = {name}(self._calls, self._blocking.{attribute})"
-        for attribute, _, name in PARTS
+        f"self.{attribute} = {name}(self._calls, admin.{attribute})" for attribute, _, name in PARTS
     ]
     body = ADMIN.format(
         constructor=_signature(source, constructor),
@@ -161,9 +148,8 @@ def _admin() -> str:
         brokers="@property\n    " + _signature(source, brokers),
     )
     imports = [
-        "from types import TracebackType",
         f"from {ROOM} import blocking",
-        f"from {ROOM}.aio_calls import Calls",
+        f"from {ROOM}.aio_calls import AioPart, Calls, awaited",
         *(f"from {ROOM}.aio_parts import {name}" for _, _, name in PARTS),
         *source.imports_for(constructor),
         *source.imports_for(brokers),
@@ -174,16 +160,15 @@ def _admin() -> str:
 
 
 def _parts() -> str:
-    imports = [f"from {ROOM}.aio_calls import Calls"]
+    imports = [f"from {ROOM}.aio_calls import AioPart, awaited"]
     classes = []
     for attribute, module, name in PARTS:
         imports.append(f"from {ROOM} import {module}")
         source = BlockingClass.read(module, name)
-        docstring = f"`Admin.{attribute}` for asyncio: {module}.{name}, awaited."
-        classes.append((source, PART.format(name=name, module=module, docstring=docstring)))
+        classes.append((source, PART.format(name=name, module=module, attribute=attribute)))
     summary = "Parts of Admin for asyncio: the calls of the blocking parts, awaited."
     header = HEADER.format(summary=summary, sources="the blocking parts", more="")
-    return _module(header + FROZEN_DEFAULTS, imports, classes)
+    return _module(header, imports, classes)
 
 
 def _module(header: str, imports: list[str], classes: list[tuple[BlockingClass, str]]) -> str:
@@ -191,23 +176,8 @@ def _module(header: str, imports: list[str], classes: list[tuple[BlockingClass, 
     for source, opening in classes:
         body += opening
         for method in source.methods():
-            imports.extend(source.imports_for(method))
-            body += _call(source, method)
+            body += METHOD.format(module=source.module, name=source.body.name, method=method.name)
     return "\n".join([header, *sorted(set(imports)), body])
-
-
-def _call(source: BlockingClass, method: ast.FunctionDef) -> str:
-    """Return the method that awaits the blocking one."""
-    arguments = method.args
-    positional = [each.arg for each in [*arguments.posonlyargs, *arguments.args][1:]]
-    named = [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
-    assert not arguments.vararg and not arguments.kwarg, f"{method.name} names its arguments"
-    returns_none = method.returns is not None and ast.unparse(method.returns) == "None"
-    return METHOD.format(
-        signature="async " + _signature(source, method),
-        result="" if returns_none else "return ",
-        arguments=", ".join([f"self._blocking.{method.name}", *positional, *named]),
-    )
 
 
 def _signature(source: BlockingClass, method: ast.FunctionDef) -> str:

@@ -621,3 +621,8 @@ def from_code(code: int, message: str | None = None) -> KafkaError:
     if found is None:
         return UnknownServerError(message or f"error code {code}")
     return found(message) if message else found()
+
+
+def error_of(code: int, message: str | None = None) -> KafkaError | None:
+    """Return the exception for a code off the wire; None for a success."""
+    return from_code(code, message) if code else None

@@ -41,13 +41,14 @@ from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
 from penstock.controller.settings import SUPPORTED_FEATURES, ControllerSettings
 from penstock.errors import KafkaError
-from penstock.log.recovery import LogCorrupted
+from penstock.log.missing_segments import LogCorrupted
 from penstock.raft.errors import QuorumError
 from penstock.raft.quorum import QuorumSettings
 from penstock.raft.voters import QuorumVoter
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k70_controller_registration as k70
+from penstock.wire.structures import RegisteredFeature, RegisteredListener
 from penstock.world import Disk, DiskFailed, Done, World
 
 log = logging.getLogger("penstock.node")
@@ -77,6 +78,15 @@ def _see_to_room(disk: Disk) -> None:
         disk.put_now(ROOM_FILE, bytes(FIRST_FILES_BYTES))
     finally:
         disk.remove_now(ROOM_FILE)
+
+
+def _registered_features() -> list[RegisteredFeature]:
+    return [
+        RegisteredFeature(
+            name=name, min_supported_version=each.low, max_supported_version=each.high
+        )
+        for name, each in SUPPORTED_FEATURES.items()
+    ]
 
 
 def _epoch_of_clean_stop(directories: Sequence[LogDirectory]) -> int:
@@ -313,7 +323,7 @@ class PenstockNode:
         config = self.config
         incarnation_id = self.world.entropy.uuid()
         endpoints = {
-            listener: k62.Listener(
+            listener: RegisteredListener(
                 name=listener.name,
                 host=self.advertised(listener)[0],
                 port=self.advertised(listener)[1],
@@ -327,14 +337,7 @@ class PenstockNode:
             cluster_id=self.cluster_id,
             incarnation_id=incarnation_id,
             listeners=[each for it, each in endpoints.items() if it.kind == "broker"],
-            features=[
-                k62.Feature(
-                    name=name,
-                    min_supported_version=supported.low,
-                    max_supported_version=supported.high,
-                )
-                for name, supported in SUPPORTED_FEATURES.items()
-            ],
+            features=_registered_features(),
             rack=None if rack is None else str(rack),
             log_dirs=[each.directory_id for each in broker.replicas.directories if not each.failed],
             previous_broker_epoch=_epoch_of_clean_stop(broker.replicas.directories),
@@ -352,7 +355,7 @@ class PenstockNode:
             controller_id=self.config.node_id,
             incarnation_id=incarnation_id,
             listeners=[
-                k70.Listener(
+                RegisteredListener(
                     name=each.name,
                     host=self.advertised(each)[0],
                     port=self.advertised(each)[1],
@@ -360,14 +363,7 @@ class PenstockNode:
                 )
                 for each in listeners
             ],
-            features=[
-                k70.Feature(
-                    name=name,
-                    min_supported_version=supported.low,
-                    max_supported_version=supported.high,
-                )
-                for name, supported in SUPPORTED_FEATURES.items()
-            ],
+            features=_registered_features(),
         )
         metadata.submit(request, 0, lambda _result: None)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from simulated_node import PRODUCE, Bench, FakePeer, produce, replies
+from troubled_disks import heal, take_away
 
 from penstock.broker.handlers import k34_alter_replica_log_dirs as alter
 from penstock.broker.handlers import k35_describe_log_dirs as describe
@@ -133,3 +134,39 @@ def names(life: Life) -> dict[str, list[str]]:
         root: [name for name in disk.list() if name.startswith("t-")]
         for root, disk in life.bench.world.disks.items()
     }
+
+
+def served(life: Life) -> bool:
+    """Return whether the partition is online."""
+    partition = life.bench.broker.replicas.by_name.get("t", {}).get(0)
+    return partition is not None and not partition.directory.failed
+
+
+def check(life: Life, what: object) -> None:
+    """Check that the partition serves every acknowledged record, in order."""
+    found = life.values()
+    known = set(life.acknowledged)
+    assert [value for value in found if value in known] == life.acknowledged, what
+    assert found == sorted(found, key=int), what
+
+
+def start(life: Life, *, away: str | None, power: bool) -> None:
+    """Kill the node, and start the next one with one disk away."""
+    life.bench.world.kill()
+    world = life.bench.world
+    disks = world.disks_after_power_loss() if power else world.disks_after_kill()
+    for root, disk in disks.items():
+        heal(disk)
+        if root == away:
+            take_away(disk)
+    life.restart(disks)
+
+
+def arrived(life: Life, target: str) -> None:
+    """Run until the future replica has taken over, and no further."""
+    life.bench.simulation.run_until(lambda: life.place == target)
+
+
+def directories(life: Life, root: str) -> list[str]:
+    """Return the directories of the partition in one log directory."""
+    return names(life)[root]

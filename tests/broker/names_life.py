@@ -7,6 +7,7 @@ from moving_life import read_values
 from simulated_node import PRODUCE, Bench, FakePeer, produce, replies
 from troubled_disks import heal, take_away
 
+from depth import seeds
 from penstock.broker.partitions.partition import Partition
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.frame import request_frame
@@ -23,6 +24,8 @@ SETTINGS = {
 }
 CONFIGS = {"internal.segment.bytes": "600"}
 PARTITIONS = 2
+SEEDS = seeds(40, few=4)
+ROUNDS = 14
 
 
 class Names:
@@ -151,3 +154,39 @@ class Names:
         if not self.away:
             assert self.bench.broker.replicas.kept_offline_count == 0
         self.check()
+
+
+def with_checkpoints(seed: int) -> Names:
+    """Return a life whose checkpoints hold six durable records and four deleted ones."""
+    life = Names(seed)
+    life.create()
+    life.bench.settle(1_000)
+    for index in range(PARTITIONS):
+        life.write(index, 6)
+        partition = life.served(index)
+        assert partition is not None
+        partition.delete_before(4)
+        life.deleted_to[partition.topic_id, index] = 4
+    life.bench.broker.replicas.start_offsets_moved(life.bench.broker.replicas.directories)
+    life.bench.settle(6_000)
+    return life
+
+
+def one_act(life: Names, dice: random.Random) -> None:
+    """Write, delete records, delete or create the topic, move a partition, or let time pass."""
+    match dice.randrange(6):
+        case 0:
+            life.write(dice.randrange(PARTITIONS), dice.randrange(1, 8))
+        case 1:
+            life.delete_records(dice.randrange(PARTITIONS))
+        case 2 if life.topic_id is None:
+            life.create()
+        case 2:
+            life.delete()
+        case 3 if life.topic_id is not None:
+            life.delete()
+            life.create()
+        case 4:
+            life.move(dice.randrange(PARTITIONS))
+        case _:
+            life.bench.settle(dice.choice((1, 20, 600, 6_000)))

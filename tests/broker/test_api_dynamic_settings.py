@@ -10,6 +10,7 @@ from txn_asking import Txn
 
 from penstock.broker.transactions.txn_verification import TxnVerification
 from penstock.config import BROKER_KEYS, BrokerConfig, Mode, Value
+from penstock.config.key_fields import read_configured
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.errors import CoordinatorLoadInProgress
@@ -125,7 +126,7 @@ class Asked(BrokerConfig):
 def test_what_coordinators_read_once_cannot_change_while_a_broker_runs() -> None:
     config = Asked()
     GroupSettings.of(config)
-    TransactionSettings.of(config)
+    read_configured(TransactionSettings, config)
     TxnVerification(SimpleNamespace(config=config))
     assert len(config.names) > 20
     assert [name for name in config.names if BROKER_KEYS[name].mode is not Mode.READ_ONLY] == []

@@ -322,6 +322,19 @@ def test_new_partitions_need_a_sound_placement(
     assert code == errors.InvalidReplicaAssignment.code
 
 
+def test_a_request_for_too_many_partitions_adds_none(
+    asker: Asker, penstock_cluster: Cluster
+) -> None:
+    """The limit holds for a request, not for each of its topics."""
+    topics = [new_topic(penstock_cluster) for _ in range(2)]
+    wanted = [
+        k37.CreatePartitionsTopic(name=each, count=5_002, assignments=None) for each in topics
+    ]
+    request = k37.CreatePartitionsRequest(topics=wanted, timeout_ms=5_000)
+    codes = [each.error_code for each in asker.ask(request, 3).results]
+    assert codes == [errors.PolicyViolation.code] * 2
+
+
 def test_an_unknown_topic_cannot_grow(asker: Asker) -> None:
     assert _grow(asker, "no-such-topic", 3) == errors.UnknownTopicOrPartition.code
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from simulated_node import PRODUCE, Bench, produce, replies
 
+from own_thread import patch_own_thread
 from penstock.log.log import Log
 
 HOUR_MS = 3_600_000
@@ -100,7 +101,7 @@ def test_a_duty_that_fails_in_one_partition_is_logged_once_and_done_in_the_other
         asked.append(log)
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(Log, "remove_expired_producers", expire)
+    patch_own_thread(monkeypatch, Log, "remove_expired_producers", expire)
     bench.settle(70_000)
     assert len(asked) > 10
     assert len([each for each in caplog.records if "a duty failed" in each.getMessage()]) == 1

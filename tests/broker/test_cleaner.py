@@ -7,10 +7,9 @@ import pytest
 from cleaned_node import BACKOFF_MS, CleanedNode
 
 from penstock.broker.cleaner import cleaner as cleaning_module
-from penstock.broker.cleaner.deferred import DeferredLooks
 from penstock.broker.cleaner.dirty_ratio import DirtyRange, assess
+from penstock.coordinator.records import EndMarker
 from penstock.testing.sim import child_process as sim_apart
-from penstock.wire.batch import COMMIT_MARKER
 
 LATEST = {f"key-{key}": f"value-11-{'x' * 40}" for key in range(5)}
 
@@ -362,7 +361,7 @@ def test_a_disk_that_fails_under_the_cleaner_takes_its_directory_offline() -> No
 def test_a_full_disk_stops_a_cleaning_and_a_later_one_goes_on() -> None:
     node = dirty_node()
     node.simulation.run_until(lambda: bool(node.cleaning.runs))
-    node.world.disks["data"].fail_write(0, full=True, within="t-0/")
+    node.world.disks["data"].fail_write(0, full=True, within="t-0/0")
     node.tick(0)
     assert node.cleaning.statistics.runs == 0
     node.tick(3)
@@ -446,22 +445,6 @@ def test_a_record_without_a_key_is_dropped_told_and_counted(
     assert [each for each in caplog.messages if "t-0 had 3 records without a key" in each]
 
 
-def test_a_time_to_look_again_is_kept_once_and_goes_with_its_partition() -> None:
-    looks = DeferredLooks()
-    node = CleanedNode()
-    for name in ("a", "b"):
-        node.topic(name)
-    a, b = node.partition("a"), node.partition("b")
-    for at_ms in range(1_000):
-        looks.put(a, at_ms)
-        looks.put(b, 2_000)
-    assert len(looks) < 200
-    looks.forget(b)
-    assert list(looks.take_due(998)) == []
-    assert list(looks.take_due(5_000)) == [a]
-    assert len(looks) == 0
-
-
 def test_a_paused_log_is_not_cleaned_until_it_is_resumed() -> None:
     node = CleanedNode({"log.cleaner.backoff.ms": "30000"})
     node.topic()
@@ -516,7 +499,7 @@ def test_a_marker_is_a_record_like_others_to_readers_of_a_compacted_log() -> Non
     node.topic()
     node.fill("t", rounds=3)
     now_ms = node.world.clock.wall_ms()
-    node.partition().append_marker(COMMIT_MARKER, 9, 0, 0, False, now_ms)
+    node.partition().append_marker(EndMarker(9, 0, 0, True), now_ms)
     node.fill("t")
     node.tick(2)
     assert node.read() == LATEST

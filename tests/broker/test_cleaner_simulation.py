@@ -10,7 +10,7 @@ from depth import seeds
 from penstock.testing.sim.world import WorldDisk, repeatable
 from penstock.wire.batch import Record, build_batch
 
-SEEDS = seeds(20, few=5)
+SEEDS = seeds(20, few=3)
 KEYS = 6
 RESERVE = 50_000_000
 

@@ -9,6 +9,7 @@ import pytest
 from moving_life import read_values
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
+from penstock.broker.storage.placements import WRITE_DELAY_MS
 from penstock.errors import KafkaStorageError
 from penstock.log.directory import ACCEPT_LOSS, LOG
 from penstock.testing.sim.world import WorldDisk
@@ -208,6 +209,15 @@ def test_a_log_that_was_just_made_and_lost_its_only_segment_is_not_made_again(
     life = Life(settings)
     assert life.write() == 0
     life.disk.take(life.segments()[0])
+    life.die()
+    assert life.is_offline
+
+
+def test_the_first_sync_is_on_record_before_the_first_checkpoint() -> None:
+    life = Life(FSYNC)
+    life.fill()
+    life.bench.settle(WRITE_DELAY_MS + 10)
+    cut_to_nothing(life.disk, life.segments()[0])
     life.die()
     assert life.is_offline
 

@@ -9,9 +9,10 @@ from simulated_node import PRODUCE, Bench, produce, replies
 from penstock.broker.network.connection import BrokerConnection
 from penstock.broker.partitions.partition import Partition
 from penstock.controller.delta import Delta
+from penstock.coordinator.records import EndMarker
 from penstock.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from penstock.testing.sim.world import WorldDisk
-from penstock.wire.batch import COMMIT_MARKER, HEADER, Record, build_batch
+from penstock.wire.batch import HEADER, Record, build_batch
 from penstock.world import Done, File, FileLost
 
 ALARM = "restore the file from a copy"
@@ -109,7 +110,7 @@ def test_neither_markers_nor_own_records_are_written_to_what_is_gone() -> None:
     with pytest.raises(UnknownTopicOrPartition):
         partition.append_own(batch, HEADER.unpack_from(batch), 0)
     with pytest.raises(UnknownTopicOrPartition):
-        partition.append_marker(COMMIT_MARKER, 7, 0, 0, True, 0)
+        partition.append_marker(EndMarker(7, 0, 0, True, True), 0)
 
 
 def test_a_round_of_syncs_passes_over_what_was_deleted(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from simulated_node import PRODUCE, Bench, FakePeer, produce
-from test_startup_full_disk import fill, make_room
+from troubled_disks import fill, make_room
 
 from penstock.errors import KafkaStorageError
 from penstock.testing.sim.world import WorldDisk

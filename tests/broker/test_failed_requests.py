@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from simulated_node import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Bench, fetch, metadata, produce
 
+from own_thread import patch_own_thread
 from penstock.broker.handlers.k01_fetch import PendingFetch
 from penstock.broker.network import dispatch
 from penstock.wire.messages.k02_list_offsets import ListOffsetsRequest
@@ -56,7 +57,7 @@ def test_a_fetch_that_fails_when_its_time_is_up_costs_its_connection(
 ) -> None:
     connection, peer = bench.connect()
     bench.receive(connection, bench.frame(FETCH, fetch("t", [0], wait_ms=500)))
-    monkeypatch.setattr(PendingFetch, "_reported", broken)
+    patch_own_thread(monkeypatch, PendingFetch, "_reported", broken)
     bench.settle(1_000)
     assert peer.closed
     assert machine_failures
@@ -68,7 +69,7 @@ def test_a_fetch_that_fails_when_records_come_costs_its_connection(
 ) -> None:
     reader, peer = bench.connect()
     bench.receive(reader, bench.frame(FETCH, fetch("t", [0], wait_ms=5_000)))
-    monkeypatch.setattr(PendingFetch, "_look_at", broken)
+    patch_own_thread(monkeypatch, PendingFetch, "_look_at", broken)
     writer, other = bench.connect()
     bench.receive(writer, bench.frame(PRODUCE, produce("t", b"v")))
     bench.settle()

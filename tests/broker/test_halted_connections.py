@@ -19,7 +19,7 @@ from simulated_node import (
 
 from penstock.broker.handlers.k01_fetch import READ_BYTES_MAX
 from penstock.broker.network.connection import UNANSWERED_MAX, UNSENT_BYTES_MAX, BrokerConnection
-from penstock.broker.sliced_work import SlicedWork
+from penstock.broker.sliced_work import TURN_SLICES_MAX, Work
 from penstock.world import FileRange
 
 PARTITIONS = 32
@@ -170,11 +170,19 @@ def test_no_request_is_lost_or_answered_out_of_order(bench: Bench, seed: int) ->
     assert ids == sorted(ids)
 
 
-def test_requests_that_come_together_wait_once_a_turn_has_done_enough(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SlicedWork, "spent", property(lambda _work: True))
+def spend_turn(bench: Bench) -> None:
+    """Use up the budget of the present turn."""
+
+    def one_slice() -> Work:
+        yield None
+
+    for _ in range(TURN_SLICES_MAX):
+        bench.broker.sliced_work.begin(one_slice())
+
+
+def test_requests_that_come_together_wait_once_a_turn_has_done_enough(bench: Bench) -> None:
     crowd, crowd_peer = bench.connect()
+    spend_turn(bench)
     bench.turn(lambda: crowd.received(memoryview(b"".join(versions(bench, 50)))))
     assert not crowd_peer.sent
     bench.settle(200)
@@ -182,11 +190,9 @@ def test_requests_that_come_together_wait_once_a_turn_has_done_enough(
     assert len(correlation_ids(crowd_peer)) == 50
 
 
-def test_produce_does_not_wait_for_other_requests(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SlicedWork, "spent", property(lambda _work: True))
+def test_produce_does_not_wait_for_other_requests(bench: Bench) -> None:
     writer, peer = bench.connect()
+    spend_turn(bench)
     bench.receive(writer, bench.frame(PRODUCE, produce("t", b"v")))
     assert peer.sent
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from simulated_node import CREATE_TOPICS, METADATA, Bench, metadata, replies
 
+from own_thread import patch_own_thread
 from penstock.broker.partitions.partition_creation import PartitionCreation
 from penstock.errors import TopicAlreadyExists
 from penstock.wire.messages import k19_create_topics as k19
@@ -127,7 +128,9 @@ def test_a_partition_that_is_still_being_made_has_no_leader(
 ) -> None:
     held: list[Callable[[], None]] = []
     run = PartitionCreation._run
-    monkeypatch.setattr(PartitionCreation, "_run", lambda *work: held.append(lambda: run(*work)))
+    patch_own_thread(
+        monkeypatch, PartitionCreation, "_run", lambda *work: held.append(lambda: run(*work))
+    )
     bench.turn(lambda: bench.broker.metadata.submit(create(("a", 2)), 7, lambda _answer: None))
     bench.simulation.run_until(lambda: bool(held))
     (answer,) = ask(bench, METADATA, metadata("a"))

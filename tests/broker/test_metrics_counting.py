@@ -13,17 +13,17 @@ from simulated_node import (
     replies,
 )
 
-from penstock.broker.metrics.loop_idle import LoopIdle
+from penstock.broker.metrics.snapshot import LoopIdle
 from penstock.broker.request_metrics import OTHER_VERSION, errors_in
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k03_metadata import MetadataResponse, MetadataResponseTopic
 from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from penstock.wire.messages.k12_heartbeat import HeartbeatResponse
+from penstock.wire.structures import PartitionError
 from penstock.world import ProcessStats
 
 
@@ -192,7 +192,7 @@ def test_errors_are_found_wherever_an_answer_has_a_place_for_them() -> None:
 
     assert found(HeartbeatResponse(error_code=25)) == [25]
     assert found(HeartbeatResponse()) == []
-    partitions = [OffsetCommitResponsePartition(error_code=code) for code in (0, 3, 22)]
+    partitions = [PartitionError(error_code=code) for code in (0, 3, 22)]
     topic = OffsetCommitResponseTopic(partitions=partitions)
     assert found(OffsetCommitResponse(topics=[topic, topic])) == [3, 22, 3, 22]
     assert found(MetadataResponse(topics=[MetadataResponseTopic(error_code=5)])) == [5]

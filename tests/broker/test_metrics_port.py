@@ -15,15 +15,15 @@ from metrics_asking import SETTINGS, Page, get, get_json, scrape
 from simulated_node import Bench
 
 from penstock.broker.metrics import snapshot
-from penstock.broker.metrics.health import readiness
 from penstock.broker.metrics.port import PAGES_AT_ONCE_MAX
-from penstock.broker.metrics.reference import reference
+from penstock.broker.metrics.status import readiness
 from penstock.broker.metrics.table import TABLE
 from penstock.config.broker import BrokerConfig
 from penstock.node import PenstockNode, StartRefused
 from penstock.testing import Cluster
 from penstock.testing.sim.world import SimWorld
 from penstock.world import DiskFailed
+from tools.metrics_reference import reference
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 SIMULATED = {"metrics.listener": "node:9404"}

@@ -91,6 +91,7 @@ def test_each_produce_request_is_counted_and_timed_once(cluster: Cluster) -> Non
     assert page(f"{TOPIC}totalproducerequests_total", topic="orders") == 20
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 @pytest.mark.parametrize("durability", ["fsync", "page-cache"])
 def test_requests_are_timed_once_however_they_are_acknowledged(acks: str, durability: str) -> None:

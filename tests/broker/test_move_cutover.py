@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from moving_life import Life
-from test_move_sources import arrived, begun, break_renames, break_writes, directories
-from test_moves_faults import served
-from troubled_disks import heal
+from moving_life import Life, arrived, directories, served
+from three_directories import begun
+from troubled_disks import break_renames, break_writes, heal
 
 from penstock.broker.moves import move
 from penstock.broker.startup import startup

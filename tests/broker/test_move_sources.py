@@ -7,9 +7,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from moving_life import Life, names
-from test_moves_faults import check, served, start
-from troubled_disks import heal
+from moving_life import Life, arrived, check, directories, served, start
+from three_directories import ROOTS, begun
+from troubled_disks import break_renames, break_writes, heal
 
 from penstock.broker.moves import move
 from penstock.broker.startup import move_recovery, startup
@@ -20,12 +20,6 @@ from penstock.log.future_log_markers import FutureMark, read_future_marks, write
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import Disk, DiskFailed, DiskFull, Done, TooManyFiles
 
-SETTINGS = {
-    "metadata.log.dir": "meta",
-    "log.dirs": "one,two,three",
-    "log.durability": "page-cache",
-}
-ROOTS = ("one", "two", "three")
 HANGS_MS = 60_000.0
 
 
@@ -33,48 +27,6 @@ HANGS_MS = 60_000.0
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(future_log, "PIECE_BYTES", 150)
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
-
-
-def begun(records: int = 5) -> tuple[Life, str, str, str]:
-    """A life whose placements are written, and its directories: where it is, and two others."""
-    life = Life(settings=SETTINGS)
-    life.write(records)
-    life.bench.settle(2 * WRITE_DELAY_MS)
-    source = life.place
-    target, other = (root for root in ROOTS if root != source)
-    return life, source, target, other
-
-
-def arrived(life: Life, target: str) -> None:
-    """The copy counts, and that is all."""
-    life.bench.simulation.run_until(lambda: life.place == target)
-
-
-def directories(life: Life, root: str) -> list[str]:
-    return names(life)[root]
-
-
-def break_writes(disk: WorldDisk, name: str) -> None:
-    """This file cannot be written, until the disk is healed."""
-    really = disk.replace_now
-
-    def replace_now(path: str, data: bytes) -> None:
-        if path == name:
-            raise DiskFailed(f"injected: {path}")
-        really(path, data)
-
-    disk.replace_now = replace_now  # type: ignore[method-assign]
-
-
-def break_renames(disk: WorldDisk, name: str) -> None:
-    really = disk.rename_now
-
-    def rename_now(path: str, new: str) -> None:
-        if path == name:
-            raise DiskFailed(f"injected: {path}")
-        really(path, new)
-
-    disk.rename_now = rename_now  # type: ignore[method-assign, assignment]
 
 
 def hang(life: Life, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from penstock.broker.moves import move
 from penstock.log import future_log
 from penstock.wire.batch import BASE_OFFSET, batch_headers
 
-SEEDS = seeds(60, few=12, first=0)
+SEEDS = seeds(60, few=6, first=0)
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,9 @@ a start can tell what counts; but it goes with its topic, and keeps no name from
 import logging
 
 import pytest
-from moving_life import Life, names
-from test_move_sources import arrived, break_writes
-from test_moves_faults import served, start
-from troubled_disks import heal
+from finished_move import SETTINGS, finished_at_start
+from moving_life import Life, arrived, names, served, start
+from troubled_disks import break_writes, heal
 
 from depth import sample
 from penstock.broker.moves import move
@@ -20,7 +19,6 @@ from penstock.log.future_log_markers import read_future_marks, read_source_mark,
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
-SETTINGS = {"metadata.log.dir": "meta"}
 STEPS = sample(range(0, 60, 3), every=4)
 
 
@@ -143,19 +141,6 @@ def test_an_original_goes_when_the_partition_has_moved_on_from_where_the_disk_fa
 
 
 # -- the same at a start
-
-
-def finished_at_start() -> tuple[Life, str, str, dict[str, WorldDisk]]:
-    """A move that has ended, and nothing more; the disks for the next start."""
-    life = Life(settings=SETTINGS | {"log.durability": "page-cache"})
-    life.write(5)
-    life.bench.settle(2 * WRITE_DELAY_MS)
-    source, target = life.place, life.elsewhere
-    life.ask(target)
-    arrived(life, target)
-    life.write(2)
-    life.bench.world.kill()
-    return life, source, target, life.bench.world.disks_after_kill()
 
 
 def test_what_a_start_left_for_a_target_that_failed_after_it_goes_with_its_topic() -> None:

@@ -6,17 +6,15 @@ The last steps are over when the file of placements names the copy and the origi
 import os
 
 import pytest
-from moving_life import Life, names
-from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
+from move_faults import UNSYNCED, Arm
+from moving_life import Life, check, names, served, start
+from troubled_disks import Died, Mode, Trouble, trouble
 
 from penstock.broker.moves import move
-from penstock.broker.storage.placements import PLACEMENTS, WRITE_DELAY_MS
+from penstock.broker.storage.placements import WRITE_DELAY_MS
 from penstock.log import future_log
-from penstock.log.future_log import CutoverResult, FutureLog, MoveNames
 
 SETTINGS = {"metadata.log.dir": "meta"}
-# Nothing of a log's first segment is synced then, and a kill loses nothing.
-UNSYNCED = {"log.durability": "page-cache"}
 CALLS_MIN, CALLS_MAX = 20, 80  # that the last steps make
 THOROUGH = "PENSTOCK_SIM_RUNS" in os.environ  # each with a kill and with a loss of power
 STARTS = [
@@ -34,70 +32,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(move, "HELD_BYTES_MAX", 200)
 
 
-def is_last(name: str, path: str) -> bool:
-    """Whether a call writes the file of placements, or puts the original away."""
-    return (name, path) in (("replace_now", PLACEMENTS), ("rename_now", "t-0"))
-
-
-class Arm:
-    """Arms a trouble while the last steps of a move run."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.trouble: Trouble | None = None
-        prepare, take_over = FutureLog.prepare, FutureLog.take_over
-        outer = self
-
-        def armed_prepare(copy: FutureLog, crossing: MoveNames, start_offset: int) -> None:
-            outer._set(armed=True)
-            try:
-                prepare(copy, crossing, start_offset)
-            finally:
-                outer._set(armed=False)
-
-        def armed_take_over(copy: FutureLog, crossing: MoveNames) -> CutoverResult:
-            outer._set(armed=True)
-            if outer.trouble is not None:
-                outer.trouble.always = is_last
-            try:
-                return take_over(copy, crossing)
-            finally:
-                outer._set(armed=False)
-
-        monkeypatch.setattr(FutureLog, "prepare", armed_prepare)
-        monkeypatch.setattr(FutureLog, "take_over", armed_take_over)
-
-    def _set(self, *, armed: bool) -> None:
-        if self.trouble is not None:
-            self.trouble.armed = armed
-
-
 @pytest.fixture
 def arm(monkeypatch: pytest.MonkeyPatch) -> Arm:
     return Arm(monkeypatch)
-
-
-def served(life: Life) -> bool:
-    partition = life.bench.broker.replicas.by_name.get("t", {}).get(0)
-    return partition is not None and not partition.directory.failed
-
-
-def check(life: Life, what: object) -> None:
-    """Nothing that was acknowledged is missing from what is served."""
-    found = life.values()
-    known = set(life.acknowledged)
-    assert [value for value in found if value in known] == life.acknowledged, what
-    assert found == sorted(found, key=int), what
-
-
-def start(life: Life, *, away: str | None, power: bool) -> None:
-    life.bench.world.kill()
-    world = life.bench.world
-    disks = world.disks_after_power_loss() if power else world.disks_after_kill()
-    for root, disk in disks.items():
-        heal(disk)
-        if root == away:
-            take_away(disk)
-    life.restart(disks)
 
 
 def live(arm: Arm, at_call: int, mode: Mode, starts: tuple[str, ...], *, power: bool) -> bool:
@@ -141,6 +78,7 @@ def live(arm: Arm, at_call: int, mode: Mode, starts: tuple[str, ...], *, power: 
     return what.met
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("starts", STARTS, ids=lambda each: "-".join(each) or "both")
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.name.lower())
 def test_no_disk_call_of_the_last_steps_can_lose_anything_by_failing(

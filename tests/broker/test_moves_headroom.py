@@ -14,7 +14,7 @@ from penstock.world import DiskFull
 
 STORAGE_ERROR = 56
 RESERVE = 1_000_000
-SEEDS = seeds(40, few=8, first=0)
+SEEDS = seeds(40, few=4, first=0)
 SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "100"}
 
 

@@ -11,7 +11,7 @@ from penstock.broker.moves import move
 from penstock.log import future_log
 
 SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "300"}
-SEEDS = seeds(40, few=8, first=0)
+SEEDS = seeds(40, few=4, first=0)
 SEGMENT_FILES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 

@@ -4,8 +4,8 @@ node dies: what is served is never older than what was acknowledged, and in the 
 import random
 
 import pytest
-from moving_life import Life, names
-from test_moves_faults import UNSYNCED, Arm, check, served
+from move_faults import UNSYNCED, Arm
+from moving_life import Life, check, names, served
 from troubled_disks import Died, Mode, Trouble, heal, take_away, trouble
 
 from depth import seeds
@@ -15,7 +15,7 @@ from penstock.log import future_log
 
 ROOTS = ("one", "two", "three")
 SETTINGS = {"metadata.log.dir": "meta", "log.dirs": ",".join(ROOTS)}
-SEEDS = seeds(40, few=8, first=0)
+SEEDS = seeds(40, few=4, first=0)
 CALLS = 34  # about so many are made in the last steps
 ROUNDS = 6
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from moving_life import Life, names
 
-from penstock.broker.moves import move, stall_detector
+from penstock.broker.moves import move
 from penstock.log import future_log
 from penstock.world import DiskFailed, Done
 
@@ -238,12 +238,12 @@ def test_a_move_that_comes_no_closer_is_told_of_once_in_a_while(
 
 
 def test_a_move_that_comes_closer_is_not_told_of() -> None:
-    pace = stall_detector.StallDetector(0)
+    pace = move.StallDetector(0)
     for minute in range(600):
         assert not pace.should_warn(minute * 60_000, 10_000_000 - minute)
 
 
 def test_a_stuck_move_is_told_of_again_after_a_while() -> None:
-    pace = stall_detector.StallDetector(0)
+    pace = move.StallDetector(0)
     told = [minute for minute in range(120) if pace.should_warn(minute * 60_000, 5 + minute % 2)]
     assert told == [5, 35, 65, 95]

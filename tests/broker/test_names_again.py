@@ -1,13 +1,11 @@
 """What a directory's checkpoints say of a deleted topic is never believed of one that is made again
 under its name, wherever the node dies and whichever directory is away."""
 
-import random
-
 import pytest
-from names_life import PARTITIONS, ROOTS, SETTINGS, Names
+from names_life import PARTITIONS, ROOTS, ROUNDS, SEEDS, SETTINGS, Names, one_act, with_checkpoints
 from simulated_node import Bench
 
-from depth import sample, seeds
+from depth import sample
 from penstock.broker.partitions.partition_creation import RETRY_MS
 from penstock.broker.storage.stale_checkpoints import BELIEVED
 from penstock.log.checkpoints import START_OFFSETS, format_offsets
@@ -15,25 +13,7 @@ from penstock.model import TopicPartition
 from penstock.testing.sim.world import WorldDisk
 from penstock.world import DiskFull
 
-SEEDS = seeds(40, few=8)
 STEPS = sample(range(0, 60, 3), every=4)
-ROUNDS = 14
-
-
-def with_checkpoints(seed: int) -> Names:
-    """A topic whose checkpoints say much: six records are durable, four of them are deleted."""
-    life = Names(seed)
-    life.create()
-    life.bench.settle(1_000)
-    for index in range(PARTITIONS):
-        life.write(index, 6)
-        partition = life.served(index)
-        assert partition is not None
-        partition.delete_before(4)
-        life.deleted_to[partition.topic_id, index] = 4
-    life.bench.broker.replicas.start_offsets_moved(life.bench.broker.replicas.directories)
-    life.bench.settle(6_000)
-    return life
 
 
 def made_again(life: Names) -> None:
@@ -177,25 +157,6 @@ def test_where_the_checkpoints_cannot_be_written_nothing_gets_a_name_that_they_s
     life.end(power=False)
     life.settle()
     assert all(map(life.served, range(PARTITIONS)))
-
-
-def one_act(life: Names, dice: random.Random) -> None:
-    match dice.randrange(6):
-        case 0:
-            life.write(dice.randrange(PARTITIONS), dice.randrange(1, 8))
-        case 1:
-            life.delete_records(dice.randrange(PARTITIONS))
-        case 2 if life.topic_id is None:
-            life.create()
-        case 2:
-            life.delete()
-        case 3 if life.topic_id is not None:
-            life.delete()
-            life.create()
-        case 4:
-            life.move(dice.randrange(PARTITIONS))
-        case _:
-            life.bench.settle(dice.choice((1, 20, 600, 6_000)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -2,9 +2,8 @@
 was never made is not taken for lost, and what may be on a disk that is away not for never made."""
 
 import pytest
-from names_life import PARTITIONS, ROOTS, SETTINGS, Names
+from names_life import PARTITIONS, ROOTS, SETTINGS, Names, with_checkpoints
 from simulated_node import Bench
-from test_names_again import with_checkpoints
 from troubled_disks import heal, take_away
 
 from depth import sample

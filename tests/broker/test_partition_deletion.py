@@ -5,12 +5,11 @@ when the last of them has another one."""
 import logging
 
 import pytest
+from finished_move import finished_at_start
 from moving_life import Life
 from moving_life import names as names_of
-from names_life import PARTITIONS, ROOTS, SETTINGS, Names
+from names_life import PARTITIONS, ROOTS, ROUNDS, SEEDS, SETTINGS, Names, one_act
 from simulated_node import Bench
-from test_moves_failed_targets import finished_at_start
-from test_names_again import ROUNDS, SEEDS, one_act
 from troubled_disks import heal, take_away
 
 from penstock.broker.partitions.partition_creation import PartitionCreation

@@ -22,6 +22,7 @@ from penstock.wire.messages import k21_delete_records as k21
 from penstock.wire.messages import k27_write_txn_markers as k27
 from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k34_alter_replica_log_dirs as k34
+from penstock.wire.structures import PartitionError
 
 TOPICS = CUTS[2][0]._replace(items=3)
 GROUPS = CUTS[9][0]._replace(items=3)
@@ -152,7 +153,7 @@ def test_an_answer_may_lack_a_level_of_its_request() -> None:
     for index in range(2):
         result = k34.AlterReplicaLogDirTopicResult(
             topic_name="t",
-            partitions=[k34.AlterReplicaLogDirPartitionResult(partition_index=index)],
+            partitions=[PartitionError(partition_index=index)],
         )
         joined.add(k34.AlterReplicaLogDirsResponse(results=[result]))
     (only,) = joined.response.results

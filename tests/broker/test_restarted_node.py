@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
+from own_thread import patch_own_thread
 from penstock.errors import FencedLeaderEpoch
 from penstock.replication.leader import PartitionLeader
 from penstock.testing.sim.world import WorldDisk
@@ -66,7 +67,7 @@ def test_a_start_reads_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         told.append(leader)
         return False
 
-    monkeypatch.setattr(PartitionLeader, "advance", advance)
+    patch_own_thread(monkeypatch, PartitionLeader, "advance", advance)
     Bench(disks=disks)
     assert [each.high_watermark for each in told] == [3]
 

@@ -4,6 +4,7 @@ import pytest
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 import depth
+from own_thread import patch_own_thread
 from penstock.broker.fetch import sessions as sessions_module
 from penstock.broker.fetch.sessions import FetchSessions, FetchSet
 from penstock.broker.handlers.k01_fetch import PendingFetch
@@ -94,7 +95,7 @@ class CountedFetching:
             self.looks += 1
             return read(fetching, watched)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(PendingFetch, "_read", counted)
+        patch_own_thread(monkeypatch, PendingFetch, "_read", counted)
 
 
 def open_session(bench: Bench, partitions: int) -> int:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
-from names_life import PARTITIONS, ROOTS, SETTINGS, Names
+from names_life import PARTITIONS, ROOTS, ROUNDS, SEEDS, SETTINGS, Names, one_act, with_checkpoints
 from simulated_node import Bench
-from test_names_again import ROUNDS, SEEDS, one_act, with_checkpoints
-from troubled_disks import heal
+from troubled_disks import fill, heal, make_room
 
 from depth import sample
 from penstock.broker.partitions.partition_deletion import RETRY_MS
@@ -26,20 +25,6 @@ from penstock.world import DiskFailed, DiskFull, TooManyFiles
 
 STEPS = sample(range(0, 60, 6), every=3)
 Rename: TypeAlias = Callable[[str, str], None]
-
-
-def fill(disk: WorldDisk, within: str = "") -> None:
-    """Nothing can be written, or nothing under names that begin so."""
-
-    def before_write(path: str) -> None:
-        if path.startswith(within):
-            raise DiskFull(f"injected: {path}")
-
-    disk.before_write = before_write  # type: ignore[method-assign]
-
-
-def make_room(disk: WorldDisk) -> None:
-    disk.__dict__.pop("before_write", None)
 
 
 def hinder_renames(disk: WorldDisk, refusal: type[DiskFailed], name: str = "t-") -> None:

@@ -93,6 +93,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("equal", [False, True], ids=["different", "equal"])
 @pytest.mark.parametrize(("key", "version", "path"), LISTS)
 def test_a_long_list_takes_no_turn_for_itself(

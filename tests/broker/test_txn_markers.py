@@ -10,10 +10,10 @@ from txn_fakes import FakeRuntime, FakeWorld
 from penstock import errors
 from penstock.broker.transactions.txn_markers import (
     RETRY_MS_MAX,
-    Marker,
     MarkerWriter,
     MarkerWritten,
 )
+from penstock.coordinator.records import EndMarker
 from penstock.coordinator.transactions.events import MarkersWritten, ProducerTakenOver, WriteMarkers
 from penstock.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from penstock.summed_log import LINES_PER_KIND_MAX
@@ -28,11 +28,13 @@ class FakeHere:
     """This node's partitions: hears of markers, and answers when told to."""
 
     def __init__(self) -> None:
-        self.written: list[tuple[Marker, TopicPartition]] = []
+        self.written: list[tuple[EndMarker, TopicPartition]] = []
         self.waiting: list[tuple[TopicPartition, MarkerWritten]] = []
         self.taken_over: list[ProducerTakenOver] = []
 
-    def write(self, marker: Marker, places: Iterable[TopicPartition], told: MarkerWritten) -> None:
+    def write(
+        self, marker: EndMarker, places: Iterable[TopicPartition], told: MarkerWritten
+    ) -> None:
         for place in places:
             self.written.append((marker, place))
             self.waiting.append((place, told))
@@ -80,7 +82,7 @@ class Bench:
 
 def test_every_partition_gets_its_marker_and_the_coordinator_hears_of_it_once() -> None:
     bench = Bench(A, B)
-    marker = Marker(7, 4, 2, True, True)
+    marker = EndMarker(7, 4, 2, True, True)
     assert bench.here.written == [(marker, A), (marker, B)]
     bench.here.tell()
     assert bench.reported == []
@@ -165,7 +167,7 @@ def test_where_no_other_coordinator_can_be_an_epoch_that_was_made_up_ends_nothin
     bench.here.tell(errors.TransactionCoordinatorFenced())
     bench.here.tell()
     bench.world.advance(RETRY_MS_MAX)
-    assert bench.here.written[2:] == [(Marker(7, 4, CLAIMED, True, True), A)]
+    assert bench.here.written[2:] == [(EndMarker(7, 4, CLAIMED, True, True), A)]
     bench.here.tell()
     assert bench.reported == [DONE]
 

@@ -5,6 +5,7 @@ from api_asking import Asker, asking
 from delivery_cases import group_with_coordinator
 from txn_asking import Txn
 
+from penstock.broker.handlers import k11_join_group
 from penstock.errors import UnsupportedAssignor
 from penstock.testing.cluster import Cluster
 from penstock.wire.frame import request_frame
@@ -66,9 +67,13 @@ def test_a_group_id_longer_than_a_string_may_be_closes_its_connection(
 
 
 def test_an_answer_that_cannot_be_written_closes_its_connection_however_late_it_comes(
-    penstock_cluster: Cluster, asker: Asker, caplog: pytest.LogCaptureFixture
+    penstock_cluster: Cluster,
+    asker: Asker,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group = group_with_coordinator(asker)
+    monkeypatch.setattr(k11_join_group, "NAME_BYTES_MAX", STRING_BYTES_MAX)
     # The member's id is made of this, and longer; it is told when the group has waited for more.
     client_id = "c" * STRING_BYTES_MAX
     with asking(penstock_cluster) as rude:

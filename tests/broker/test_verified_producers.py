@@ -6,8 +6,8 @@ from txn_fakes import transactional
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
+from penstock.coordinator.records import EndMarker
 from penstock.errors import OutOfOrderSequenceNumber
-from penstock.wire.batch import ABORT_MARKER
 
 PRODUCER = (7, 3)
 
@@ -52,7 +52,7 @@ def test_a_leader_that_goes_on_does(partition: Partition) -> None:
 
 def test_nothing_is_kept_of_a_transaction_that_has_ended(partition: Partition) -> None:
     partition.verified_producers.note_sequence(*PRODUCER, 5)
-    partition.append_marker(ABORT_MARKER, *PRODUCER, 0, False, 0)
+    partition.append_marker(EndMarker(*PRODUCER, 0, False), 0)
     assert (partition.verified_producers.vouched, partition.verified_producers.lowest) == ({}, {})
 
 

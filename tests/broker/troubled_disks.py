@@ -123,3 +123,42 @@ def take_away(disk: WorldDisk) -> None:
 
     for name in (*_CALLS, "lock"):
         setattr(disk, name, gone)
+
+
+def break_writes(disk: WorldDisk, name: str) -> None:
+    """Fail each write of this file, until the disk is healed."""
+    really = disk.replace_now
+
+    def replace_now(path: str, data: bytes) -> None:
+        if path == name:
+            raise DiskFailed(f"injected: {path}")
+        really(path, data)
+
+    disk.replace_now = replace_now  # type: ignore[method-assign]
+
+
+def break_renames(disk: WorldDisk, name: str) -> None:
+    """Fail each rename of this directory, until the disk is healed."""
+    really = disk.rename_now
+
+    def rename_now(path: str, new: str) -> None:
+        if path == name:
+            raise DiskFailed(f"injected: {path}")
+        really(path, new)
+
+    disk.rename_now = rename_now  # type: ignore[method-assign, assignment]
+
+
+def fill(disk: WorldDisk, within: str = "") -> None:
+    """Leave no room on the disk, or none for names that begin so."""
+
+    def before_write(path: str) -> None:
+        if path.startswith(within):
+            raise DiskFull(f"injected: {path}")
+
+    disk.before_write = before_write  # type: ignore[method-assign]
+
+
+def make_room(disk: WorldDisk) -> None:
+    """End what `fill` began."""
+    disk.__dict__.pop("before_write", None)

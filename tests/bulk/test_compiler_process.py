@@ -62,6 +62,7 @@ def test_kernels_are_compiled_once_and_by_another_process(place: Path) -> None:
     assert ran(place) == [False, False, True, 42]
 
 
+@pytest.mark.deep
 def test_kernels_that_have_changed_are_compiled_again(place: Path) -> None:
     ran(place)
     (place / "apart_kernels.py").write_text(SOURCE.replace("+ 1", "+ 2"))
@@ -83,6 +84,7 @@ def test_where_nothing_can_be_kept_a_module_compiles_itself(place: Path) -> None
     assert (filled, again, from_cache, result) == (False, False, False, 42)
 
 
+@pytest.mark.deep
 def test_a_module_that_cannot_be_compiled_says_so_when_it_is_imported(place: Path) -> None:
     (place / "apart_kernels.py").write_text("raise ValueError('broken')")
     script = SCRIPT.replace("import apart_kernels\n", "apart_kernels = None\n").replace(

@@ -12,12 +12,13 @@ import pytest
 from bulk_records import BOTH, decoder, row_of
 from damaged_batches import damaged_batch
 
+from depth import examples
 from penstock.bulk.columns import TIME_MS_MAX
 from penstock.wire.batch import APPEND_TIME, HEADER, CorruptBatch, read_records
 from penstock.wire.primitives import Malformed
 
-BATCHES = 400
-GUARDED = 3000
+BATCHES = examples(400, few=200)
+GUARDED = examples(3000, few=1000)
 
 
 def plain_rows(data: bytes) -> list[dict[str, Any]] | None:

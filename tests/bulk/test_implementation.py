@@ -15,12 +15,12 @@ from penstock.bulk.implementation import (
     Implementation,
     WrongChoice,
     chosen_implementation,
+    warm_up,
 )
-from penstock.bulk.warmup import warm_up
 from penstock.cli.main import main
 
 WARM_UP = """
-from penstock.bulk.warmup import warm_up
+from penstock.bulk.implementation import warm_up
 from penstock.cli.main import main
 report = warm_up()
 print(report.implementation.value, report.cache, ",".join(report.compiled) or "nothing")

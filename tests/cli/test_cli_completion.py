@@ -5,9 +5,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from cli_running import NO_PROFILES
+from cli_running import NO_PROFILES, run
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic
@@ -19,6 +20,15 @@ PROGRAM = "import sys; from penstock.cli.main import main; sys.exit(main())"
 
 
 def ask(**environment: str) -> str:
+    """Return what the program prints in this environment, run within this process."""
+    with mock.patch.dict(os.environ, environment):
+        ran = run()
+    assert not ran.err
+    return ran.out
+
+
+def ask_process(**environment: str) -> str:
+    """Return what the program prints in this environment, run as a shell runs it."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PENSTOCK_CONFIG": NO_PROFILES, **environment},
@@ -30,10 +40,19 @@ def ask(**environment: str) -> str:
     return done.stdout
 
 
-def completed(line: str, **environment: str) -> list[str]:
+def words_of(line: str) -> dict[str, str]:
+    """Return the variables by which bash asks for the completion of a line."""
     place = str(len(line.split(" ")) - 1)
-    said = ask(_PENSTOCK_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place, **environment)
-    return sorted(said.split())
+    return {"_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": place}
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    return sorted(ask(**words_of(line), **environment).split())
+
+
+def test_a_shell_that_asks_a_process_is_told_the_same() -> None:
+    words = words_of("penstock topic del")
+    assert ask_process(**words) == ask(**words)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +110,7 @@ def test_keys_of_configuration_are_known(line: str, found: list[str]) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell_is_printed(shell: str) -> None:
-    assert "penstock" in ask(_PENSTOCK_COMPLETE=f"source_{shell}")
+    assert "penstock" in ask_process(_PENSTOCK_COMPLETE=f"source_{shell}")
 
 
 @pytest.fixture(scope="module")

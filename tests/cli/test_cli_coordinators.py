@@ -35,6 +35,7 @@ from penstock.wire.messages import k61_describe_producers as k61
 from penstock.wire.messages import k66_list_transactions as k66
 from penstock.wire.messages import k69_consumer_group_describe as k69
 from penstock.wire.records import consumer_protocol
+from penstock.wire.structures import PartitionError, TopicErrors
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -213,7 +214,7 @@ def test_offsets_inside_a_transaction_that_does_not_end_are_given_up(
 
 def test_offsets_are_committed_from_outside_the_group() -> None:
     def answer(code: int) -> k08.OffsetCommitResponse:
-        partition = k08.OffsetCommitResponsePartition(error_code=code)
+        partition = PartitionError(error_code=code)
         return k08.OffsetCommitResponse(
             topics=[k08.OffsetCommitResponseTopic(name="orders", partitions=[partition])]
         )
@@ -299,11 +300,7 @@ def test_producers_of_many_partitions_are_asked_in_slices() -> None:
 def test_an_abort_is_one_marker_as_kafkas_own_tool_writes_it() -> None:
     done = k27.WritableTxnMarkerResult(
         producer_id=7,
-        topics=[
-            k27.WritableTxnMarkerTopicResult(
-                name="orders", partitions=[k27.WritableTxnMarkerPartitionResult()]
-            )
-        ],
+        topics=[TopicErrors(name="orders", partitions=[PartitionError()])],
     )
     answers = {27: InTurn(k27.WriteTxnMarkersResponse(markers=[done]))}
     with (

@@ -27,6 +27,7 @@ from penstock.wire.messages import k42_delete_groups as k42
 from penstock.wire.messages import k61_describe_producers as k61
 from penstock.wire.messages import k65_describe_transactions as k65
 from penstock.wire.messages import k66_list_transactions as k66
+from penstock.wire.structures import PartitionError, TopicErrors
 
 LOGS = {TopicPartition("orders", 0): (0, 10), TopicPartition("orders", 1): (0, 10)}
 GONE = 5  # a partition that the group has committed for, and that was deleted
@@ -66,7 +67,7 @@ def commits(errors: dict[int, int]) -> Answer:
                 k08.OffsetCommitResponseTopic(
                     name=topic.name,
                     partitions=[
-                        k08.OffsetCommitResponsePartition(
+                        PartitionError(
                             partition_index=each.partition_index,
                             error_code=errors.get(each.partition_index, 0),
                         )
@@ -216,9 +217,9 @@ def marking(keep: Callable[[Any], None], error: int) -> Answer:
     result = k27.WritableTxnMarkerResult(
         producer_id=7,
         topics=[
-            k27.WritableTxnMarkerTopicResult(
+            TopicErrors(
                 name="orders",
-                partitions=[k27.WritableTxnMarkerPartitionResult(error_code=error)],
+                partitions=[PartitionError(error_code=error)],
             )
         ],
     )

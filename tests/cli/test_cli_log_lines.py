@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from cli_running import run
+from fake_node import FakeNode, Running
 from node_process import NodeProcess
-from test_cli_start import FakeNode, Running
 
 from penstock.cli.terminal.log_lines import logging_to
 from penstock.client.admin.blocking import Admin

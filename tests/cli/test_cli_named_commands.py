@@ -8,6 +8,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from typer.main import get_command
 
 import penstock
 from penstock.cli.kafka.__main__ import NAMES
+from penstock.cli.kafka.framework.runner import Command
 from penstock.cli.main import app
 from penstock.client.failures import LOCAL_BY_CODE, NEXT_STEPS
 
@@ -49,6 +51,8 @@ class Named(NamedTuple):
 
 
 def named_in(where: str, text: str) -> Iterator[Named]:
+    if "penstock" not in text and "kafka-" not in text:
+        return
     blocks = FENCE.findall(text)
     spans = SPAN.findall(FENCE.sub("", text))
     for block in (*blocks, *spans):
@@ -68,6 +72,7 @@ def texts_of(path: Path) -> Iterator[str]:
             )
 
 
+@cache
 def everything() -> list[Named]:
     found: list[Named] = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
@@ -82,13 +87,18 @@ def everything() -> list[Named]:
     return list(dict.fromkeys(found))
 
 
+@cache
+def penstock_command() -> Any:
+    return get_command(app)
+
+
 def problem_with(text: str) -> str | None:
     try:
         name, *words = shlex.split(text)
     except ValueError:
         name, *words = text.split()
     if name == "penstock":
-        return problem_below(get_command(app), words)
+        return problem_below(penstock_command(), words)
     if name in OF_KAFKA_ONLY | NO_COMMANDS:
         return None
     return options_missing(name, words) if name in NAMES else f"there is no {name}"
@@ -96,10 +106,9 @@ def problem_with(text: str) -> str | None:
 
 def options_missing(name: str, words: list[str]) -> str | None:
     module = import_module(f"penstock.cli.kafka.{name.removeprefix('kafka-').replace('-', '_')}")
-    command = getattr(module, "COMMAND", None)
-    if command is None:
+    if not isinstance(module.main, Command):
         return None
-    known = {f"--{option.name}" for option in command.all_options}
+    known = {f"--{option.name}" for option in module.main.all_options}
     missing = [each for each in options_in(words) if each not in known]
     return f"it has no {missing}" if missing else None
 

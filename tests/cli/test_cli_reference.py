@@ -10,9 +10,10 @@ from typer.main import get_command
 
 from penstock.cli.examples import EXAMPLES
 from penstock.cli.main import app
-from penstock.cli.reference import leaves, reference
 from penstock.cli.terminal.output import Options
+from tools.commands_reference import leaves, reference
 
+PENSTOCK: Any = get_command(app)
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 
 
@@ -22,13 +23,13 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     text = reference()
-    for path, command in leaves("penstock", get_command(app)):
+    for path, command in leaves("penstock", PENSTOCK):
         assert f"### {path}\n" in text
         assert command.help, path
 
 
 def test_every_command_has_examples_in_its_help_and_no_other_has_any() -> None:
-    found = dict(leaves("penstock", get_command(app)))
+    found = dict(leaves("penstock", PENSTOCK))
     assert {path.partition(" ")[2] for path in found} == set(EXAMPLES)
     for path, command in found.items():
         assert EXAMPLES[path.partition(" ")[2]][0] in run(*path.split()[1:], "--help").out, path
@@ -40,7 +41,7 @@ def test_every_command_has_examples_in_its_help_and_no_other_has_any() -> None:
 )
 def test_an_example_can_be_typed(line: str) -> None:
     words = shlex.split(line.rpartition("| ")[2])[1:]
-    command: Any = get_command(app)
+    command = PENSTOCK
     context = command.make_context("penstock", words, obj=Options())
     while hasattr(command, "commands"):
         name, command, words = command.resolve_command(
@@ -53,7 +54,7 @@ def test_an_example_can_be_typed(line: str) -> None:
 def test_every_option_is_explained() -> None:
     bare = [
         f"{path} {each.opts[0]}"
-        for path, command in leaves("penstock", get_command(app))
+        for path, command in leaves("penstock", PENSTOCK)
         for each in command.params
         if each.param_type_name == "option" and not each.help
     ]

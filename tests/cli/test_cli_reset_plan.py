@@ -7,10 +7,8 @@ from penstock.cli.group.reset_plan import (
     OffsetMove,
     PlannedOffsets,
     ResetRejected,
+    ResetTo,
     ShiftBy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToListed,
     ToOffset,
     ToTime,
@@ -31,9 +29,9 @@ def new_offset(aim: Aim, known: PlannedOffsets) -> int:
 @pytest.mark.parametrize(
     ("aim", "offset"),
     [
-        (ToEarliest(), 10),
-        (ToLatest(), 90),
-        (ToCurrent(), 40),
+        (ResetTo.EARLIEST, 10),
+        (ResetTo.LATEST, 90),
+        (ResetTo.CURRENT, 40),
         (ToOffset(55), 55),
         (ShiftBy(5), 45),
         (ShiftBy(-5), 35),
@@ -53,7 +51,7 @@ def test_a_time_after_the_last_record_is_the_end() -> None:
 
 
 def test_what_is_not_committed_begins_at_the_end_when_the_rest_stays() -> None:
-    assert new_offset(ToCurrent(), PlannedOffsets(10, 90, None)) == 90
+    assert new_offset(ResetTo.CURRENT, PlannedOffsets(10, 90, None)) == 90
 
 
 def test_what_is_not_committed_cannot_be_shifted() -> None:
@@ -80,12 +78,12 @@ def test_an_offset_outside_the_log_becomes_the_nearest_inside(
 
 
 def test_a_committed_offset_outside_the_log_does_not_stay() -> None:
-    assert new_offset(ToCurrent(), PlannedOffsets(log_start=50, log_end=90, committed=40)) == 50
+    assert new_offset(ResetTo.CURRENT, PlannedOffsets(log_start=50, log_end=90, committed=40)) == 50
 
 
 def test_moves_are_in_order_of_partitions() -> None:
     places = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 9)]
-    moves = plan_moves(ToEarliest(), dict.fromkeys(places, PlannedOffsets(0, 1, None)))
+    moves = plan_moves(ResetTo.EARLIEST, dict.fromkeys(places, PlannedOffsets(0, 1, None)))
     assert [str(move.partition) for move in moves] == ["a-9", "a-10", "b-0"]
 
 

@@ -4,54 +4,16 @@ import errno
 import shutil
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE, Popen
-from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 from cli_running import run
+from fake_node import FakeNode
 
-from penstock.config import BrokerConfig, ListenerAddress
-from penstock.config.listeners import Address
+from penstock.config import BrokerConfig
 
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
-
-
-class Running(NamedTuple):
-    config: BrokerConfig
-    cluster_id: str
-    listeners: tuple[ListenerAddress, ...]
-    metrics: Address | None
-
-
-class FakeNode(ModuleType):
-    """Stands where penstock.node does."""
-
-    class StartRefused(Exception):
-        pass
-
-    def __init__(self) -> None:
-        super().__init__("penstock.node")
-        self.config: BrokerConfig | None = None
-        self.problem: Exception | None = None
-        self.code = 0
-
-    def run_node(
-        self,
-        config: BrokerConfig,
-        announce: Callable[[Running], None],
-        cluster_id: str | None = None,
-        watch: object = None,
-    ) -> int:
-        self.watch = watch
-        self.cluster_id = cluster_id
-        self.config = config
-        if self.problem is not None:
-            raise self.problem
-        announce(Running(config, "the-cluster", config.listeners, config.metrics_listener))
-        return self.code
 
 
 @pytest.fixture

@@ -66,8 +66,16 @@ def members(cluster: ClusterLike, group: str) -> int:
 def consumer_of(
     cluster: ClusterLike, topic: str, group: str | None = None, **options: Any
 ) -> Consumer[Any, Any]:
-    """From the beginning of a topic; settings with dots go as `settings`."""
-    settings = {"auto.offset.reset": "earliest", **options.pop("settings", {})}
+    """Return a consumer from the beginning of a topic; settings with dots go as `settings`.
+
+    A short fetch wait lets seeks and revocations take effect soon: librdkafka first waits for the
+    answer to the fetch under way.
+    """
+    settings = {
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": 50,
+        **options.pop("settings", {}),
+    }
     return Consumer(
         settings,
         bootstrap=cluster.bootstrap,

@@ -35,6 +35,7 @@ from penstock.wire.messages import k48_describe_client_quotas as k48
 from penstock.wire.messages import k49_alter_client_quotas as k49
 from penstock.wire.messages import k50_describe_user_scram_credentials as k50
 from penstock.wire.messages import k51_alter_user_scram_credentials as k51
+from penstock.wire.structures import EntityData, TokenPrincipal
 
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
@@ -199,8 +200,8 @@ def test_quotas_are_asked_for_and_told_by_entity() -> None:
         entries=[
             k48.EntryData(
                 entity=[
-                    k48.EntityData(entity_type="user", entity_name="alice"),
-                    k48.EntityData(entity_type="client-id", entity_name=None),
+                    EntityData(entity_type="user", entity_name="alice"),
+                    EntityData(entity_type="client-id", entity_name=None),
                 ],
                 values=[k48.ValueData(key="request_percentage", value=5.0)],
             )
@@ -225,7 +226,7 @@ def test_a_quota_is_set_or_removed_and_answered_by_entity() -> None:
                     error_code=42 * number,
                     error_message="no",
                     entity=[
-                        k49.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                        EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
                         for part in reversed(each.entity)
                     ],
                 )
@@ -312,7 +313,7 @@ def test_a_token_is_made_renewed_told_and_expired() -> None:
         principal_type="User", principal_name="alice", token_id="t", hmac=b"h",
         issue_timestamp=1, expiry_timestamp=2, max_timestamp=3,
         token_requester_principal_type="User", token_requester_principal_name="bob",
-        renewers=[k41.DescribedDelegationTokenRenewer(principal_type="User", principal_name="bob")],
+        renewers=[TokenPrincipal(principal_type="User", principal_name="bob")],
     )  # fmt: skip
     answers = {
         38: lambda _: made,

@@ -81,13 +81,13 @@ def test_many_tasks_use_one_thread(penstock_cluster: Cluster) -> None:
     async def story() -> None:
         async with Admin(penstock_cluster.bootstrap) as client:
             here = threading.get_ident()
-            plain = client._blocking.describe_cluster
+            plain = client._blocking.nodes.refresh
 
-            def noted(**named: Any) -> Any:
+            def noted() -> Any:
                 threads.add(threading.get_ident())
-                return plain(**named)
+                return plain()
 
-            client._blocking.describe_cluster = noted  # type: ignore[method-assign]
+            client._blocking.nodes.refresh = noted  # type: ignore[method-assign]
             await asyncio.gather(*(client.describe_cluster() for _ in range(20)))
             assert here not in threads
 

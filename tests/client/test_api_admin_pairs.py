@@ -10,7 +10,7 @@ from producing import run
 from penstock import sync as blocking
 from penstock.client.admin.aio import Admin
 from penstock.client.admin.coordinator_values import AbortMarker
-from penstock.client.admin.partition_pairs import partition_of
+from penstock.client.admin.part import partition_of
 from penstock.client.values import At
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from depth import examples
 from penstock.client.consumer.offsets.offset_tracker import (
     InFlight,
     OffsetTracker,
@@ -287,22 +288,7 @@ def test_work_that_is_handed_out_is_noted_before_it_is_taken_away(
     with pytest.raises(KeyboardInterrupt):
         tracker.take(2, "somebody", 0.0)
     monkeypatch.undo()
-    tracker.return_unheld("somebody")
-    assert tracker.finished() == {A: 1}
-    assert tracker.in_flight == []
-    again = take(tracker, 2)
-    assert [each.number for each in again.messages] == [1, 2]
-
-
-def test_only_what_no_loop_holds_is_taken_back_from_an_interrupted_reader() -> None:
-    tracker = owning(A)
-    add(tracker, *messages(A, 0, 1, 2))
-    works = [tracker.take(1, owner, 0.0) for owner in ("reader", "reader", "another")]
-    assert works[0] is not None
-    works[0].held = True
-    tracker.return_unheld("reader")
-    assert tracker.in_flight == [works[0], works[2]]
-    assert [each.number for each in take(tracker, 9).messages] == [1]
+    assert tracker.finished() == {A: 1}, "no commit passes over them"
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 99)), max_size=40))
@@ -453,5 +439,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.tracker.unread == unread
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+LedgerMachine.TestCase.settings = settings(
+    max_examples=examples(200, few=50), stateful_step_count=40, deadline=None
+)
 TestAnyOrderOfEvents = LedgerMachine.TestCase

@@ -396,19 +396,6 @@ def test_a_signals_handler_may_close_the_consumer_wherever_the_thread_was(
     assert time.monotonic() < until
 
 
-def test_what_a_signal_interrupts_in_take_is_taken_again(cluster: Cluster) -> None:
-    topic = filled_topic(cluster, 5)
-    with BlockingConsumer(
-        {"auto.offset.reset": "earliest"},
-        bootstrap=cluster.bootstrap,
-        group=fresh_group(),
-        topics=[topic],
-    ) as consumer:
-        with pytest.raises(KeyboardInterrupt):
-            consumer._reader.taker().take(1, WAIT_SECONDS_MAX, lambda _: interrupt())
-        assert [each.offset for each in consumer.take(1, WAIT_SECONDS_MAX)] == [0]
-
-
 class Interrupted(BaseException):
     """By a signal, anywhere."""
 
@@ -433,9 +420,11 @@ def test_signals_in_the_main_thread_lose_no_record(
     topic, group = filled_topic(cluster, 4_000), fresh_group()
     settings = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 10}
     seen: set[int] = set()
+    armed = False
 
     def raise_it(*_: object) -> None:
-        raise Interrupted
+        if armed:
+            raise Interrupted
 
     def consumer() -> BlockingConsumer[bytes, bytes]:
         return BlockingConsumer(settings, bootstrap=cluster.bootstrap, group=group, topics=[topic])
@@ -448,12 +437,15 @@ def test_signals_in_the_main_thread_lose_no_record(
         with consumer() as first:
             next(iter(first))  # assigned; the loop was left, so the record comes again
             for turn in range(40):
-                signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + (turn * 7 + seed) % 11))
+                # Again after a while: Python drops an exception in a finalizer.
+                begin_s = 0.0005 * (1 + (turn * 7 + seed) % 11)
+                armed = True
+                signal.setitimer(signal.ITIMER_REAL, begin_s, 1.0)
                 try:
                     for values in way(first):
                         seen.update(int(value or b"") for value in values)
                 except Interrupted:
-                    pass
+                    armed = False
                 finally:
                     signal.setitimer(signal.ITIMER_REAL, 0)
     finally:

@@ -24,8 +24,8 @@ from consuming import (
 )
 from producing import fresh_topic, run
 
+from penstock import serde
 from penstock import sync as blocking
-from penstock.client import serde
 from penstock.client.consumer import Consumer
 from penstock.client.failures import ClientError, DeserializationError
 from penstock.client.interceptors import ConsumerInterceptor
@@ -287,7 +287,7 @@ TYPED = """
 from typing import assert_type
 from penstock import Consumer, Record
 from penstock import sync
-from penstock.client import serde
+from penstock import serde
 from penstock.client.consumer import Batch
 
 class Order: ...

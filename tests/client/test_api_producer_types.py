@@ -5,9 +5,8 @@ from typing import Any, assert_type
 
 from producing import fresh_topic, run, values_of
 
-from penstock import Consumer, Delivered, Delivery, Producer
+from penstock import Consumer, Delivered, Delivery, Producer, serde
 from penstock import sync as blocking
-from penstock.client import serde
 from penstock.testing.external_cluster import ClusterLike
 
 

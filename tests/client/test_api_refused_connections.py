@@ -124,6 +124,7 @@ WAITING: list[Callable[[Refusal], Any]] = [
 SAID = ["another authority", "another name", "a wrong password"]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("work", WAITING, ids=lambda work: work.__name__)
 def test_whoever_waits_is_told_soon_and_with_a_way_out(

@@ -31,8 +31,8 @@ from penstock.client.producer.sending.encoding import (
 )
 from penstock.client.records import OutRecord
 from penstock.client.runtime.schema_wait import with_answers
-from penstock.client.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
 from penstock.client.serde.schema_ids import frame
+from penstock.serde import NotToldYet, RegistryError, SchemaRegistry, avro, json_schema
 from penstock.testing.external_cluster import ClusterLike
 
 LONG = '"long"'

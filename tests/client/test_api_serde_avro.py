@@ -18,7 +18,9 @@ from fake_registry import FakeRegistry
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.serde import (
+from penstock.client.serde.registry import JSON_SCHEMA
+from penstock.client.serde.schema_ids import by_record, frame
+from penstock.serde import (
     RegistryError,
     SchemaRegistry,
     SerdeRefused,
@@ -27,8 +29,6 @@ from penstock.client.serde import (
     json_schema,
     serializer_of,
 )
-from penstock.client.serde.registry import JSON_SCHEMA
-from penstock.client.serde.schema_ids import by_record, frame
 
 USER = {
     "type": "record",
@@ -472,7 +472,7 @@ def test_confluents_name_of_json_schema_works_and_validates_on_request(fake: Fak
 def test_a_missing_package_is_named(package: str, code: str, extra: str) -> None:
     program = (
         f"import sys; sys.modules[{package!r}] = None\n"
-        "from penstock.client import serde\n"
+        "from penstock import serde\n"
         f"try:\n    {code}\n"
         "except serde.SerdeRefused as refused:\n    print(refused)\n"
     )
@@ -485,7 +485,7 @@ def test_a_missing_package_is_named(package: str, code: str, extra: str) -> None
 def test_nothing_is_loaded_before_it_is_needed() -> None:
     names = ("fastavro", "jsonschema", "pydantic", "msgspec", "confluent_kafka", "http.client")
     program = (
-        "import sys\nfrom penstock.client import serde\n"
+        "import sys\nfrom penstock import serde\n"
         "serde.avro(registry='http://127.0.0.1:1'); serde.json_schema({}, validate=False)\n"
         "serde.json_of(dict[str, int])\n"
         f"print([name for name in {names!r} if name in sys.modules])"

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.serde import JSON, SerdeRefused, json_of
 from penstock.client.serde.json_types import Misfit
+from penstock.serde import JSON, SerdeRefused, json_of
 
 UserId = NewType("UserId", int)
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client import serde
-from penstock.client.serde import Plain, SerdeRefused
+from penstock import serde
+from penstock.serde import Plain, SerdeRefused
 
 FROM_JAVA: list[tuple[Plain[Any], Any, str]] = [
     (serde.INTEGER, 0, "00000000"),
@@ -83,7 +83,7 @@ def test_a_double_comes_back(value: float) -> None:
     assert serde.DOUBLE.decode(serde.DOUBLE.encode(value) or b"") == value
 
 
-@given(st.text().filter(lambda text: text.isprintable()))
+@given(st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" ")))
 def test_text_comes_back(value: str) -> None:
     assert serde.STRING.decode(serde.STRING.encode(value) or b"") == value
 

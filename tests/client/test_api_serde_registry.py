@@ -12,7 +12,6 @@ import pytest
 from fake_registry import FakeRegistry, send
 
 from penstock.client.failures import is_retriable
-from penstock.client.serde import RegistryError, SchemaRegistry, SerdeRefused
 from penstock.client.serde import registry as registry_module
 from penstock.client.serde.confluent_serdes import registry_of
 from penstock.client.serde.registry import JSON_SCHEMA, Reference, RegisteredSchema
@@ -24,6 +23,7 @@ from penstock.client.serde.schema_ids import (
     subject_naming,
     unframe,
 )
+from penstock.serde import RegistryError, SchemaRegistry, SerdeRefused
 
 TEXT = RegisteredSchema('"string"')
 

@@ -9,9 +9,9 @@ import msgspec
 import pydantic
 import pytest
 
-from penstock.client import serde
+from penstock import serde
 from penstock.client.runtime.python_paths import NotThere, load
-from penstock.client.serde import SerdeRefused, deserializer_of, serializer_of
+from penstock.serde import SerdeRefused, deserializer_of, serializer_of
 
 JAVA = "org.apache.kafka.common.serialization."
 

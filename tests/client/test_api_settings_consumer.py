@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from librdkafka_told import NOWHERE, told
 
 from penstock.client.settings import ConsumerSettings, SettingRefused, consumer_settings
-from penstock.client.settings.durations import duration_ms
+from penstock.client.settings.consumer import duration_ms
 
 JAVA = "org.apache.kafka.clients.consumer."
 

@@ -20,9 +20,9 @@ from penstock.client.settings import (
     keys_rdkafka,
     producer_settings,
 )
-from penstock.client.settings.reference import reference
 from penstock.client.settings.row import KeyHandling, SettingRow
 from penstock.client.settings.table import PASSING, ROWS, Client
+from tools.client_settings_reference import reference
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "client-configuration.md"
@@ -354,11 +354,11 @@ def test_a_value_of_none_was_not_said() -> None:
 
 
 def test_the_reference_page_of_client_keys_is_up_to_date() -> None:
-    assert PAGE.read_text() == reference(), "run python -m penstock.client.settings.reference"
+    assert PAGE.read_text() == reference(), "run python -m tools.client_settings_reference"
 
 
 def test_the_reference_command_of_client_keys_prints_the_page() -> None:
-    command = [sys.executable, "-m", "penstock.client.settings.reference"]
+    command = [sys.executable, "-m", "tools.client_settings_reference"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert printed.stdout == reference()
 

@@ -230,10 +230,10 @@ def test_broker_values_are_validated_by_name() -> None:
 
 def test_some_keys_cannot_change_while_a_broker_runs() -> None:
     check_dynamic(["log.retention.ms"], cluster_wide=True)
-    check_dynamic(["listeners"], cluster_wide=False)
-    text = r"Cannot update these configs dynamically: \[node\.id, log\.dirs\]"
+    check_dynamic(["ssl.client.auth"], cluster_wide=False)
+    text = r"Cannot update these configs dynamically: \[node\.id, listeners\]"
     with pytest.raises(InvalidRequest, match=text):
-        check_dynamic(["node.id", "log.retention.ms", "log.dirs"], cluster_wide=False)
-    text = r"at default cluster level, broker id must be specified: \[listeners\]"
+        check_dynamic(["node.id", "log.retention.ms", "listeners"], cluster_wide=False)
+    text = r"at default cluster level, broker id must be specified: \[ssl\.client\.auth\]"
     with pytest.raises(InvalidRequest, match=text):
-        check_dynamic(["listeners"], cluster_wide=True)
+        check_dynamic(["ssl.client.auth"], cluster_wide=True)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from penstock.config import keys_client_metrics, keys_group, keys_topic, table
 from penstock.config.key import Effect, Key, ValueType
-from penstock.config.reference import reference
 from penstock.config.table import (
     BROKER_KEYS,
     GROUP_KEYS,
@@ -21,6 +20,7 @@ from penstock.config.table import (
 )
 from penstock.config.values import parse, to_text
 from penstock.errors import InvalidConfig
+from tools.configuration_reference import reference
 
 EVERY_KEY = [*BROKER_KEYS.values(), *TOPIC_KEYS.values(), *GROUP_KEYS.values()]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
@@ -55,11 +55,11 @@ def test_no_key_is_in_two_tables() -> None:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == reference(), "run python -m penstock.config.reference"
+    assert PAGE.read_text() == reference(), "run python -m tools.configuration_reference"
 
 
 def test_the_reference_command_prints_the_page() -> None:
-    command = [sys.executable, "-m", "penstock.config.reference"]
+    command = [sys.executable, "-m", "tools.configuration_reference"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert printed.stdout == reference()
 

@@ -15,6 +15,11 @@ from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.records.metadata import FeatureLevelRecord
+from penstock.wire.structures import (
+    AlterConfigsResourceResponse,
+    RegisteredFeature,
+    RegisteredListener,
+)
 
 ORDERS = ConfigResourceId(TOPIC, "orders")
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
@@ -72,9 +77,11 @@ def registration(broker_id: int, **fields: Any) -> k62.BrokerRegistrationRequest
         "broker_id": broker_id,
         "cluster_id": CLUSTER_ID,
         "incarnation_id": bytes([1, broker_id]) * 8,
-        "listeners": [k62.Listener(name="PLAINTEXT", host="127.0.0.1", port=9092 + broker_id)],
+        "listeners": [
+            RegisteredListener(name="PLAINTEXT", host="127.0.0.1", port=9092 + broker_id)
+        ],
         "features": [
-            k62.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()
         ],
         "rack": None,
@@ -187,7 +194,7 @@ def alter_response(
     changes: Sequence[tuple[str, int, str | None]],
     *,
     validate_only: bool = False,
-) -> k44.AlterConfigsResourceResponse:
+) -> AlterConfigsResourceResponse:
     wanted = k44.AlterConfigsResource(
         resource_type=resource.kind,
         resource_name=resource.name,
@@ -197,5 +204,5 @@ def alter_response(
         ],
     )
     request = k44.IncrementalAlterConfigsRequest(resources=[wanted], validate_only=validate_only)
-    responses: list[k44.AlterConfigsResourceResponse] = bench.ask(request, 1).responses
+    responses: list[AlterConfigsResourceResponse] = bench.ask(request, 1).responses
     return responses[0]

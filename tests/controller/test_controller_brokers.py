@@ -13,6 +13,7 @@ from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
+from penstock.wire.structures import RegisteredListener
 
 
 def test_a_broker_starts_fenced_and_its_epoch_is_the_offset_of_its_registration() -> None:
@@ -220,7 +221,7 @@ def test_a_controller_tells_its_endpoints() -> None:
     request = k70.ControllerRegistrationRequest(
         controller_id=1,
         incarnation_id=b"1" * 16,
-        listeners=[k70.Listener(name="CONTROLLER", host="localhost", port=9093)],
+        listeners=[RegisteredListener(name="CONTROLLER", host="localhost", port=9093)],
     )
     assert bench.ask(request).error_code == 0
     assert bench.image.controllers[1].endpoints[0].name == "CONTROLLER"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from metadata_world import MetadataWorld
 
+from own_thread import patch_own_thread
 from penstock.controller.delta import ImageBuilder
 from penstock.controller.topics import TopicWork
 from penstock.errors import UnknownServerError
@@ -30,7 +31,7 @@ def test_a_request_that_fails_costs_itself(
     world = MetadataWorld()
     world.join()
     with monkeypatch.context() as patch:
-        patch.setattr(TopicWork, "create", fail)
+        patch_own_thread(patch, TopicWork, "create", fail)
         assert isinstance(create(world)[0], UnknownServerError)
     assert "CreateTopicsRequest to the controller" in machine_failures[0].getMessage()
     assert create(world)[0].topics[0].error_code == 0
@@ -41,6 +42,6 @@ def test_a_metadata_record_that_cannot_be_replayed_is_not_passed_over(
 ) -> None:
     world = MetadataWorld()
     world.join()
-    monkeypatch.setattr(ImageBuilder, "apply", fail)
+    patch_own_thread(monkeypatch, ImageBuilder, "apply", fail)
     with pytest.raises(RuntimeError, match="ours"):
         create(world)

@@ -12,6 +12,7 @@ from penstock.controller.image import Image
 from penstock.controller.image_records import image_records
 from penstock.controller.records import UnreadRecord, decode_record, encode_record
 from penstock.wire.records import metadata as m
+from penstock.wire.structures import EntityData
 
 
 def replayed(records: list[Any], base: Image | None = None) -> Image:
@@ -28,12 +29,12 @@ def same_content(first: Image, second: Image) -> bool:
 
 KEPT = [
     m.ClientQuotaRecord(
-        entity=[m.EntityData(entity_type="user", entity_name="alice")],
+        entity=[EntityData(entity_type="user", entity_name="alice")],
         key="producer_byte_rate",
         value=1.5,
     ),
     m.ClientQuotaRecord(
-        entity=[m.EntityData(entity_type="user", entity_name=None)],
+        entity=[EntityData(entity_type="user", entity_name=None)],
         key="producer_byte_rate",
         value=2.5,
     ),
@@ -60,7 +61,7 @@ def test_what_is_kept_can_be_removed() -> None:
     image = replayed(
         [
             m.ClientQuotaRecord(
-                entity=[m.EntityData(entity_type="user", entity_name="alice")],
+                entity=[EntityData(entity_type="user", entity_name="alice")],
                 key="producer_byte_rate",
                 remove=True,
             ),

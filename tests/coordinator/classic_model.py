@@ -14,9 +14,11 @@ from typing import Any
 
 from classic_story import BEGINNING_MS, GROUP, Asked, Story, subscription
 
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import ClassicGroup
 from penstock.coordinator.groups.classic.group_record import record_of
 from penstock.errors import NONE, KafkaError, KafkaStorageError
+from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
@@ -393,7 +395,8 @@ class World:
             if generation < 0:
                 continue
             try:
-                group.check_commit(member_id, instance_id, generation, 9, in_txn=False)
+                message = OffsetCommitRequest(member_id=member_id, group_instance_id=instance_id)
+                group.check_commit(GroupRequest(message, 9), generation)
             except KafkaError:
                 continue
             # A generation without an assignment may be newer; its members own nothing yet.

@@ -20,6 +20,7 @@ from penstock.effects import Outcome, SetTimer, Ticket
 from penstock.errors import NONE, KafkaError, NotCoordinator, from_code
 from penstock.wire.batch import HEADER
 from penstock.wire.codec import write
+from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, MemberIdentity
@@ -350,13 +351,11 @@ class Member:
     def commits(self, generation: int | None = None) -> str:
         """What a commit of offsets would be told."""
         try:
-            self.story.group.check_commit(
-                self.member_id,
-                self.instance_id,
-                self.generation if generation is None else generation,
-                9,
-                in_txn=False,
+            generation = self.generation if generation is None else generation
+            message = OffsetCommitRequest(
+                member_id=self.member_id, group_instance_id=self.instance_id
             )
+            self.story.group.check_commit(GroupRequest(message, 9), generation)
         except KafkaError as error:
             return error.kafka_name()
         return "NONE"

@@ -6,10 +6,11 @@ from typing import Any
 from consumer_story import Cluster
 from hostile_world import HostileWorld
 
-from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
+from penstock.coordinator.records import EndMarker
 from penstock.errors import KafkaError, UnknownMemberId
 from penstock.wire.codec import read, write
 from penstock.wire.messages import k13_leave_group as k13
@@ -147,7 +148,7 @@ class HostileGroups(HostileWorld):
                     self.marker,
                 )
             )()
-        if isinstance(message, WriteMarker):
+        if isinstance(message, EndMarker):
             self.ask(message)
             return
         versions = schema_of(type(message)).versions
@@ -331,10 +332,10 @@ class HostileGroups(HostileWorld):
             )
         )
 
-    def marker(self) -> WriteMarker:
+    def marker(self) -> EndMarker:
         chance = self.chance
         producer_id = chance.choice((-1, 1, 2, 2**63 - 1))
-        return WriteMarker(producer_id, 0, 0, chance.random() < 0.5, chance.random() < 0.5)
+        return EndMarker(producer_id, 0, 0, chance.random() < 0.5, chance.random() < 0.5)
 
 
 def _heard(peer: Peer, answer: Any) -> None:

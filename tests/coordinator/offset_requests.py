@@ -1,11 +1,13 @@
 """The handlers of the offset APIs at a broker that is nothing but an image and its coordinators."""
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from offset_story import Story
 
+from penstock.broker.coordinators.coordinators import Coordinators
 from penstock.broker.handlers import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 from penstock.controller.image import Image, PartitionImage, Topic
 from penstock.coordinator.events import GroupRequest
@@ -92,9 +94,10 @@ class OffsetBroker:
             self.replies.append(read(response_class(key), version, data))
 
         request = SimpleNamespace(api_version=version, client_id="c", reply=reply)
-        coordinators = SimpleNamespace(
+        coordinators: Any = SimpleNamespace(
             group_runtime=self._runtime, call=lambda _request, sent: GroupRequest(sent, version)
         )
+        coordinators.submit = partial(Coordinators.submit, coordinators)
         broker = SimpleNamespace(image=self.image, coordinators=coordinators)
         received: Any = read(request_class(key), version, write(message, version))
         response = handle(broker, request, received)

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.coordinator.batches import decode, encode
 from penstock.coordinator.cluster import TopicView
-from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.classic import (
     ClassicGroup,
     ClassicMember,
@@ -18,7 +18,7 @@ from penstock.coordinator.groups.classic import (
     OfferedProtocol,
 )
 from penstock.coordinator.groups.classic.generation import ClassicGeneration
-from penstock.coordinator.groups.group import GroupCoordinatorState, Kind
+from penstock.coordinator.groups.group import GroupCoordinatorState, IdPartitions, Kind
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
@@ -108,16 +108,9 @@ class Consumers:
     forgotten: bool = False
 
     def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        epoch: int,
-        version: int,
-        *,
-        in_txn: bool,
-        partitions: Iterable[tuple[bytes, int]] | None = None,
+        self, call: GroupRequest, epoch: int, partitions: IdPartitions | None = None
     ) -> None:
-        del member_id, instance_id, epoch, version, in_txn
+        del call, epoch
         if self.refusal is not None:
             raise self.refusal
         if any(each in self.stale for each in partitions or ()):
@@ -332,7 +325,7 @@ class Story:
         return _codes(self._perform(self.work.commit_in_transaction(call, self.now_ms)))
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        self._perform(self.work.write_marker(WriteMarker(producer_id, 0, 3, committed, True)))
+        self._perform(Outcome([EndMarker(producer_id, 0, 3, committed, True)]))
 
     def fetch(
         self, group_id: str, places: Iterable[Place] | None, *, stable: bool = False

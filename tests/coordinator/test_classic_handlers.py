@@ -23,7 +23,11 @@ from penstock.errors import (
     NotEnoughReplicas,
 )
 from penstock.wire.codec import read, write
-from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.wire.messages.k11_join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest
 from penstock.wire.messages.k14_sync_group import SyncGroupRequest
@@ -92,6 +96,7 @@ class FakeBroker:
 class FakeRequest:
     def __init__(self, api_version: int) -> None:
         self.api_version = api_version
+        self.client_id = "test"
         self.replies: list[Any] = []
 
     def reply(self, response: Any) -> None:
@@ -140,6 +145,20 @@ class Bench:
 def test_a_group_without_a_name_is_refused(handler: Any, message: Any, version: int) -> None:
     bench = Bench(handler, message, version)
     assert name_of(bench.returned.error_code) == "INVALID_GROUP_ID"
+    assert not bench.runtimes["a"].asked
+
+
+def test_a_name_that_leaves_no_room_for_a_member_id_is_rejected() -> None:
+    message = JoinGroupRequest(group_id="a", group_instance_id="é" * 16_380)
+    bench = Bench(k11_join_group, message, 9)
+    assert name_of(bench.returned.error_code) == "INVALID_REQUEST"
+    assert not bench.runtimes["a"].asked
+
+
+def test_a_member_with_thousands_of_protocols_is_rejected() -> None:
+    protocols = [JoinGroupRequestProtocol(name=str(number)) for number in range(1_001)]
+    bench = Bench(k11_join_group, JoinGroupRequest(group_id="a", protocols=protocols), 9)
+    assert name_of(bench.returned.error_code) == "INCONSISTENT_GROUP_PROTOCOL"
     assert not bench.runtimes["a"].asked
 
 

@@ -11,7 +11,7 @@ from classic_model import World
 from depth import seeds
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(300, few=50)
+SEEDS = seeds(300, few=25)
 TESTS = Path(__file__).parents[1]
 
 

@@ -3,6 +3,7 @@
 import pytest
 from classic_story import DELAY_MS, GROUP, Member, Story, stable
 
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import ClassicGroup
 from penstock.coordinator.groups.group import CoordinatedGroup
 from penstock.errors import (
@@ -10,6 +11,8 @@ from penstock.errors import (
     NonEmptyGroup,
     UnknownMemberId,
 )
+from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
+from penstock.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 
 NO_GENERATION = -1
 
@@ -22,7 +25,9 @@ def commit(
     *,
     in_txn: bool = False,
 ) -> None:
-    group.check_commit(member_id, instance_id, generation, 9, in_txn=in_txn)
+    kind = TxnOffsetCommitRequest if in_txn else OffsetCommitRequest
+    message = kind(member_id=member_id, group_instance_id=instance_id)
+    group.check_commit(GroupRequest(message, 9), generation)
 
 
 # A group that only holds offsets

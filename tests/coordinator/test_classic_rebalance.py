@@ -12,7 +12,7 @@ from classic_story import (
 )
 
 from penstock.coordinator.groups.classic.generation import GENERATION_MAX
-from penstock.coordinator.groups.classic.timers import JoinExpired, SyncExpired
+from penstock.coordinator.groups.timers import JoinExpired, SyncExpired
 
 
 def three(story: Story) -> tuple[Member, Member, Member]:

@@ -3,7 +3,10 @@
 import pytest
 from consumer_story import Classic, Consumer, Story, error_of, settle
 
+from penstock.coordinator.events import GroupRequest
 from penstock.errors import KafkaError
+from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
+from penstock.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 
 Pairs = list[tuple[bytes, int]]
 
@@ -25,9 +28,9 @@ def commits(
     partitions: Pairs | None = None,
 ) -> str:
     try:
-        story.group.check_commit(
-            member_id, None, epoch, version, in_txn=in_txn, partitions=partitions
-        )
+        kind = TxnOffsetCommitRequest if in_txn else OffsetCommitRequest
+        call = GroupRequest(kind(member_id=member_id), version)
+        story.group.check_commit(call, epoch, partitions)
     except KafkaError as error:
         return error_of(error)
     return "NONE"

@@ -12,7 +12,7 @@ from consumer_model import Model
 from depth import seeds
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(300, few=50)
+SEEDS = seeds(300, few=25)
 TESTS = Path(__file__).parents[1]
 
 

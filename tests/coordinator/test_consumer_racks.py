@@ -7,6 +7,7 @@ from consumer_story import Consumer, Story, settle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from depth import examples
 from penstock.coordinator.groups.consumer.assignors import ASSIGNORS
 from penstock.coordinator.groups.consumer.assignors.racks import local_count
 from penstock.coordinator.groups.consumer.assignors.spec import (
@@ -79,7 +80,7 @@ def kept(group: Subscribers, targets: dict[str, Assignment]) -> int:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_racks_cost_no_balance(name: str, group: Subscribers) -> None:
     plain = ASSIGNORS[name](without_racks(group))
@@ -87,7 +88,7 @@ def test_racks_cost_no_balance(name: str, group: Subscribers) -> None:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_of_each_topic_members_get_as_many_as_without(name: str, group: Subscribers) -> None:
     def by_topic(targets: dict[str, Assignment]) -> Counter[tuple[bytes, int]]:
@@ -99,7 +100,7 @@ def test_of_each_topic_members_get_as_many_as_without(name: str, group: Subscrib
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_racks_move_nothing(name: str, group: Subscribers) -> None:
     plain = ASSIGNORS[name](without_racks(group))
@@ -107,7 +108,7 @@ def test_racks_move_nothing(name: str, group: Subscribers) -> None:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_with_racks_no_less_is_read_nearby(name: str, group: Subscribers) -> None:
     plain = ASSIGNORS[name](without_racks(group))
@@ -115,7 +116,7 @@ def test_with_racks_no_less_is_read_nearby(name: str, group: Subscribers) -> Non
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_every_partition_that_somebody_wants_is_given_to_one(name: str, group: Subscribers) -> None:
     given_out = Counter(
@@ -130,7 +131,7 @@ def test_every_partition_that_somebody_wants_is_given_to_one(name: str, group: S
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_the_result_is_at_rest(name: str, group: Subscribers) -> None:
     targets = ASSIGNORS[name](group)
@@ -142,7 +143,7 @@ def test_the_result_is_at_rest(name: str, group: Subscribers) -> None:
         assert after == targets
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups(), others=st.permutations(["a", "b", "c"]))
 def test_what_a_rack_is_called_does_not_matter_to_range(
     group: Subscribers, others: list[str]
@@ -160,7 +161,7 @@ def test_what_a_rack_is_called_does_not_matter_to_range(
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50, few=15))
 @given(group=groups())
 def test_members_without_racks_get_what_they_always_got(name: str, group: Subscribers) -> None:
     nowhere = group._replace(members=[each._replace(rack_id=None) for each in group.members])

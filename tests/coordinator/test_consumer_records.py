@@ -7,6 +7,7 @@ from penstock.coordinator.groups.consumer.member import MemberState
 from penstock.coordinator.groups.consumer.subscription import MetadataHash
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records import group as kept
+from penstock.wire.structures import TopicIdPartitions
 
 T = (1).to_bytes(16, "big")
 
@@ -69,7 +70,7 @@ def target(member_id: str, *partitions: int) -> CoordinatorRecord:
     return CoordinatorRecord(
         kept.ConsumerGroupTargetAssignmentMemberKey(group_id=GROUP, member_id=member_id),
         kept.ConsumerGroupTargetAssignmentMemberValue(
-            topic_partitions=[kept.TopicPartition(topic_id=T, partitions=list(partitions))]
+            topic_partitions=[TopicIdPartitions(topic_id=T, partitions=list(partitions))]
         ),
     )
 

@@ -3,7 +3,7 @@
 import pytest
 from consumer_story import Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.timers import REJECTED_RETRY_MS
+from penstock.coordinator.groups.timers import REJECTED_RETRY_MS
 from penstock.coordinator.patterns.automaton import EFFORT_MAX
 from penstock.errors import KafkaStorageError
 from penstock.wire.records.group import (

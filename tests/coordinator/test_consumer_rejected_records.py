@@ -13,7 +13,7 @@ from consumer_story import (
     settle,
 )
 
-from penstock.coordinator.groups.consumer.timers import REJECTED_RETRY_MS
+from penstock.coordinator.groups.timers import REJECTED_RETRY_MS
 from penstock.errors import KafkaStorageError, MessageTooLarge
 from penstock.wire.primitives import STRING_BYTES_MAX
 

@@ -3,7 +3,7 @@
 import pytest
 from consumer_story import GROUP, REBALANCE_MS, SESSION_MS, Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.timers import ConsumerSessionExpired
+from penstock.coordinator.groups.timers import ConsumerSessionExpired
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from consumer_story import CLASSIC_SESSION_MS, Classic, Cluster, Consumer, Story, error_of
 from hostile_world import HostileWorld
 
+from own_thread import patch_own_thread
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import rebalance
 from penstock.coordinator.groups.classic.joining import ClassicJoin
@@ -190,7 +191,7 @@ def test_a_poisoned_timer_is_tried_again_after_a_while_and_logged_once(
         fail()
 
     groups.beat("bad")
-    monkeypatch.setattr(MemberUpdater, "without", count_and_fail)
+    patch_own_thread(monkeypatch, MemberUpdater, "without", count_and_fail)
     groups.time.advance(600_000)
     assert 2 <= len(tries) <= 20
     assert len(machine_failures) == 1
@@ -202,7 +203,7 @@ def test_a_consumer_group_that_was_to_become_classic_is_there_again(
 ) -> None:
     groups.beat("g")
     groups.say(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1), 1)
-    monkeypatch.setattr(ClassicJoin, "join", fail)
+    patch_own_thread(monkeypatch, ClassicJoin, "join", fail)
     assert error_of(groups.join("g")[0]) == "UNKNOWN_SERVER_ERROR"
     assert groups.listed() == {"g": "Empty"}
     assert groups.beat("g").error_code == 0

@@ -17,7 +17,7 @@ from penstock.coordinator.groups.consumer.outcome_builder import (
 )
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(80, few=16)
+SEEDS = seeds(80, few=8)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -4,8 +4,8 @@ import pytest
 from offset_story import START_MS, Story
 
 from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
-from penstock.coordinator.groups.classic.timers import SessionExpired
 from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.timers import SessionExpired
 from penstock.errors import (
     GroupIdNotFound,
     IllegalGeneration,

@@ -17,7 +17,7 @@ from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import GroupIdNotFound, GroupSubscribedToTopic, UnstableOffsetCommit
 from penstock.model import ZERO_ID
 
-SEEDS = seeds(300, few=50)
+SEEDS = seeds(300, few=25)
 STEPS = 60
 
 RETENTION_MS, CHECK_MS = 7 * DAY_MS, DAY_MS

@@ -9,7 +9,7 @@ from txn_world import NAMES, PLACES, TIMEOUT_MS, World
 
 from depth import seeds
 
-SEEDS = seeds(300, few=50)
+SEEDS = seeds(300, few=25)
 STEPS = 800
 
 

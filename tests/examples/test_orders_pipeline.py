@@ -14,7 +14,7 @@ from examples.orders.watch import Watch
 from penstock.testing import Cluster
 
 pytest_plugins = ["example_fixtures"]
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark-guides")
 
 SECONDS_MAX = 200
 SEED = 11

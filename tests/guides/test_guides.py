@@ -1,57 +1,24 @@
 """Every box of every guide is run as printed, by one reader on one node, guide after guide."""
 
-import itertools
 import re
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
-from random import Random
 
 import pytest
-from fake_registry import FakeRegistry
-from guide_boxes import GUIDES, RUN, SHOWN, Box, boxes_of
-from guide_reader import free_port, reading
-from node_names import state_of
+from guide_boxes import GUIDES, RUN, SHOWN, boxes_of
+from guide_course import ON_SPARK, SHARED_NODE, WITHOUT_SPARK, check_reading, follow
 
 from penstock.testing import Cluster
 
-# Those with a node of their own: tests/kafka_commands and tests/testing run their boxes.
-OWN_NODE = ("quickstart.md", "migrating.md", "testing.md")
-SHARED_NODE = [each for each in GUIDES if each.name not in OWN_NODE]
-ORDER_SEED = 17
+
+@pytest.mark.timeout(900)
+def test_a_reader_of_the_guides_without_spark_succeeds(tmp_path: Path) -> None:
+    check_reading(WITHOUT_SPARK, tmp_path)
 
 
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(900)  # four of the guides are on Spark
-def test_a_reader_who_does_all_guides_on_one_node_in_any_order_succeeds(tmp_path: Path) -> None:
-    """Guides that use no topic and no group of another one can be read in any order."""
-    order = Random(ORDER_SEED).sample(SHARED_NODE, len(SHARED_NODE))
-    problems: list[str] = []
-    used: dict[str, set[str]] = {}
-    metrics = f"127.0.0.1:{free_port()}"  # `penstock log status` asks the node for a set port
-    with Cluster({"metrics.listener": metrics}) as cluster, closing(FakeRegistry()) as registry:
-        addresses = cluster.bootstrap, registry.url.removeprefix("http://")
-        for guide in order:
-            before = state_of(cluster.bootstrap)
-            problems += follow(guide, tmp_path / guide.stem, *addresses)
-            used[guide.name] = state_of(cluster.bootstrap).used_since(before)
-    assert not problems, "\n".join(problems)
-    for one, other in itertools.combinations(sorted(used), 2):
-        assert used[one].isdisjoint(used[other]), (one, other, used[one] & used[other])
-
-
-def follow(guide: Path, directory: Path, bootstrap: str, registry: str) -> list[str]:
-    """Return what went wrong: the first box that did not do what the guide says."""
-    directory.mkdir()
-    box: Box | None = None
-    try:
-        with reading(directory, bootstrap, registry) as reader:
-            for box in boxes_of(guide):
-                reader.follow(box)
-    except Exception as problem:
-        return [f"{box.place if box else guide.name}: {problem!r}\n{problem}"]
-    return []
+def test_some_guides_are_on_spark_and_some_are_not() -> None:
+    assert ON_SPARK and WITHOUT_SPARK and len(ON_SPARK + WITHOUT_SPARK) == len(SHARED_NODE)
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)

@@ -101,7 +101,7 @@ def test_every_value_comes_back_as_it_was_given(values: list[str]) -> None:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_command_has_all_of_kafkas_options_and_no_others(name: str) -> None:
     module = import_module(f"penstock.cli.kafka.{name.replace('-', '_')}")
-    assert {option.name for option in module.COMMAND.all_options} == OPTIONS[name]
+    assert {option.name for option in module.main.all_options} == OPTIONS[name]
 
 
 @pytest.mark.parametrize("name", OPTIONS)

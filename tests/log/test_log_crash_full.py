@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 from log_builder import DIRECTORY, NOW_MS, SMALL, batch, produced, reopen, split, stored
-from test_log_crash import PARTITION, Run, check_derived
+from log_life import PARTITION, Run, check_derived
 
 from depth import seeds
 from penstock.log.checkpoints import RECOVERY_POINTS, read_offsets
@@ -19,7 +19,7 @@ from penstock.log.recovery import open_log
 from penstock.testing.sim.disk import SimDisk
 from penstock.world import DiskFailed, DiskFull
 
-SEEDS = seeds(300, few=60, first=0)
+SEEDS = seeds(300, few=30, first=0)
 Batches = list[tuple[int, int, bytes]]
 
 

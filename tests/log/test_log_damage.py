@@ -1,5 +1,8 @@
 """Damage in what was durable: found without a scan where that is cheap, told, never jumped over."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 from log_builder import (
     DIRECTORY,
@@ -18,9 +21,18 @@ from log_builder import (
 )
 
 from penstock.errors import CorruptMessage
-from penstock.log.directory import DAMAGE_FILE, INDEX, LOG, TIME_INDEX, segment_file
+from penstock.log.directory import (
+    DAMAGE_FILE,
+    DELETED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    segment_file,
+)
 from penstock.log.log import Log, LogExists
-from penstock.log.recovery import LogCorrupted
+from penstock.log.missing_segments import LogCorrupted
+from penstock.log.recovery import open_log
 from penstock.testing.sim.disk import SimDisk
 from penstock.world import FileLost
 
@@ -91,6 +103,123 @@ def test_the_sizes_hold_after_a_kill_too() -> None:
     disk.remove_now(path(sorted(sizes)[1], LOG))
     with pytest.raises(LogCorrupted):
         reopened(disk, sizes, clean=False)
+
+
+@pytest.mark.parametrize("place", [0, 1, -2])
+def test_an_index_without_its_log_is_found_after_a_kill(place: int) -> None:
+    log = filled()
+    disk = disk_of(log)
+    base = sorted(log.sizes())[place]
+    disk.remove_now(path(base, LOG))
+    before = disk.files()
+    with pytest.raises(LogCorrupted, match=rf"{base:020d}\.log is missing, and its index"):
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert disk.files() == before
+
+
+@pytest.mark.parametrize("point", ["checkpointed", "of the start"])
+def test_a_segment_without_any_file_is_found_after_a_kill(point: str) -> None:
+    log = filled()
+    disk = disk_of(log)
+    _, second, third, *_ = sorted(log.sizes())
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(second, suffix))
+    recovery_point = log.end_offset if point == "checkpointed" else 0
+    with pytest.raises(LogCorrupted, match=f"no records between offsets {second} and {third},"):
+        reopen(disk, clean=False, recovery_point=recovery_point)
+
+
+@pytest.mark.parametrize("batches_left", [0, 1, -1])
+def test_a_closed_segment_cut_between_two_batches_is_found_after_a_kill(batches_left: int) -> None:
+    log = filled()
+    disk = disk_of(log)
+    base = sorted(log.sizes())[1]
+    whole = split(disk.files()[path(base, LOG)])
+    cut(disk, base, sum(len(each[2]) for each in whole[:batches_left]))
+    with pytest.raises(LogCorrupted, match="Restore"):
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+
+
+def test_a_closed_segment_cut_inside_its_last_batch_is_found_after_a_kill() -> None:
+    log = filled()
+    disk = disk_of(log)
+    base = sorted(log.sizes())[1]
+    cut(disk, base, log.sizes()[base] - 5)
+    with pytest.raises(LogCorrupted, match="no batch at byte"):
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+
+
+@pytest.mark.parametrize("batches_left", [0, 2])
+def test_an_active_segment_cut_before_an_append_is_found_after_a_kill(batches_left: int) -> None:
+    """The append that finds the damage is rejected, and its bytes stay in the file."""
+    log = filled()
+    disk, name = disk_of(log), log.active.file.path
+    whole = split(disk.files()[name])
+    kept = b"".join(each[2] for each in whole[:batches_left])
+    disk.put(name, kept + whole[-1][2])
+    with pytest.raises(LogCorrupted, match=f"and {whole[-1][0]}, and has later ones"):
+        reopen(disk, clean=False)
+
+
+@pytest.mark.parametrize("how", ["by its settings", "before"])
+def test_a_compacted_log_may_have_holes_between_its_segments(how: str) -> None:
+    log = filled()
+    disk = disk_of(log)
+    _, second, *_ = sorted(log.sizes())
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(second, suffix))
+    again = open_log(
+        disk,
+        DIRECTORY,
+        replace(SMALL, compact=how == "by its settings"),
+        now_ms=NOW_MS,
+        clean=False,
+        recovery_point=log.end_offset,
+        compacted=how == "before",
+    )
+    assert again.end_offset == log.end_offset
+
+
+def test_a_log_of_unknown_past_may_have_holes_for_ever() -> None:
+    """Apache Kafka stopped cleanly; the first kill comes later."""
+    _log, disk, _sizes = closed()
+    opened = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, compacted=True)
+    _, second, *_ = sorted(opened.sizes())
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(second, suffix))
+    assert reopen(disk, clean=False).end_offset == opened.end_offset
+
+
+def test_an_accepted_hole_is_not_found_again() -> None:
+    log = filled()
+    disk = disk_of(log)
+    _, second, *_ = sorted(log.sizes())
+    disk.remove_now(path(second, LOG))
+    reopen(disk, clean=False, salvage=True, recovery_point=log.end_offset)
+    again = reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert again.end_offset == log.end_offset
+
+
+@pytest.mark.parametrize("kill_after", [1, 2, 3])
+def test_an_index_whose_log_was_renamed_by_retention_goes(kill_after: int) -> None:
+    """The node dies between the renames, then again in the middle of its start."""
+    log = filled()
+    disk = disk_of(log)
+    first, second, *_ = sorted(log.sizes())
+    disk.rename_now(path(first, LOG), path(first, LOG) + DELETED)
+    steps = iter([None] * kill_after)
+    remove = disk.remove_now
+
+    def remove_until_killed(name: str) -> None:
+        if next(steps, "killed") == "killed":
+            raise KeyboardInterrupt
+        remove(name)
+
+    with pytest.MonkeyPatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(disk, "remove_now", remove_until_killed)
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+    again = reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert (again.start_offset, again.end_offset) == (second, log.end_offset)
 
 
 def test_another_servers_clean_stop_leaves_no_sizes_but_indexes() -> None:

@@ -1,5 +1,7 @@
 """Opening what a kill, a failing disk or Kafka itself left behind."""
 
+from dataclasses import replace
+
 import pytest
 from log_builder import (
     DIRECTORY,
@@ -27,7 +29,7 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.log import Log
-from penstock.log.recovery import LogCorrupted
+from penstock.log.missing_segments import LogCorrupted
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import ABORT_MARKER
 
@@ -386,7 +388,7 @@ def test_a_compaction_that_was_about_to_swap_is_finished() -> None:
     end = log._bases[2]
     compacted = [each for each in batches if each[1] <= end][::2]
     disk.put(path(0, LOG) + ".swap", b"".join(each[2] for each in compacted))
-    again = reopen(disk)
+    again = reopen(disk, replace(SMALL, compact=True))
     expected = compacted + [each for each in batches if each[0] >= end]
     assert split(stored(again)) == expected
 

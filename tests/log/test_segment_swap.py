@@ -1,6 +1,7 @@
 """A log takes compacted segments over: for readers at once, on the disk step by step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,13 +24,14 @@ from penstock.log.compaction.clean import clean
 from penstock.log.compaction.order import SegmentGroup
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
-from penstock.log.recovery import LogCorrupted
+from penstock.log.missing_segments import LogCorrupted
 from penstock.log.segment import ClosedSegment
 from penstock.log.segment_swap import is_current, swap
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import ABORT_MARKER, Record, build_batch, read_records
 from penstock.world import DiskFailed, TooManyFiles
 
+COMPACTED = replace(SMALL, compact=True)
 BUDGET = Budget(24 * 1_000, 0.9, float("inf"))
 
 
@@ -43,7 +45,9 @@ def keyed(key: bytes, value: bytes | None, *, producer: int = -1, sequence: int 
     )
 
 
-def dirty_log(disk: SimDisk | None = None, *, rounds: int = 6, config: LogConfig = SMALL) -> Log:
+def dirty_log(
+    disk: SimDisk | None = None, *, rounds: int = 6, config: LogConfig = COMPACTED
+) -> Log:
     """Closed segments in which five keys come again and again, and an active one."""
     log = new_log(disk, config)
     for number in range(rounds):
@@ -164,6 +168,7 @@ def test_a_crash_between_any_two_steps_leaves_a_log_with_all_its_keys(power: boo
         assert isinstance(disk, SimDisk)
         disk._waiting.clear()  # the process is gone, and its threads
         after = disk.crash() if power else disk
+        # The topic is no longer compacted: the log itself tells that holes are no loss.
         again = reopen(after, clean=False, recovery_point=log.recovery_point)
         assert values(again) == EXPECTED
         assert again.end_offset == log.end_offset
@@ -196,7 +201,7 @@ def test_a_stop_in_the_middle_of_a_swap_is_no_damage_to_the_next_start() -> None
         opened = Log.open(
             copy,
             DIRECTORY,
-            SMALL,
+            COMPACTED,
             now_ms=NOW_MS,
             clean=True,
             recovery_point=log.end_offset,
@@ -287,7 +292,7 @@ def test_a_swap_beside_a_cleaned_file_is_not_complete_and_is_dropped() -> None:
     for path, data in swap_files(log, groups[0].base_offset).items():
         log.disk.replace_now(path + ".swap", data)
     # The .cleaned files are still there as well.
-    again = reopen(log.disk, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
+    again = reopen(log.disk, COMPACTED, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
     assert [each.base_offset for each in again.closed] == [each.base_offset for each in log.closed]
     assert values(again) == EXPECTED
 
@@ -303,7 +308,7 @@ def test_a_complete_swap_is_finished_also_without_its_indexes(missing: tuple[str
     for name in log.disk.list(DIRECTORY):
         if name.endswith(".cleaned"):
             log.disk.remove_now(f"{DIRECTORY}/{name}")
-    again = reopen(log.disk, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
+    again = reopen(log.disk, COMPACTED, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
     assert values(again) == EXPECTED
     assert again.size < log.size
 
@@ -326,7 +331,7 @@ def test_an_empty_swap_replaces_the_segment_of_its_name_and_its_transaction_inde
     assert log.closed[0].has_aborted
     for suffix in (".log", ".index", ".timeindex"):
         log.disk.replace_now(f"{DIRECTORY}/{0:020d}{suffix}.swap", b"")
-    again = reopen(log.disk, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
+    again = reopen(log.disk, COMPACTED, clean=False, recovery_point=log.recovery_point)  # type: ignore[arg-type]
     assert values(again) == {b"b": b"2"}
     assert not again.closed[0].has_aborted
     assert again.aborted_transactions(0, again.end_offset) == []
@@ -338,7 +343,7 @@ def test_sizes_of_a_clean_stop_are_still_compared_for_segments_that_no_swap_touc
     log.close()
     sizes = log.sizes() | {log.active.base_offset: 1}
     with pytest.raises(LogCorrupted):
-        Log.open(log.disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, sizes=sizes)
+        Log.open(log.disk, DIRECTORY, COMPACTED, now_ms=NOW_MS, clean=True, sizes=sizes)
 
 
 # -- a log with holes
@@ -354,7 +359,7 @@ def test_a_log_cut_in_a_hole_ends_where_a_restart_finds_its_end() -> None:
         assert done == [None]
         assert log.end_offset <= offset
         log.close()
-        again = reopen(log.disk, recovery_point=log.recovery_point)  # type: ignore[arg-type]
+        again = reopen(log.disk, COMPACTED, recovery_point=log.recovery_point)  # type: ignore[arg-type]
         assert again.end_offset == log.end_offset
 
 

@@ -7,58 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from child_process_loop import WAIT_MS_MAX, Room
 
-from penstock.real.child_process import NICENESS, RealChildProcesses, RealChildTask
-from penstock.real.loop import Loop
-from penstock.real.workers import ThreadWorkers
+from penstock.real.child_process import NICENESS, RealChildProcesses
 from penstock.world import DiskFull, ProcessDied
 
 HERE = Path(__file__).parent
-WAIT_MS_MAX = 20_000
-
-
-class Room:
-    """A loop with children."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.loop = Loop()
-        self.workers = ThreadWorkers(self.loop, threads=2)
-        self.apart = RealChildProcesses(self.loop, self.workers)
-
-    def begin(self, function: str, *arguments: Any) -> tuple[RealChildTask, list[Any], list[Any]]:
-        heard: list[Any] = []
-        ended: list[Any] = []
-        errand = self.apart.run(
-            f"child_process_work:{function}",
-            str(self.root),
-            arguments,
-            heard.append,
-            lambda *each: ended.append(each),
-        )
-        return errand, heard, ended
-
-    def turn_until(self, there: list[Any]) -> Any:
-        late = [False]
-        timer = self.loop.at(self.loop.mono_ms() + WAIT_MS_MAX, lambda: late.append(True))
-        while not there and not late[-1]:
-            self.loop.turn()
-        timer.cancel()
-        assert there, "it did not happen in time"
-        return there[-1]
-
-    def result(self, function: str, *arguments: Any) -> tuple[Any, Any]:
-        _, _, ended = self.begin(function, *arguments)
-        found: tuple[Any, Any] = self.turn_until(ended)
-        return found
-
-    def close(self) -> None:
-        self.apart.close()
-        self.workers.close()
-        self.loop.close()
 
 
 @pytest.fixture
@@ -192,7 +148,7 @@ def test_nothing_is_left_running_when_the_node_ends(tmp_path: Path) -> None:
 def test_a_child_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
-from test_child_process import Room
+from child_process_loop import Room
 from pathlib import Path
 room = Room(Path({str(tmp_path)!r}))
 _, heard, _ = room.begin("wait_deaf")

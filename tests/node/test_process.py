@@ -10,33 +10,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from node_clients import API_VERSIONS, ask, create_topic
 from node_process import NodeProcess, produce_all, read_all
 
-from penstock.client.admin.blocking import Admin
-from penstock.client.values import NewTopic
+from depth import WHOLE
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.wire.messages.k18_api_versions import ApiVersionsRequest
 
 CLEAN_MARKER = ".kafka_cleanshutdown"
 IDLE_CONNECTIONS = 5_000
 IDLE_BYTES_MAX = 200 * 1024 * 1024
-KILLS = 3
+KILLS = 3 if WHOLE else 2
 FIRST_ANSWER_CPU_SECONDS_MAX = 0.9
-API_VERSIONS = request_frame(
-    18, 3, 1, "test", ApiVersionsRequest(client_software_name="t", client_software_version="1")
-)
-
-
-def create_topic(node: NodeProcess, name: str, partitions: int = 1) -> None:
-    with Admin(node.bootstrap) as admin:
-        result = admin.create_topics([NewTopic(name, partitions=partitions)])[name]
-    assert not isinstance(result, Exception), result
-
-
-def ask(connection: socket.socket, frame: bytes) -> bytes:
-    connection.sendall(frame)
-    return connection.recv(65_536)
 
 
 def test_the_first_answer_comes_after_less_than_a_second_of_work(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Producer
+from node_clients import create_topic
 from node_process import NodeProcess, own_disk, produce_all, read_all
-from test_process import create_topic
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import NewTopic

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
+from node_clients import ends, produce_one
 from node_process import START_SECONDS_MAX, produce_all, read_all
 
 from penstock.client.admin.blocking import Admin
@@ -57,52 +58,24 @@ def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
     with place.running() as cluster:
         cluster.create_topic("t", PARTITIONS)
-        for each in range(PARTITIONS):
-            fill(cluster.bootstrap, each)
+        fill(cluster.bootstrap)
     assert all(len(each) == 2 for each in place.holding.values())
     return place
 
 
-def fill(bootstrap: str, partition: int, topic: str = "t") -> None:
+def fill(bootstrap: str) -> None:
+    """Write the records of all partitions."""
     said: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})
-    for number in range(RECORDS):
+    for number in range(PARTITIONS * RECORDS):
         producer.produce(
-            topic,
-            b"%d" % number,
-            partition=partition,
+            "t",
+            b"%d" % (number // PARTITIONS),
+            partition=number % PARTITIONS,
             on_delivery=lambda error, _message: said.append(error),
         )
     producer.flush(START_SECONDS_MAX)
-    assert said == [None] * RECORDS
-
-
-def ends(bootstrap: str, partition: int, topic: str = "t") -> tuple[int, int] | int:
-    """The watermarks, or the code of the error."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
-    try:
-        found: tuple[int, int] = consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=2
-        )
-        return found
-    except KafkaException as error:
-        return int(error.args[0].code())
-    finally:
-        consumer.close()
-
-
-def produce_one(bootstrap: str, partition: int, topic: str = "t") -> int:
-    """The code of what is said to one attempt; 0 if it is stored."""
-    said: list[int] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "retries": 0})
-    producer.produce(
-        topic,
-        b"new",
-        partition=partition,
-        on_delivery=lambda error, _message: said.append(error.code() if error else 0),
-    )
-    producer.flush(START_SECONDS_MAX)
-    return said[0]
+    assert said == [None] * PARTITIONS * RECORDS
 
 
 def break_file(monkeypatch: pytest.MonkeyPatch, broken: Path, code: int) -> None:
@@ -226,8 +199,7 @@ def test_a_topic_with_lost_partitions_can_be_deleted_and_made_again(place: Place
         with Admin(cluster.bootstrap) as admin:
             assert admin.delete_topics(["t"])["t"] is None
         cluster.create_topic("t", PARTITIONS)
-        for each in range(PARTITIONS):
-            fill(cluster.bootstrap, each)
+        fill(cluster.bootstrap)
     with place.running() as cluster:
         expect_whole(cluster)
 

@@ -3,22 +3,12 @@
 import json
 import socket
 import subprocess
-from http.client import HTTPConnection
 from pathlib import Path
 
+from node_clients import get
 from node_process import COMMAND, NodeProcess, refused
 
 FREE = {"metrics.listener": "127.0.0.1:0"}
-
-
-def get(address: str, path: str) -> tuple[int, bytes]:
-    connection = HTTPConnection(address, timeout=10)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 def test_a_process_tells_where_its_metrics_are_and_what_it_uses(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Starts that must not happen: each says what is wrong, where, and what to do next."""
 
+import shutil
 import socket
 import time
 from pathlib import Path
 
 import pytest
+from node_clients import API_VERSIONS, ask, create_topic
 from node_process import START_SECONDS_MAX, NodeProcess, own_disk, produce_all, read_all, refused
-from test_process import API_VERSIONS, ask, create_topic
 
 from penstock.config.broker import BrokerConfig
 from penstock.config.single_node import SINGLE_NODE_SETTINGS
@@ -14,15 +15,21 @@ from penstock.node import PenstockNode, StartRefused
 from penstock.real.world import RealWorld
 
 
-@pytest.fixture
-def used(tmp_path: Path) -> Path:
-    """A directory that a node has used and left cleanly."""
-    data = tmp_path / "data"
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory that a node has used and left cleanly; tests copy it."""
+    data = tmp_path_factory.mktemp("left") / "data"
     with NodeProcess(data) as node:
         create_topic(node, "t")
         assert produce_all(node.bootstrap, "t", [b"kept"]) == [None]
         node.terminate()
     return data
+
+
+@pytest.fixture
+def used(left: Path, tmp_path: Path) -> Path:
+    """Return a directory that a node has used and left cleanly, for this test alone."""
+    return Path(shutil.copytree(left, tmp_path / "data"))
 
 
 def _wait_for(directory: Path, pattern: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from node_clients import get
 from node_process import NodeProcess, own_disk
-from test_process_metrics import get
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import ConfigChange, NewTopic, Operation, Resource, ResourceType

@@ -1,137 +1,48 @@
 """The quorum's files: quorum-state, snapshots, and what keeps it from starting."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
+from quorum_world import ME, Still, make, records_of, snapshot
 
 from penstock.broker.metadata.quorum_files import (
     METADATA_DIRECTORY,
     QUORUM_STATE,
     DiskQuorumFiles,
-    load_quorum_state,
-    store_quorum_state_now,
 )
 from penstock.broker.metadata.snapshot_files import (
     list_snapshots,
     read_snapshot,
-    write_snapshot_now,
 )
 from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.model import ZERO_ID
 from penstock.raft.errors import NotAVoter, NotServedYet, QuorumError, QuorumFilesCorrupt
 from penstock.raft.protocols import MetadataLog
-from penstock.raft.quorum import Quorum, QuorumSettings
 from penstock.raft.quorum_state import QuorumState
 from penstock.raft.snapshot import (
     RECORDS_PER_SLICE,
     MetadataSnapshotId,
-    snapshot_batches,
 )
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import ATTRIBUTES, CONTROL, LEADER_EPOCH, batch_headers
-from penstock.world import DiskFailed
 
-FIRST = MetadataSnapshotId(0, 0)
 PATH = f"{METADATA_DIRECTORY}/{QUORUM_STATE}"
-ME = QuorumVoter(1, b"d" * 16, (VoterEndpoint("CONTROLLER", "localhost", 9093),))
 
 
-class Still:
-    """A clock that does not move, and timers that nobody winds."""
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def mono_ms(self) -> float:
-        return 0.0
-
-    def at(self, mono_ms: float, call: Any) -> Any:  # noqa: ARG002
-        raise AssertionError("the quorum of one sets no timer")
-
-    def soon(self, call: Any) -> None:
-        call()
-
-    def after_turn(self, call: Any) -> None:
-        call()
-
-
-@dataclass
-class Watching:
-    """What the quorum tells whoever follows it."""
-
-    commits: list[int] = field(default_factory=list)
-    losses: int = 0
-
-    def gained(self) -> None: ...
-
-    def lost(self) -> None:
-        self.losses += 1
-
-    def committed(self, offset: int) -> None:
-        self.commits.append(offset)
-
-
-def snapshot(
-    disk: SimDisk,
-    snapshot_id: MetadataSnapshotId = FIRST,
-    values: Sequence[bytes] = (),
-    voters: tuple[QuorumVoter, ...] = (ME,),
-    kraft_version: int = 1,
-) -> str:
-    disk.make_directory(METADATA_DIRECTORY)
-    path = f"{METADATA_DIRECTORY}/{snapshot_id.file_name}"
-    batches = snapshot_batches(
-        snapshot_id,
-        iter(values),
-        timestamp_ms=5,
-        now_ms=6,
-        kraft_version=kraft_version,
-        voters=voters,
-    )
-    write_snapshot_now(disk, path, batches)
-    return path
-
-
-def make(
-    disk: SimDisk, me: QuorumVoter = ME, voter_ids: tuple[int, ...] = ()
-) -> tuple[Quorum, Watching, list[DiskFailed]]:
-    failures: list[DiskFailed] = []
-    quorum = Quorum(
-        DiskQuorumFiles(disk, Still(), open_stored_log(disk, METADATA_DIRECTORY, Still())),
-        Still(),
-        me,
-        QuorumSettings(voter_ids=voter_ids),
-        encode=bytes,
-        decode=lambda data: data,
-        failed=failures.append,
-    )
-    watching = Watching()
-    quorum.follow(watching)
-    return quorum, watching, failures
-
-
-def records_of(quorum: Quorum) -> list[Any]:
-    reader = quorum.read()
-    found: list[Any] = []
-    while batches := reader.next_slice():
-        for batch in batches:
-            found += batch.records
-    return found
+def files_of(disk: SimDisk) -> DiskQuorumFiles:
+    return DiskQuorumFiles(disk, Still(), open_stored_log(disk, METADATA_DIRECTORY, Still()))
 
 
 def test_the_state_is_written_as_kafka_does() -> None:
     disk = SimDisk(1)
     disk.make_directory(METADATA_DIRECTORY)
-    store_quorum_state_now(disk, METADATA_DIRECTORY, QuorumState(3, 1), (1,), 1)
+    files_of(disk).store_state_now(QuorumState(3, 1), (1,), 1)
     assert disk.files()[PATH] == (
         b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,'
         b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
     )
-    store_quorum_state_now(disk, METADATA_DIRECTORY, QuorumState(3, 1), (1,), 0)
+    files_of(disk).store_state_now(QuorumState(3, 1), (1,), 0)
     assert disk.files()[PATH] == (
         b'{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,'
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
@@ -143,8 +54,8 @@ def test_the_state_is_read_back(kraft_version: int) -> None:
     disk = SimDisk(1)
     disk.make_directory(METADATA_DIRECTORY)
     state = QuorumState(7, 1, 2, ZERO_ID)
-    store_quorum_state_now(disk, METADATA_DIRECTORY, state, (1,), kraft_version)
-    assert load_quorum_state(disk, METADATA_DIRECTORY) == state
+    files_of(disk).store_state_now(state, (1,), kraft_version)
+    assert files_of(disk).load_state_now() == state
 
 
 def test_a_damaged_state_stops_the_start_and_says_what_to_do() -> None:

@@ -17,6 +17,8 @@ from penstock.testing.external_cluster import ClusterLike
 
 T = TypeVar("T")
 TEST_SECONDS_MAX = 30.0
+# librdkafka asks for a producer id, and again after half a second if no connection is up yet.
+WITHOUT_ID = {"enable.idempotence": False}
 QUICK = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
 BEGIN_MS = 1_700_000_000_000
 
@@ -86,7 +88,7 @@ class Bench(NamedTuple):
         return Retrying(settings, bootstrap=self.cluster.bootstrap, group=self.names.group, **more)
 
     async def send(self, *pairs: tuple[str | None, str], **more: Any) -> None:
-        async with Producer[Any, Any](bootstrap=self.cluster.bootstrap) as producer:
+        async with Producer[Any, Any](WITHOUT_ID, bootstrap=self.cluster.bootstrap) as producer:
             for key, value in pairs:
                 await producer.send(self.topic, value, key, **more)
 

@@ -12,7 +12,6 @@ from retry_running import ManualClock, run
 
 from penstock.client.failures import ClientError
 from penstock.client.records import Record
-from penstock.client.serde import NotToldYet, deserializer_of, serializer_of
 from penstock.retry import Guard
 from penstock.retry import task_group as task_group_module
 from penstock.retry.attempt import handle
@@ -22,6 +21,7 @@ from penstock.retry.partition_state import PartitionState, RecordOutcome, RetryT
 from penstock.retry.retry_headers import read_trail
 from penstock.retry.route import Output, TopicRoute
 from penstock.retry.task_group import RetryTaskGroup
+from penstock.serde import NotToldYet, deserializer_of, serializer_of
 from penstock.summed_log import LINES_PER_KIND_MAX, SummedLog
 
 STEPS = RetryTopics(Names("orders", "billing"), Ladder.of(("5s",)))

@@ -4,9 +4,10 @@ import asyncio
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from retry_running import Bench, Happenings, ManualClock, bench, run, running
+from retry_running import WITHOUT_ID, Bench, Happenings, ManualClock, bench, run, running
 
 from penstock import Producer
 from penstock.cli.main import main
@@ -16,12 +17,23 @@ from penstock.retry.dead_letters import DeadLetters, NotReplayed
 from penstock.testing.external_cluster import ClusterLike
 
 
-@pytest.fixture
-def node_bench(penstock_cluster: ClusterLike) -> Bench:
-    """With three dead letters."""
-    found = bench(penstock_cluster)
+def with_letters(cluster: ClusterLike) -> Bench:
+    """Return a source with three dead letters."""
+    found = bench(cluster)
     run(fill(found, [("a", "one"), ("b", "two"), (None, "three")]))
     return found
+
+
+@pytest.fixture
+def node_bench(penstock_cluster: ClusterLike) -> Bench:
+    """Three dead letters, for this test alone."""
+    return with_letters(penstock_cluster)
+
+
+@pytest.fixture(scope="module")
+def read_bench(penstock_cluster: ClusterLike) -> Bench:
+    """Three dead letters, for all tests that only read them."""
+    return with_letters(penstock_cluster)
 
 
 async def fill(node_bench: Bench, pairs: list[tuple[str | None, str]]) -> None:
@@ -51,30 +63,30 @@ def told(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def test_topics_are_listed_with_their_source_group_and_count(
-    node_bench: Bench, capsys: pytest.CaptureFixture[str]
+    read_bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dlq(node_bench, "list", f"{node_bench.topic}.*") == 0
+    assert dlq(read_bench, "list", f"{read_bench.topic}.*") == 0
     (row,) = told(capsys)
-    assert row["topic"] == node_bench.names.dead
-    assert (row["source"], row["group"]) == (node_bench.topic, node_bench.names.group)
+    assert row["topic"] == read_bench.names.dead
+    assert (row["source"], row["group"]) == (read_bench.topic, read_bench.names.group)
     assert (row["letters"], row["replayed"]) == (3, 0)
     assert row["oldest"] == "2023-11-14T22:13:25.000Z"
-    assert dlq(node_bench, "list", "--group", node_bench.names.group) == 0
+    assert dlq(read_bench, "list", "--group", read_bench.names.group) == 0
     assert len(told(capsys)) == 1
-    assert dlq(node_bench, "list", "--group", "nobody") == 0
+    assert dlq(read_bench, "list", "--group", "nobody") == 0
     assert told(capsys) == []
 
 
 def test_letters_are_shown_with_cause_attempts_and_place(
-    node_bench: Bench, capsys: pytest.CaptureFixture[str]
+    read_bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
         dlq(
-            node_bench,
+            read_bench,
             "show",
-            node_bench.topic,
+            read_bench.topic,
             "--group",
-            node_bench.names.group,
+            read_bench.names.group,
             "--key",
             "b",
         )
@@ -83,15 +95,15 @@ def test_letters_are_shown_with_cause_attempts_and_place(
     shown = told(capsys)
     assert (shown["key"], shown["value"], shown["attempts"]) == ("b", "two", 2)
     assert shown["cause"] == "KeyError: 'two'"
-    assert shown["source"] == {"topic": node_bench.topic, "partition": 0, "offset": 1}
+    assert shown["source"] == {"topic": read_bench.topic, "partition": 0, "offset": 1}
     assert (
         main(
             [
                 "--bootstrap",
-                node_bench.cluster.bootstrap,
+                read_bench.cluster.bootstrap,
                 "dlq",
                 "show",
-                node_bench.names.dead,
+                read_bench.names.dead,
             ]
         )
         == 0
@@ -108,25 +120,27 @@ def test_letters_are_shown_with_cause_attempts_and_place(
     ],
 )
 def test_a_letter_with_no_time_that_can_be_told_is_listed_and_shown(
-    node_bench: Bench,
+    read_bench: Bench,
     capsys: pytest.CaptureFixture[str],
     last_failed_ms: int | None,
     oldest: str | None,
     shown: str,
 ) -> None:
-    (letter, *_) = run(node_bench.read(node_bench.names.dead))
+    (letter, *_) = run(read_bench.read(read_bench.names.dead))
     trail = replace(read_trail(letter.headers), last_failed_ms=last_failed_ms)
-    forged = node_bench.cluster.create_topic(f"{node_bench.topic}.forged.dead", 1, {})
+    forged = read_bench.cluster.create_topic(f"forged-{uuid4().hex[:8]}.dead", 1, {})
 
     async def forge() -> None:
-        async with Producer[Any, Any](bootstrap=node_bench.cluster.bootstrap) as producer:
+        async with Producer[Any, Any](
+            WITHOUT_ID, bootstrap=read_bench.cluster.bootstrap
+        ) as producer:
             await producer.send(forged, "value", headers=trail.headers(()))
 
     run(forge())
-    assert dlq(node_bench, "list", forged) == 0
+    assert dlq(read_bench, "list", forged) == 0
     (row,) = told(capsys)
     assert (row["letters"], row["oldest"]) == (1, oldest)
-    assert main(["--bootstrap", node_bench.cluster.bootstrap, "dlq", "show", forged]) == 0
+    assert main(["--bootstrap", read_bench.cluster.bootstrap, "dlq", "show", forged]) == 0
     assert f"  attempts  {shown}\n" in capsys.readouterr().out
 
 
@@ -189,18 +203,18 @@ def test_a_replay_to_the_source_is_a_new_record_there(
 
 
 def test_what_is_to_be_replayed_has_to_be_said(
-    node_bench: Bench, capsys: pytest.CaptureFixture[str]
+    read_bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dlq(node_bench, "replay", node_bench.names.dead) == 2
-    assert dlq(node_bench, "replay", node_bench.names.dead, "--all", "--key", "a") == 2
-    assert dlq(node_bench, "replay", node_bench.names.dead, "--at", "x") == 2
-    assert dlq(node_bench, "replay", node_bench.names.dead, "--all", "--dry-run") == 0
+    assert dlq(read_bench, "replay", read_bench.names.dead) == 2
+    assert dlq(read_bench, "replay", read_bench.names.dead, "--all", "--key", "a") == 2
+    assert dlq(read_bench, "replay", read_bench.names.dead, "--at", "x") == 2
+    assert dlq(read_bench, "replay", read_bench.names.dead, "--all", "--dry-run") == 0
     assert told(capsys) == {
-        "topic": node_bench.names.dead,
+        "topic": read_bench.names.dead,
         "replayed": 0,
         "would_be_replayed": 3,
     }
-    assert dlq(node_bench, "show", "no-such.dead") == 1
+    assert dlq(read_bench, "show", "no-such.dead") == 1
     assert "penstock dlq list" in capsys.readouterr().err
 
 
@@ -247,7 +261,9 @@ def test_a_replay_that_another_one_takes_over_from_says_so(
 
 def test_a_letter_that_others_have_put_there_is_left_out(node_bench: Bench) -> None:
     async def story() -> None:
-        async with Producer[Any, Any](bootstrap=node_bench.cluster.bootstrap) as producer:
+        async with Producer[Any, Any](
+            WITHOUT_ID, bootstrap=node_bench.cluster.bootstrap
+        ) as producer:
             await producer.send(node_bench.names.dead, "stranger")
         async with DeadLetters(bootstrap=node_bench.cluster.bootstrap) as dead:
             replayed = await dead.replay(node_bench.names.dead, Choice())
@@ -277,12 +293,12 @@ def test_without_a_retry_topic_the_source_is_the_way_out(penstock_cluster: Clust
 
 
 def test_a_purge_leaves_a_topic_alone_that_holds_no_dead_letters(
-    node_bench: Bench, capsys: pytest.CaptureFixture[str]
+    read_bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dlq(node_bench, "purge", node_bench.topic, "--yes") == 1
+    assert dlq(read_bench, "purge", read_bench.topic, "--yes") == 1
     assert "3 records that are no dead letters" in capsys.readouterr().err
-    assert dlq(node_bench, "purge", node_bench.topic, "--dry-run") == 1
-    assert dlq(node_bench, "purge", node_bench.names.retry(5_000), "--yes") == 1, (
+    assert dlq(read_bench, "purge", read_bench.topic, "--dry-run") == 1
+    assert dlq(read_bench, "purge", read_bench.names.retry(5_000), "--yes") == 1, (
         "what waits is not dead"
     )
 
@@ -294,7 +310,9 @@ def test_a_purge_goes_by_what_a_topic_holds_and_not_by_its_name(
     renamed = node_bench.cluster.create_topic(f"{node_bench.topic}.graveyard", 1, {})
 
     async def copy() -> None:
-        async with Producer[Any, Any](bootstrap=node_bench.cluster.bootstrap) as producer:
+        async with Producer[Any, Any](
+            WITHOUT_ID, bootstrap=node_bench.cluster.bootstrap
+        ) as producer:
             await producer.send(walking, "mine")
             for each in await node_bench.read(node_bench.names.dead):
                 await producer.send(renamed, each.value, each.key, headers=each.headers)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -20,6 +21,18 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def brisk_cluster() -> Iterator[Cluster]:
+    """A node whose members of groups hear of a rebalance quickly."""
+    settings = {
+        "group.consumer.min.heartbeat.interval.ms": 200,
+        "group.consumer.heartbeat.interval.ms": 200,
+        "group.consumer.assignment.interval.ms": 0,
+    }
+    with Cluster(settings) as cluster:
+        yield cluster
+
+
 def member(node_bench: Bench, protocol: str, **more: Any) -> Retrying:
     return Retrying(
         PROTOCOLS[protocol],
@@ -33,11 +46,11 @@ async def has_partitions(one: Retrying) -> None:
     await one.until(lambda: bool(one.partitions))
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.deep), "consumer"])
 def test_partitions_move_between_members_without_a_record_handled_twice(
-    penstock_cluster: ClusterLike, protocol: str
+    brisk_cluster: Cluster, protocol: str
 ) -> None:
-    node_bench = bench(penstock_cluster, 4)
+    node_bench = bench(brisk_cluster, 4)
 
     async def story() -> None:
         handled = Happenings[tuple[str, str]]()
@@ -64,11 +77,11 @@ def test_partitions_move_between_members_without_a_record_handled_twice(
     run(story())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.deep)])
 def test_the_order_of_keys_is_kept_while_partitions_move(
-    penstock_cluster: ClusterLike, protocol: str
+    brisk_cluster: Cluster, protocol: str
 ) -> None:
-    node_bench = bench(penstock_cluster, 3)
+    node_bench = bench(brisk_cluster, 3)
 
     async def story() -> None:
         journal, state_changed = Happenings[tuple[int, int]](), Happenings[tuple[int, int]]()

@@ -298,7 +298,8 @@ def test_a_guarded_record_whose_commit_failed_is_not_taken_for_a_duplicate(
                 await retrying.until(lambda: retrying.transactions > 0)
                 await node_bench.send(("k", "again"), headers={"event": "1"})
                 await retrying.until(lambda: retrying.counts[node_bench.topic].seen > 0)
-        assert retrying.restarts == 1
+        # On a busy machine the next transaction may be too late as well.
+        assert retrying.restarts >= 1
         assert texts(await node_bench.read(out)) == ["order"]
         assert retrying.counts[node_bench.topic].succeeded == 1, (
             "what was not committed is not counted"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock import OutRecord
-from penstock.client.serde import serializer_of
 from penstock.client.serde.json_values import json_bytes
 from penstock.retry.route import Output, WithHeaders
+from penstock.serde import serializer_of
 
 KEY = b"k"
 

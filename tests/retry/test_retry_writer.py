@@ -23,8 +23,7 @@ from penstock.model import TopicPartition
 from penstock.retry import writer as writer_module
 from penstock.retry.ladder import Ladder, Names
 from penstock.retry.partition_state import PartitionState, RecordUnwritable, RetryTopics, Write
-from penstock.retry.rejections import rejection_in
-from penstock.retry.writer import OutcomeUnknown, Writer
+from penstock.retry.writer import OutcomeUnknown, Writer, rejection_in
 
 STEPS = RetryTopics(Names("orders", "billing"), Ladder.of(("5s",)))
 

@@ -16,7 +16,7 @@ from depth import seeds
 from penstock.testing.history import Ending
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(15, few=5)
+SEEDS = seeds(15, few=3)
 TESTS = Path(__file__).parents[1]
 
 

@@ -11,7 +11,7 @@ from node_life import NodeLife
 from depth import seeds
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(25, few=6)
+SEEDS = seeds(25, few=3)
 TESTS = Path(__file__).parents[1]
 
 

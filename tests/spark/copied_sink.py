@@ -21,8 +21,7 @@ from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import PenstockSource
-from penstock.spark.options.sink import read_sink_options
-from penstock.spark.sink.settings import SinkOptions
+from penstock.spark.options.sink import SinkOptions, read_sink_options
 from penstock.spark.sink.task import TaskPlan
 from penstock.spark.sink.writer import PenstockStreamWriter, TaskWritten
 

@@ -6,7 +6,6 @@ simulation that does not notice proves nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from sink_spark import Protocols
 from sink_world import Climate, Weather
@@ -16,14 +15,13 @@ from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, Commit
 from penstock.spark.sink.cluster import (
     End,
     Ended,
-    EndTransactions,
     Gone,
     OpenSinkTransaction,
-    SinkRequest,
-    SinkResult,
-    TakeOverSink,
+    SinkSteps,
+    ask,
+    ends_of,
 )
-from penstock.spark.sink.decision_end import FinishedDecision, Finishing, Storing
+from penstock.spark.sink.decision_end import FinishedDecision, Finishing, Lost, store
 from penstock.spark.sink.decisions import (
     END_VERSION_V2,
     BatchName,
@@ -35,10 +33,10 @@ from penstock.spark.sink.decisions import (
     SinkProducer,
     WrittenTransaction,
 )
-from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
+from penstock.spark.sink.identity import driver_id
+from penstock.spark.sink.refusals import RowsLost
+from penstock.spark.sink.takeover import SinkTakeover
 from penstock.spark.sink.task import Carried, Slots, TaskPlan, TaskReport
-
-Given = SinkRequest[Any] | SinkResult[Any]
 
 
 class SameSlot(Slots):
@@ -66,124 +64,110 @@ class RepeatsInit(Slots):
 class LeavesUnfinished(SinkTakeover):
     """Rule 3 when planning, rule 5 when aborting: the last decision is not finished first."""
 
-    def _read(self, decision: Decision | None) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
-        self._decision = decision
-        return self._look()
+    def _finish(
+        self, driver: Driver, decision: Decision | None
+    ) -> SinkSteps[FinishedDecision | None]:
+        del driver, decision
+        yield from ()
+        return None
 
 
 class AbortsNothing(SinkTakeover):
     """Rule 3: what no decision names stays open."""
 
-    def _listed(
+    def _prove_newest(self, driver: Driver, decision: Decision | None) -> SinkSteps[Driver]:
+        del decision
+        yield from ()
+        return driver
+
+    def _abort(
         self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
+    ) -> SinkSteps[tuple[OpenSinkTransaction, ...]]:
         del found
-        return self._settled(())
+        yield from ()
+        return ()
 
 
 class AbortsUnproven(SinkTakeover):
     """Rule 3: an old driver that is slow takes a newer one's transactions for leftovers."""
 
-    def _listed(
-        self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[TakenOverSink]:
-        assert self._driver is not None
-        return self._abort(self._driver, found) if found else self._settled(())
+    def _prove_newest(self, driver: Driver, decision: Decision | None) -> SinkSteps[Driver]:
+        del decision
+        yield from ()
+        return driver
 
 
 class DecidesAnyway(BatchCommit):
     """Rule 3: a driver takes over again at commit, instead of using the epoch of its plan."""
 
-    def _listed(
-        self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
-        return self._ask(TakeOverSink(self._rules.sink_id), lambda mine: self._decide(mine, found))
-
-    def _decide(self, mine: SinkProducer, found: tuple[OpenSinkTransaction, ...]) -> Given:
-        self._driver = Driver(mine)
-        return super()._listed(found)
+    def _commit(
+        self, driver: Driver, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkSteps[BatchCommitted]:
+        del driver
+        name = driver_id(self._rules.sink_id)
+        mine = yield from ask(lambda cluster: cluster.take_over(name))
+        return (yield from super()._commit(Driver(mine), found))
 
 
 class DecidesNothing(BatchCommit):
     """Rule 4: the transactions are ended without a decision."""
 
-    def _listed(
-        self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
-        del found
-        ends = tuple(End(each.transactional_id, each.producer, True) for each in self._transactions)
-        return self._ask(EndTransactions(ends), self._done)
-
-    def _done(self, answers: tuple[Ended | Gone, ...]) -> SinkResult[BatchCommitted]:
-        del answers
-        return SinkResult(BatchCommitted(self._content.rows, len(self._transactions)))
+    def _commit(
+        self, driver: Driver, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkSteps[BatchCommitted]:
+        del driver, found
+        ends = ends_of(self._transactions, commit=True)
+        yield from ask(lambda cluster: cluster.end(ends))
+        return BatchCommitted(self._content.rows, len(self._transactions))
 
 
 class DoneFirst(Finishing):
     """Rule 4: the decision is marked as done before its transactions are ended."""
 
-    def begin(self) -> Given:  # type: ignore[override]
+    def run(self) -> SinkSteps[FinishedDecision]:
         done = self._decision.ended(DecisionStage.DONE)
-        return self._run(Storing(self._driver, done), lambda driver: self._then_end(driver, done))
-
-    def _then_end(self, driver: Driver, done: Decision) -> SinkRequest[Any]:
-        ends = tuple(
-            End(each.transactional_id, each.producer, True) for each in self._decision.transactions
-        )
-        result = SinkResult(FinishedDecision(driver, done))
-        return self._ask(EndTransactions(ends), lambda _: result)
+        driver = yield from store(self._driver, done)
+        ends = self._ends()
+        yield from ask(lambda cluster: cluster.end(ends))
+        return FinishedDecision(driver, done)
 
 
 class IgnoresLosses(Finishing):
     """Rule 7: whatever the answer is, it is taken for done."""
 
-    def _ended(self, answers: tuple[Ended | Gone, ...]) -> Given:
-        fine = tuple(Ended(SinkProducer(0, 0, 0)) for _ in answers)
-        return super()._ended(fine)
+    def _judge(self, answers: tuple[Ended | Gone, ...]) -> tuple[Decision, Lost | None]:
+        return super()._judge(tuple(Ended(SinkProducer(0, 0, 0)) for _ in answers))
 
 
 class OtherVersion(Finishing):
     """Rule 7: ends are repeated in the version that this driver would use."""
 
-    def begin(self) -> SinkRequest[Any]:
+    def _ends(self) -> tuple[End, ...]:
         other = END_VERSION_V2 + 4 - self._decision.driver.end_version
-        ends = tuple(
-            End(each.transactional_id, each.producer._replace(end_version=other), True)
-            for each in self._decision.transactions
+        return tuple(
+            each._replace(producer=each.producer._replace(end_version=other))
+            for each in super()._ends()
         )
-        return self._ask(EndTransactions(ends), self._ended)
 
 
 class CriesTooEarly(Finishing):
     """Rule 7: rows are called lost by a driver that does not know that it was replaced."""
 
-    def _ended(self, answers: tuple[Ended | Gone, ...]) -> Given:
-        given = super()._ended(answers)
+    def _judge(self, answers: tuple[Ended | Gone, ...]) -> tuple[Decision, Lost | None]:
         if any(isinstance(each, Gone) for each in answers):
-            from penstock.spark.sink.refusals import RowsLost
-
             raise RowsLost("sink", self._decision.batch, self._decision.transactions, "?")
-        return given
+        return super()._judge(answers)
 
 
 class FinishesWith:
     """Commit and settle with another way to finish."""
 
-    def __init__(self, finishing: type[Finishing]) -> None:
+    def __init__(self, way: type[Finishing]) -> None:
         class Commit(BatchCommit):
-            def _finish(self) -> Given:
-                assert self._driver is not None and self._decision is not None
-                made = finishing(self._driver, self._decision, self._rules.on_lost)
-                return self._run(made, self._finished)
+            finishing = way
 
         class Settle(SinkTakeover):
-            def _read(self, decision: Decision | None) -> Given:
-                assert self._driver is not None
-                self._decision = decision
-                if decision is None or decision.stage is not DecisionStage.DECIDED:
-                    return self._look()
-                made = finishing(self._driver, decision, self._on_lost)
-                return self._run(made, self._is_finished)
+            finishing = way
 
         self.commit, self.settle = Commit, Settle
 
@@ -191,16 +175,16 @@ class FinishesWith:
 class CommitsEverything(BatchCommit):
     """Rule 4: what is open and not named by a report is committed as well."""
 
-    def _listed(
-        self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
+    def _commit(
+        self, driver: Driver, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkSteps[BatchCommitted]:
         named = {each.transactional_id for each in self._transactions}
         self._transactions += tuple(
             WrittenTransaction(each.transactional_id, each.producer, (RowsAt("output", 0, 1),))
             for each in found
             if each.transactional_id not in named
         )
-        return super()._listed(found)
+        return (yield from super()._commit(driver, found))
 
 
 class SkipsById(BatchCommit):

@@ -6,8 +6,8 @@ from penstock.client.raw.range_progress import OffsetRange
 from penstock.client.raw.range_reader import RangeReader
 from penstock.client.values import At, FoundOffset
 from penstock.model import TopicPartition
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.client_cluster import ClientCluster
-from penstock.spark.sink.settings import SinkOptions
 
 PARTITIONS = 3
 

@@ -21,13 +21,13 @@ import pyarrow as pa
 from penstock.client.raw.outcomes import WriteFailure
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink import driver
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import End, Ended, Gone, OpenSinkTransaction
 from penstock.spark.sink.decisions import BatchName, Decision, Driver, SinkProducer
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.refusals import RepeatBatch
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import write_part
 

@@ -8,20 +8,22 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from sink_network import Killed, ModelCluster, Surroundings, Unanswered, Unreachable
 
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
-from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
-from penstock.spark.sink.cluster import End, SinkMachine, SinkResult
+from penstock.spark.sink.batch_commit import BatchCommit, CommitRules
+from penstock.spark.sink.cluster import End, SinkSteps
 from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName, Content, Driver, SinkProducer
 from penstock.spark.sink.identity import worker_id
 from penstock.spark.sink.refusals import SinkRefusal
 from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
 from penstock.spark.sink.task import Carried, Slots, TaskPart, TaskPlan, TaskReport
+
+R = TypeVar("R")
 
 OUTPUT_PARTITIONS = 3
 TASKS = 2
@@ -57,9 +59,9 @@ class Worker:
 class Protocols:
     """The machines of the sink; a mutant has one of them changed."""
 
-    settling: Callable[[str, OnLost], SinkMachine[TakenOverSink]] = SinkTakeover
-    committing: Callable[..., SinkMachine[BatchCommitted]] = BatchCommit
-    aborting: Callable[[str, OnLost], SinkMachine[TakenOverSink]] = SinkTakeover
+    settling: Callable[[str, OnLost], SinkTakeover] = SinkTakeover
+    committing: Callable[..., BatchCommit] = BatchCommit
+    aborting: Callable[[str, OnLost], SinkTakeover] = SinkTakeover
     slots: Callable[[], Slots] = Slots
     worker_id: Callable[[str, str, int, int], str] = lambda sink_id, worker, ordinal, _partition: (
         worker_id(sink_id, worker, ordinal)
@@ -244,9 +246,9 @@ class QueryRun:
         if not self.world.transactional:
             plan = TaskPlan(sink_id, Carried(Driver(SinkProducer(-1, -1, 0)), None, 0))
         else:
-            settled: list[TakenOverSink] = []
-            yield from self._steps(self._settling(sink_id), cluster, settled)
-            plan = self._plan(sink_id, settled[0])
+            settling = self.world.protocols.settling(sink_id, self.on_lost)
+            settled = yield from self._steps(settling.run(), cluster)
+            plan = self._plan(sink_id, settled)
         batch = BatchName("" if self.batch_job else self.checkpoint.query_id, batch_id)
         try:
             reports = yield from self._tasks(plan, batch, span, number)
@@ -258,25 +260,23 @@ class QueryRun:
             raise
         self.world.acknowledged.extend((number, row) for row in range(*span))
 
-    def _settling(self, sink_id: str) -> SinkMachine[TakenOverSink]:
-        return self.world.protocols.settling(sink_id, self.on_lost)
-
     def _abort(self, sink_id: str, error: Exception) -> Iterator[None]:
         """What abort itself runs into does not hide why the batch failed."""
         steps = self.world.protocols.aborting(sink_id, self.on_lost)
         try:
-            yield from self._steps(steps, ModelCluster(self.world, "driver"), [])
+            yield from self._steps(steps.run(), ModelCluster(self.world, "driver"))
         except FAILURES:
             raise error from None
 
-    def _steps(
-        self, machine: SinkMachine[Any], cluster: ModelCluster, out: list[Any]
-    ) -> Iterator[None]:
-        given = machine.begin()
-        while not isinstance(given, SinkResult):
-            yield
-            given = machine.step(given.ask(cluster))
-        out.append(given.result)
+    def _steps(self, steps: SinkSteps[R], cluster: ModelCluster) -> Generator[None, None, R]:
+        try:
+            request = next(steps)
+            while True:
+                yield
+                request = steps.send(request(cluster))
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
     def _plan(self, sink_id: str, settled: TakenOverSink) -> TaskPlan:
         world = self.world
@@ -330,4 +330,4 @@ class QueryRun:
             content = Content(rows, offsets=f"{span[0]}-{span[1]}")
         rules = CommitRules(sink_id, self.on_lost, self.new_checkpoint_allowed)
         machine = world.protocols.committing(rules, batch, content, reports, world.broker.now_ms)
-        yield from self._steps(machine, ModelCluster(world, "driver"), [])
+        yield from self._steps(machine.run(), ModelCluster(world, "driver"))

@@ -297,7 +297,7 @@ class World:
             for sink_id in self.protocols.sink_ids(self.writes):
                 try:
                     machine = self.protocols.settling(sink_id, OnLost.STOP)
-                    drive(machine, ModelCluster(self, "driver"))
+                    drive(machine.run(), ModelCluster(self, "driver"))
                 except SinkRefusal as refusal:
                     self.note(f"recover: {type(refusal).__name__}")
 

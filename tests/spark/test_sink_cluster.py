@@ -16,6 +16,7 @@ from penstock.client.raw.transactions import abilities_of, end_transaction, init
 from penstock.client.transport.connection import Connection
 from penstock.client.values import NewTopic, Resource, ResourceType
 from penstock.model import TopicPartition
+from penstock.spark.options.sink import DeliveryGuarantee, SinkOptions
 from penstock.spark.sink import worker
 from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
 from penstock.spark.sink.client_cluster import ClientCluster
@@ -33,7 +34,6 @@ from penstock.spark.sink.decisions import (
 )
 from penstock.spark.sink.driver import commit_batch, known_sinks, plan_batch, settle
 from penstock.spark.sink.refusals import CheckpointWentBack, DriverReplaced, NewCheckpoint
-from penstock.spark.sink.settings import DeliveryGuarantee, SinkOptions
 from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import _worker, write_at_least_once, write_part
 from penstock.testing import Cluster
@@ -241,9 +241,10 @@ def _decide_only(
 
     content = Content(3, digest=f"{sum(each.digest or 0 for each in reports) % 2**128:032x}")
     machine = BatchCommit(CommitRules(sink(options)), BatchName("query", 0), content, reports, 0)
-    question = machine.begin()
+    steps = machine.run()
+    request = next(steps)
     for _ in range(3):  # what is open, the decision, its end
-        question = machine.step(question.ask(cluster))  # type: ignore[union-attr]
+        request = steps.send(request(cluster))
     assert planned.carried.last is None
 
 

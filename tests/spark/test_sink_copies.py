@@ -13,6 +13,8 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from spark_pipeline import Pipeline, texts
 
+from depth import sample
+
 pytest_plugins = ["spark_fixtures"]
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -58,13 +60,14 @@ def copier(pipeline: Pipeline, produce: Produce, tmp_path: Path) -> Copier:
 ROWS = list(range(TASKS * 3))
 
 
-@pytest.mark.parametrize("when", [When.BEFORE, When.DURING, When.AFTER])
+@pytest.mark.parametrize("when", sample([When.DURING, When.BEFORE, When.AFTER], every=3))
 def test_a_copy_that_runs_to_its_end_writes_no_row_twice(copier: Copier, when: When) -> None:
     copier.run(when)
     assert copier.told() == ["TaskReport"] * TASKS
     assert copier.pipeline.output() == ROWS
 
 
+@pytest.mark.deep
 def test_at_least_once_a_copy_writes_every_row_twice(copier: Copier) -> None:
     copier.run(When.DURING, guarantee="at-least-once")
     assert len(copier.told()) == TASKS
@@ -79,6 +82,7 @@ def test_a_copy_in_another_process_that_begins_after_the_commit_aborts_itself(
     assert copier.pipeline.output() == ROWS
 
 
+@pytest.mark.deep
 def test_a_copy_of_an_older_driver_s_task_writes_nothing_into_the_newer_one_s_batch(
     copier: Copier, produce: Produce
 ) -> None:
@@ -100,6 +104,7 @@ def test_an_older_driver_that_commits_while_the_newer_one_repeats_its_batch_is_r
     assert copier.pipeline.output() == ROWS
 
 
+@pytest.mark.deep
 def test_a_batch_that_the_older_driver_commits_first_is_not_written_by_the_newer_one(
     copier: Copier,
 ) -> None:

@@ -7,10 +7,9 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.datasource import PenstockSource
 from penstock.spark.options.option_bag import BadOption
-from penstock.spark.options.sink import read_sink_options
+from penstock.spark.options.sink import DeliveryGuarantee, SinkOptions, read_sink_options
 from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.settings import DeliveryGuarantee, SinkOptions
 
 
 def options(**given: str) -> SinkOptions:

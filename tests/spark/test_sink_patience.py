@@ -11,9 +11,9 @@ from sink_output import PARTITIONS, committed, still_open
 
 from penstock.client.transport.connection import CannotReach
 from penstock.client.values import NewTopic
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.worker import write_part
 from penstock.testing import Cluster
 

@@ -9,9 +9,9 @@ import pytest
 from penstock.cli.main import main
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import TransactionFilter
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.decisions import BatchName
 from penstock.spark.sink.driver import plan_batch, settle
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.worker import write_part
 from penstock.testing import Cluster
 

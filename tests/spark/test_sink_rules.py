@@ -7,8 +7,8 @@ from sink_world import FINE, ROWS, TIMEOUT_MS, Climate, World
 
 from penstock.model import TopicPartition
 from penstock.spark.sink.admission import BatchAdmission, admit, check_repeated, may_write
-from penstock.spark.sink.batch_commit import BatchCommit, CommitRules
-from penstock.spark.sink.cluster import drive
+from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
+from penstock.spark.sink.cluster import SinkSteps, drive
 from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import (
     JOB,
@@ -149,30 +149,31 @@ def report(
     return TaskReport(carrying or carried(), batch, 5, transaction=written)
 
 
-def committing(reports: list[TaskReport], now_ms: int) -> BatchCommit:
-    return BatchCommit(CommitRules("s"), SEVENTH, Content(5, offsets="b"), reports, now_ms)
+def committing(reports: list[TaskReport], now_ms: int) -> SinkSteps[BatchCommitted]:
+    content = Content(5, offsets="b")
+    return BatchCommit(CommitRules("s"), SEVENTH, content, reports, now_ms).run()
 
 
 def test_a_batch_older_than_half_its_timeout_is_not_decided() -> None:
     with pytest.raises(TransactionsTooOld, match=r"31 s.*60 s.*transaction\.timeout\.ms"):
-        committing([report(1_000, PLANNED), report(20_000, PLANNED)], 32_000).begin()
-    committing([report(1_000, PLANNED)], 31_000).begin()
-    committing([report(1_000, timeout_ms=None)], 9_000_000).begin()
+        next(committing([report(1_000, PLANNED), report(20_000, PLANNED)], 32_000))
+    next(committing([report(1_000, PLANNED)], 31_000))
+    next(committing([report(1_000, timeout_ms=None)], 9_000_000))
 
 
 # By a worker's clock, for a plan of 1 s and a decision at 32 s
 @pytest.mark.parametrize("opened_ms", [99_000, 32_000, 31_000])
 def test_a_clock_that_runs_ahead_is_not_believed(opened_ms: int) -> None:
     with pytest.raises(TransactionsTooOld):
-        committing([report(opened_ms, PLANNED)], 32_000).begin()
+        next(committing([report(opened_ms, PLANNED)], 32_000))
 
 
 def test_reports_of_two_plans_are_not_committed_together() -> None:
     other = Carried(Driver(SinkProducer(1, 6, 5)), None, 0)
     with pytest.raises(MixedPlans):
-        committing([report(0), report(0, other)], 0).begin()
+        next(committing([report(0), report(0, other)], 0))
     with pytest.raises(MixedPlans):
-        committing([report(0, batch=BatchName(QUERY, 8))], 0).begin()
+        next(committing([report(0, batch=BatchName(QUERY, 8))], 0))
 
 
 # ---- rule 7
@@ -239,6 +240,6 @@ def test_a_loss_that_commit_finds_repeats_the_batch_if_it_is_to_be_rewritten() -
     told = TaskReport(Carried(Driver(driver), None, 0), SEVENTH, 5, transaction=missing)
     rules = CommitRules("s", OnLost.REWRITE)
     with pytest.raises(BatchToRewrite, match=r"t-0 \(5 rows\)"):
-        drive(BatchCommit(rules, SEVENTH, Content(5, offsets="b"), [told], 0), cluster)
+        drive(BatchCommit(rules, SEVENTH, Content(5, offsets="b"), [told], 0).run(), cluster)
     decision = cluster.last_decision("s")
     assert decision is not None and decision.stage is DecisionStage.REWRITE

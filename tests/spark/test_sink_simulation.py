@@ -17,7 +17,7 @@ from sink_world import Climate, Violation, Weather, World, live
 from depth import seeds
 from penstock.testing.sim.world import repeatable
 
-SEEDS = seeds(240, few=80)
+SEEDS = seeds(240, few=40)
 TESTS = Path(__file__).parents[1]
 # One test case runs so many lives: a case of its own for each would cost more than the life.
 LIVES_PER_CASE = 20

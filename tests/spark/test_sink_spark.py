@@ -37,6 +37,7 @@ def test_a_batch_that_spark_repeats_is_not_written_twice(
     assert pipeline.output() == [1, 2, 3, 4]
 
 
+@pytest.mark.deep
 def test_the_same_at_least_once_is_written_twice(pipeline: Pipeline, produce: Produce) -> None:
     guarantee = {"delivery.guarantee": "at-least-once"}
     produce(pipeline.source, texts(1, 2, 3))
@@ -46,6 +47,7 @@ def test_the_same_at_least_once_is_written_twice(pipeline: Pipeline, produce: Pr
     assert pipeline.output() == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.deep
 def test_a_restored_checkpoint_stops_the_query(
     pipeline: Pipeline, produce: Produce, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from penstock.cli.main import app as penstock
 from penstock.cli.main import main
 from penstock.client.admin.blocking import Admin
 from penstock.streams import Streams, StreamsError, json_schema, tumbling
-from penstock.streams.metrics_port import StreamsMetricsPort
+from penstock.streams.progress import StreamsMetricsPort
 from penstock.testing import Cluster
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -130,6 +130,7 @@ def copying(cluster: Cluster, state_dir: Path, name: str) -> Streams:
     return app
 
 
+@pytest.mark.deep
 def test_a_lost_state_directory_stops_the_application_until_it_is_reset(
     cluster: Cluster, tmp_path: Path
 ) -> None:

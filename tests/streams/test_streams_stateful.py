@@ -38,6 +38,7 @@ def window(minute: int, **fields: Any) -> dict[str, Any]:
     return {"window_start": start, "window_end": end, **fields}
 
 
+@pytest.mark.deep
 def test_revenue_per_country_and_minute() -> None:
     app = Streams("revenue", bootstrap="localhost:9092")
     orders = app.stream("orders", value=json_schema(Order))
@@ -159,6 +160,7 @@ def test_a_session_lasts_as_long_as_there_is_no_gap() -> None:
         ]
 
 
+@pytest.mark.deep
 def test_final_results_can_be_aggregated_again() -> None:
     app = Streams("shop")
     (
@@ -183,8 +185,8 @@ def test_final_results_can_be_aggregated_again() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("join", {("u1", "p", "a1")}),
-        ("left_join", {("u1", "p", "a1"), ("u3", "q", None)}),
+        pytest.param("join", {("u1", "p", "a1")}, marks=pytest.mark.deep),
+        pytest.param("left_join", {("u1", "p", "a1"), ("u3", "q", None)}, marks=pytest.mark.deep),
         ("outer_join", {("u1", "p", "a1"), ("u3", "q", None), ("u1", None, "a2")}),
     ],
 )
@@ -203,6 +205,7 @@ def test_two_streams_are_joined_within_a_time(kind: str, expected: set[Any]) -> 
     assert found == expected
 
 
+@pytest.mark.deep
 def test_joined_streams_can_be_aggregated() -> None:
     app = Streams("ads")
     clicks = app.stream("clicks", value=json_schema(Click))
@@ -234,6 +237,7 @@ def test_joined_tables_follow_both_sides_and_delete() -> None:
     assert found == [("k", {"x": 1, "y": 4}), ("k", None)]
 
 
+@pytest.mark.deep
 def test_a_total_behind_a_join_goes_through_an_internal_topic() -> None:
     app = Streams("shop")
     customers = app.table("customers", value=json_schema(Customer))

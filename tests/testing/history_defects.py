@@ -26,10 +26,10 @@ from penstock.testing.history import (
     UnsentValue,
 )
 from penstock.testing.history.events import (
+    ClientOperation,
     Moment,
     OffsetCommit,
     OffsetFetch,
-    Operation,
     Poll,
     RecordedTransaction,
     Send,
@@ -56,7 +56,7 @@ def of_kind(history: History, kind: type[T]) -> list[T]:
     return [each for each in history if isinstance(each, kind)]
 
 
-def changed(history: History, *operations: Operation) -> History:
+def changed(history: History, *operations: ClientOperation) -> History:
     """With these in the place of those that began when they did, or added."""
     every = {each.span.began: each for each in history}
     every |= {each.span.began: each for each in operations}

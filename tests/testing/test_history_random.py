@@ -8,13 +8,14 @@ from history_world import PIPELINE, random_history
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from depth import examples
 from penstock.testing.history import Ending, check
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
 @given(SEEDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40, few=15))
 def test_a_history_without_fault_is_clean(seed: int) -> None:
     check(random_history(seed), pipelines=[PIPELINE]).require_clean()
 

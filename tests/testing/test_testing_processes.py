@@ -119,6 +119,7 @@ print(node.process_id, cluster.data, flush=True)
 """
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("then", ["", "cluster.pause()"], ids=["running", "paused"])
 @pytest.mark.parametrize(
     "end",

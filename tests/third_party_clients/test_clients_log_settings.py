@@ -71,6 +71,7 @@ def aged(settings: Mapping[str, Any] | None = None) -> Iterator[Cluster]:
 # -- compression
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 def test_a_topic_has_its_own_codec(
@@ -280,6 +281,7 @@ def read_to_the_end(cluster: Cluster, topic: str) -> list[Got]:
     return got
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_offsets_by_time_are_exact_under_create_time(
     client: Client, make_topic: MakeTopic, codec: str

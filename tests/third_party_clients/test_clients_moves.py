@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaAdminClient
 from kafka.errors import LogDirNotFoundError, NoError
+from node_clients import create_topic
 from node_process import NodeProcess, read_all
-from test_process import create_topic
 
 RECORDS = 3_000
 RECORD_BYTES = 2_000

@@ -36,6 +36,7 @@ class Scissors:
         self.cuts += 1
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_an_idempotent_producer_writes_each_record_once_whatever_is_cut(
     client: Client, make_topic: MakeTopic, disk_cluster: Cluster, codec: str

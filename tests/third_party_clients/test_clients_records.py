@@ -18,6 +18,7 @@ def _values(records: list[Got]) -> list[bytes | None]:
     return [each.value for each in records]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_survive_every_codec(client: Client, make_topic: MakeTopic, codec: str) -> None:
     topic = make_topic()
@@ -28,6 +29,7 @@ def test_records_survive_every_codec(client: Client, make_topic: MakeTopic, code
     assert [each.offset for each in got] == list(range(100))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("reader", CLIENTS, ids=[each.name for each in CLIENTS])
 def test_what_one_client_writes_the_others_read(
@@ -62,6 +64,7 @@ def test_headers_keep_their_order_and_repeat(client: Client, make_topic: MakeTop
     assert client.consume(topic, 1)[0].headers == headers
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_create_time_is_the_clients(client: Client, make_topic: MakeTopic, codec: str) -> None:
     topic = make_topic()
@@ -71,6 +74,7 @@ def test_create_time_is_the_clients(client: Client, make_topic: MakeTopic, codec
     assert [(each.timestamp, each.appended) for each in got] == expected
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_log_append_time_is_the_brokers(client: Client, make_topic: MakeTopic, codec: str) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
@@ -159,6 +163,7 @@ def test_beginning_and_end_are_told(client: Client, make_topic: MakeTopic) -> No
     assert client.watermarks(topic, 1) == (0, 7)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_time_finds_its_exact_offset_inside_a_batch(
     client: Client, make_topic: MakeTopic, codec: str

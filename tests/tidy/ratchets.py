@@ -18,16 +18,4 @@ HOMONYMS_LEFT: dict[str, int] = {}
 SETTINGS_TWICE_LEFT: list[str] = []
 
 # Test modules that others import as a library.
-IMPORTED_TESTS_LEFT: list[str] = [
-    "tests/broker/test_move_sources.py",
-    "tests/broker/test_moves_failed_targets.py",
-    "tests/broker/test_moves_faults.py",
-    "tests/broker/test_names_again.py",
-    "tests/broker/test_startup_full_disk.py",
-    "tests/cli/test_cli_start.py",
-    "tests/log/test_log_crash.py",
-    "tests/node/test_process.py",
-    "tests/node/test_process_lost_data.py",
-    "tests/node/test_process_metrics.py",
-    "tests/wire/test_codec_random.py",
-]
+IMPORTED_TESTS_LEFT: list[str] = []

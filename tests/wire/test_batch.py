@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from depth import examples
 from penstock.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -146,7 +147,7 @@ records_strategy = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, few=40))
 @given(records_strategy, st.integers(0, 4), st.integers(0, 2**40), st.booleans())
 def test_records_come_out_as_they_went_in(
     records: list[Record], codec: int, base_offset: int, transactional: bool
@@ -170,7 +171,7 @@ def test_records_come_out_as_they_went_in(
     assert header[6] == 2 * (len(records) - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, few=20))
 @given(records_strategy, st.integers(0, 4))
 def test_kafka_python_reads_our_batches_and_we_read_its(records: list[Record], codec: int) -> None:
     for place, record in enumerate(records):

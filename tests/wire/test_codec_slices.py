@@ -4,7 +4,7 @@ import struct
 from random import Random
 
 import pytest
-from test_codec_random import all_messages, all_versions, random_message
+from random_messages import all_messages, all_versions, random_message
 
 from penstock.wire.codec import (
     SLICE_BYTES,

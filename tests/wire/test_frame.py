@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from kafka.protocol.api_header import RequestHeader as TheirHeader
-from test_codec_random import random_message
+from random_messages import random_message
 
 from penstock.wire.apis import APIS, request_class, response_class
 from penstock.wire.codec import read, write

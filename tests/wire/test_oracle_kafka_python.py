@@ -10,7 +10,7 @@ import kafka.protocol
 import pytest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
-from test_codec_random import all_messages, all_versions, random_message
+from random_messages import all_messages, all_versions, random_message
 
 from penstock.wire.codec import write
 from penstock.wire.messages.k18_api_versions import ApiVersionsResponse

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
-from test_codec_random import all_messages, all_versions, random_message
+from random_messages import all_messages, all_versions, random_message
 
 from penstock.wire.apis import APIS
 from penstock.wire.codec import write

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
-from worker_process import worker_process
+from worker_process import WITHOUT_ID, worker_process
 
+from depth import WHOLE
 from penstock import Admin, Producer
 from penstock.model import TopicPartition
 from penstock.retry import Names, Trail, read_trail
@@ -47,6 +48,10 @@ def handle(value):
     threading.Event().wait()
 """
 STUBBORN = """
+from penstock.retry import task_group
+
+task_group.CANCEL_S_MAX = 0.5
+
 @app.on("TOPIC", value=str)
 async def handle(value):
     print("begun", value, flush=True)
@@ -79,12 +84,15 @@ async def handle(value, record):
 """
 
 
+TRIES_BEFORE_KILLS = (15, 60, 110) if WHOLE else (15, 90)
+
+
 def write_app(directory: Path, body: str, topic: str) -> None:
     (directory / "shop.py").write_text((APP + body).replace("TOPIC", topic))
 
 
 async def send(cluster: ClusterLike, topic: str, *pairs: tuple[str | None, str]) -> None:
-    async with Producer[Any, Any](bootstrap=cluster.bootstrap) as producer:
+    async with Producer[Any, Any](WITHOUT_ID, bootstrap=cluster.bootstrap) as producer:
         for key, value in pairs:
             await producer.post(topic, value, key)
 
@@ -261,7 +269,7 @@ def test_a_worker_that_is_killed_again_and_again_keeps_every_promise(tmp_path: P
         write_app(tmp_path, JOURNAL, topic)
         pairs = [(f"k{n % 10}", f"v{n}") for n in range(200)]
         asyncio.run(send(cluster, topic, *pairs))
-        for tries in (15, 60, 110):
+        for tries in TRIES_BEFORE_KILLS:
             with worker_process(tmp_path, "shop:app", "--bootstrap", cluster.bootstrap) as worker:
                 for _ in range(tries):
                     worker.until("tried")

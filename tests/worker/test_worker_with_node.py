@@ -13,6 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from worker_process import WITHOUT_ID
 
 from penstock import Consumer, Producer, Record
 from penstock.retry import read_trail
@@ -64,7 +65,7 @@ async def running(app: Worker) -> AsyncIterator[None]:
 
 
 async def send(cluster: ClusterLike, topic: str, *pairs: tuple[Any, Any], **more: Any) -> None:
-    async with Producer[Any, Any](bootstrap=cluster.bootstrap, value=Order) as producer:
+    async with Producer[Any, Any](WITHOUT_ID, bootstrap=cluster.bootstrap, value=Order) as producer:
         for key, value in pairs:
             await producer.send(topic, value, key, **more)
 

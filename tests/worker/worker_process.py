@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 END_SECONDS_MAX = 30
+# librdkafka asks for a producer id, and again after half a second if no connection is up yet.
+WITHOUT_ID = {"enable.idempotence": False}
 
 
 class WorkerProcess:

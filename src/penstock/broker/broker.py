@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.broker.background.throttled_log import ThrottledLog
 from penstock.broker.cleaner.cleaner import Cleaner
-from penstock.broker.fetch.sessions import FetchSessions, FetchSet
+from penstock.broker.fetch.sessions import SESSION_EVICTION_MS, FetchSessions, FetchSet
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.metadata.auto_topics import AutoTopics
 from penstock.broker.metadata.cluster_metadata import Metadata
@@ -32,7 +32,7 @@ from penstock.broker.startup.recovery_progress import RecoveryProgress
 from penstock.broker.storage.cleaner_offsets import CleanedOffsets
 from penstock.broker.storage.flushing import FlushScheduler
 from penstock.broker.storage.log_dir import LogDirectory
-from penstock.broker.transactions.producer_ids import ProducerIdSource
+from penstock.broker.transactions.transactions import ProducerIdSource
 from penstock.config.broker import BrokerConfig
 from penstock.controller.delta import Delta
 from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResourceId, Image
@@ -74,7 +74,7 @@ class Broker:
         self.auto_topics = AutoTopics(metadata)
         self.sessions = FetchSessions(
             self.settings.session_slots,
-            self.settings.session_eviction_ms,
+            SESSION_EVICTION_MS,
             lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
             self.sliced_work.begin,
         )

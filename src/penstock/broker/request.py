@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
@@ -26,27 +27,19 @@ Slot = list[Answer | None]
 class RequestHost(Protocol):
     """The broker, as far as every request needs it."""
 
-    @property
-    def request_metrics(self) -> RequestMetrics: ...
-
-    @property
-    def sliced_work(self) -> SlicedWork: ...
+    request_metrics: RequestMetrics
+    sliced_work: SlicedWork
 
 
 class ClientListener(Protocol):
     """The listener that a connection came in by."""
 
+    name: str
+    kind: str
+    now_ms: Callable[[], float]
+
     @property
     def broker(self) -> RequestHost: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def now_ms(self) -> Callable[[], float]: ...
 
 
 class ClientConnection(Protocol):
@@ -59,18 +52,12 @@ class ClientConnection(Protocol):
     on_drain: list[Callable[[], None]]
     produce_prefix: int
     replies: deque[Slot]
+    peer: Peer
+    closing: bool
+    touched: bool
 
     @property
     def listener(self) -> ClientListener: ...
-
-    @property
-    def peer(self) -> Peer: ...
-
-    @property
-    def closing(self) -> bool: ...
-
-    @property
-    def touched(self) -> bool: ...
 
     def hold(self) -> None: ...
 
@@ -105,37 +92,18 @@ def failed(connection: ClientConnection, key: int, version: int, error: Exceptio
     connection.close()
 
 
+@dataclass(slots=True, eq=False)
 class ClientRequest:
     """A request: its connection, its version, and the slot of its answer."""
 
-    __slots__ = (
-        "answered",
-        "api_key",
-        "api_version",
-        "arrived_ms",
-        "client_id",
-        "connection",
-        "correlation_id",
-        "slot",
-    )
-
-    def __init__(
-        self,
-        connection: ClientConnection,
-        slot: Slot,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-    ) -> None:
-        self.connection = connection
-        self.slot = slot
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.answered = False
-        self.arrived_ms = connection.active_at_ms
+    connection: ClientConnection
+    slot: Slot
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    arrived_ms: float
+    answered: bool = False
 
     def run(self, call: Callable[[], None]) -> None:
         """Call on behalf of this request, from a timer or the end of a turn. An exception closes
@@ -212,6 +180,7 @@ class PieceRequest(ClientRequest):
             whole.api_version,
             whole.correlation_id,
             whole.client_id,
+            whole.arrived_ms,
         )
         self._done = done
         self.response: Any = None

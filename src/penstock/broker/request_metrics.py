@@ -44,17 +44,6 @@ class ProducedPartition(Protocol):
 class RequestMetrics:
     """Counts and times of one broker since its start."""
 
-    __slots__ = (
-        "_timed",
-        "cold_reads",
-        "errors",
-        "parked_fetches",
-        "produce_times",
-        "requests",
-        "timed_alone",
-        "times",
-    )
-
     def __init__(self) -> None:
         self.requests: dict[tuple[int, int], int] = {}  # (API key, version), without Produce
         self.times: dict[int, Times] = {}  # by API key

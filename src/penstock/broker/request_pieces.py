@@ -139,7 +139,6 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
             equals=Equals.APART,
         ),
     ),
-    37: (PieceRule((Level("topics", "results", ("name",)),), equals=Equals.TOGETHER, items=10),),
     42: (PieceRule((Level("groups_names", "results"),)),),
     43: (
         PieceRule(

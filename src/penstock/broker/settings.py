@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config.broker import BrokerConfig, ConfigSource
+from penstock.config.key_fields import configured, read_configured
 
 REQUEST_BYTES_MAX = 1024 * 1024 * 1024  # of all requests of a node, where no setting says less
 
@@ -12,55 +13,35 @@ REQUEST_BYTES_MAX = 1024 * 1024 * 1024  # of all requests of a node, where no se
 class BrokerSettings:
     """Settings of the broker that may change while it runs, as plain values."""
 
-    socket_request_bytes_max: int
     request_bytes_max: int
-    requests_max: int
-    connections_max: int
-    connections_per_address_max: int
     connections_per_address: Mapping[str, int]
-    connections_idle_ms_max: int
-    fetch_bytes_max: int
-    move_bytes_per_second_max: int
-    disk_reserve_bytes: int
-    session_slots: int
-    session_eviction_ms: int
-    auto_create_topics: bool
-    partitions_default: int
-    file_delete_delay_ms: int
-    retention_check_ms: int
-    producer_expiry_check_ms: int
-    first_duty_ms: int
     background_threads: int | None
-    checkpoint_ms: int
-    start_offset_checkpoint_ms: int
-    high_watermark_checkpoint_ms: int
+    socket_request_bytes_max: int = configured("socket.request.max.bytes")
+    requests_max: int = configured("queued.max.requests")
+    connections_max: int = configured("max.connections")
+    connections_per_address_max: int = configured("max.connections.per.ip")
+    connections_idle_ms_max: int = configured("connections.max.idle.ms")
+    fetch_bytes_max: int = configured("fetch.max.bytes")
+    move_bytes_per_second_max: int = configured("replica.alter.log.dirs.io.max.bytes.per.second")
+    disk_reserve_bytes: int = configured("log.disk.reserve.bytes")
+    session_slots: int = configured("max.incremental.fetch.session.cache.slots")
+    auto_create_topics: bool = configured("auto.create.topics.enable")
+    file_delete_delay_ms: int = configured("log.segment.delete.delay.ms")
+    retention_check_ms: int = configured("log.retention.check.interval.ms")
+    producer_expiry_check_ms: int = configured("producer.id.expiration.check.interval.ms")
+    first_duty_ms: int = configured("log.initial.task.delay.ms")
+    checkpoint_ms: int = configured("log.flush.offset.checkpoint.interval.ms")
+    start_offset_checkpoint_ms: int = configured("log.flush.start.offset.checkpoint.interval.ms")
+    high_watermark_checkpoint_ms: int = configured("replica.high.watermark.checkpoint.interval.ms")
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "BrokerSettings":
-        whole = config.integer
-        return cls(
-            socket_request_bytes_max=whole("socket.request.max.bytes"),
+        return read_configured(
+            cls,
+            config,
             request_bytes_max=_request_bytes_max(config),
-            requests_max=whole("queued.max.requests"),
-            connections_max=whole("max.connections"),
-            connections_per_address_max=whole("max.connections.per.ip"),
             connections_per_address=config.connections_per_address,
-            connections_idle_ms_max=whole("connections.max.idle.ms"),
-            fetch_bytes_max=whole("fetch.max.bytes"),
-            disk_reserve_bytes=whole("log.disk.reserve.bytes"),
-            move_bytes_per_second_max=whole("replica.alter.log.dirs.io.max.bytes.per.second"),
-            session_slots=whole("max.incremental.fetch.session.cache.slots"),
-            session_eviction_ms=120_000,
-            auto_create_topics=config.boolean("auto.create.topics.enable"),
-            partitions_default=whole("num.partitions"),
-            file_delete_delay_ms=whole("log.segment.delete.delay.ms"),
-            retention_check_ms=whole("log.retention.check.interval.ms"),
-            producer_expiry_check_ms=whole("producer.id.expiration.check.interval.ms"),
-            first_duty_ms=whole("log.initial.task.delay.ms"),
             background_threads=_if_set(config, "background.threads"),
-            checkpoint_ms=whole("log.flush.offset.checkpoint.interval.ms"),
-            start_offset_checkpoint_ms=whole("log.flush.start.offset.checkpoint.interval.ms"),
-            high_watermark_checkpoint_ms=whole("replica.high.watermark.checkpoint.interval.ms"),
         )
 
 

@@ -55,7 +55,13 @@ class SlicedWork:
     @property
     def spent(self) -> bool:
         """Return whether this turn has used its budget, so that further requests should wait."""
-        return self._spent()
+        now_ms = self._clock.mono_ms()
+        if not self._turn_began:
+            self._turn_began = True
+            self._until_ms = now_ms + TURN_MS_MAX
+            self._slices = 0
+            self._timers.after_turn(self._turn_ended)
+        return now_ms >= self._until_ms or self._slices >= TURN_SLICES_MAX
 
     def enqueue(self, work: Work) -> None:
         """Run on later turns."""
@@ -63,7 +69,7 @@ class SlicedWork:
 
     def begin(self, work: Work) -> None:
         """Run the first slice now, more of them if this turn has time; the rest on later turns."""
-        alone = not (self._young or self._old or self._spent())
+        alone = not (self._young or self._old or self.spent)
         self._run(_Running(work), SLICES_IN_A_ROW_MAX if alone else 1)
 
     def _enqueue(self, running: _Running) -> None:
@@ -79,7 +85,7 @@ class SlicedWork:
         self._due = False
         if self._old:
             self._run(self._old.popleft(), 1)  # also beside many young ones
-        while (self._young or self._old) and not self._spent():
+        while (self._young or self._old) and not self.spent:
             queue = self._young or self._old
             self._run(queue.popleft(), SLICES_IN_A_ROW_MAX)
         if self._young or self._old:
@@ -99,18 +105,9 @@ class SlicedWork:
             if pause is not None:
                 pause(lambda: self._enqueue(running))
                 return
-            if self._spent():
+            if self.spent:
                 break
         self._enqueue(running)
-
-    def _spent(self) -> bool:
-        now_ms = self._clock.mono_ms()
-        if not self._turn_began:
-            self._turn_began = True
-            self._until_ms = now_ms + TURN_MS_MAX
-            self._slices = 0
-            self._timers.after_turn(self._turn_ended)
-        return now_ms >= self._until_ms or self._slices >= TURN_SLICES_MAX
 
     def _turn_ended(self) -> None:
         self._turn_began = False

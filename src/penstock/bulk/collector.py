@@ -7,19 +7,13 @@ from penstock.bulk.inputs import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
-    """The partition's batch has no room for this row, which is not collected yet."""
+class Uncollected:
+    """The partition's batch has no room for this row; an `oversized` one is too large even for an
+    empty batch."""
 
     row: int
     partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class Oversized:
-    """This row, which is not collected, is too large even for an empty batch of this partition."""
-
-    row: int
-    partition: int
+    oversized: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +30,7 @@ class ClosedBatch:
 class Collector(Protocol):
     """Rows packed into the open batches of partitions."""
 
-    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Full | Oversized | None:
+    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Uncollected | None:
         """Collect rows from `first` on; return None when all are in. Rows without key and partition
         go to the partition `keyless`."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from crc32c import crc32c
 
-from penstock.bulk.collector import Collector, Full, Oversized
+from penstock.bulk.collector import Collector, Uncollected
 from penstock.bulk.implementation import Implementation, chosen_implementation
 from penstock.bulk.inputs import Column, Rows, rows_of
 from penstock.model import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
@@ -134,9 +134,9 @@ class BatchEncoder:
             match self._collector.add(rows, row, self._keyless, now_ms):
                 case None:
                     return
-                case Full(row, partition):
+                case Uncollected(row, partition, oversized=False):
                     self._close(partition, done)
-                case Oversized(row, partition):
+                case Uncollected(row, partition):
                     done.append(self._alone(rows, row, partition, now_ms))
                     self._move_on_from(partition)
                     row += 1

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.bulk.collector import ClosedBatch, Full, Oversized
+from penstock.bulk.collector import ClosedBatch, Uncollected
 from penstock.bulk.compiler import (
     BYTES_IN,
     INT,
@@ -224,7 +224,7 @@ class CompiledCollector:
         self._memory: dict[int, pa.Buffer] = {}
         self._stop = np.zeros(2, np.int64)
 
-    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Full | Oversized | None:
+    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Uncollected | None:
         headers = (
             *(rows.header_starts, rows.header_counts),
             *(_parts(rows.names), _parts(rows.contents)),
@@ -241,7 +241,7 @@ class CompiledCollector:
                 return None
             first, partition = self._stop.tolist()
             if reason != _HOMELESS:
-                return (Full if reason == _FULL else Oversized)(first, partition)
+                return Uncollected(first, partition, oversized=reason != _FULL)
             self._house(partition)
 
     def take(self, partition: int) -> ClosedBatch | None:

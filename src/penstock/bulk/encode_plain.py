@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from penstock.bulk.collector import ClosedBatch, Full, Oversized
+from penstock.bulk.collector import ClosedBatch, Uncollected
 from penstock.bulk.inputs import NO_PARTITION, BinaryColumn, Rows
 from penstock.bulk.murmur2 import partition_of
 from penstock.wire.batch import HEADER_BYTES
@@ -32,7 +32,7 @@ class PlainCollector:
         self._open: dict[int, _Open] = {}
         self._columns: tuple[Rows, _Columns] | None = None
 
-    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Full | Oversized | None:
+    def add(self, rows: Rows, first: int, keyless: int, now_ms: int) -> Uncollected | None:
         # The same rows come again after every full batch.
         if self._columns is None or self._columns[0] is not rows:
             self._columns = rows, _Columns(rows, self._partitions)
@@ -55,7 +55,7 @@ class PlainCollector:
             )
             length = _varint(len(body))
             if len(batch.batch) + len(length) + len(body) > self._room:
-                return (Full if batch.records else Oversized)(row, partition)
+                return Uncollected(row, partition, oversized=not batch.records)
             batch.batch += length
             batch.batch += body
             batch.records += 1

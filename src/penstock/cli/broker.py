@@ -8,10 +8,11 @@ from penstock.cli.arguments.number_limits import INT32_MAX
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.cluster import broker_row
 from penstock.cli.connection.access import access_of, connect
+from penstock.cli.log.dirs import size_cells
 from penstock.cli.terminal.output import (
     CommandFailed,
     Format,
-    Json,
+    Row,
     YesOption,
     confirm,
     exit_if_failed,
@@ -20,7 +21,6 @@ from penstock.cli.terminal.output import (
     print_value,
     report,
 )
-from penstock.cli.terminal.progress_bar import bytes_text
 from penstock.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def list_brokers(
     print_rows(format_of(context), COLUMNS, rows)
 
 
-def _rows(admin: "Admin", cluster: "ClusterDescription") -> list[dict[str, Json]]:
+def _rows(admin: "Admin", cluster: "ClusterDescription") -> list[Row]:
     partitions = [each for topic in admin.list_topics() for each in topic.partitions]
     return [
         {**broker_row(each, cluster.controller_id, partitions), "fenced": each.fenced}
@@ -66,7 +66,7 @@ def describe(context: typer.Context, broker: BrokerId) -> None:
             known = ", ".join(map(str, rows))
             raise CommandFailed(f"there is no broker {broker}; there is {known}")
         found = admin.log_dirs.describe([broker])[broker]
-    directories: list[Json] = []
+    directories: list[Row] = []
     failed: dict[str, KafkaError] = {}
     if isinstance(found, KafkaError):
         failed[f"broker {broker}"] = found
@@ -86,28 +86,13 @@ def describe(context: typer.Context, broker: BrokerId) -> None:
         )
     form = format_of(context)
     if form is not Format.TABLE:
-        print_value(form, {**rows[broker], "directories": directories})
+        print_value(form, {**rows[broker], "directories": [*directories]})
     else:
         print_rows(Format.TABLE, COLUMNS, [rows[broker]])
         print()
-        print_rows(Format.TABLE, ("path", "replicas", "size", "free"), _cells(directories))
+        cells = [size_cells(each) for each in directories]
+        print_rows(Format.TABLE, ("path", "replicas", "size", "free"), cells)
     exit_if_failed(failed, some_done=True)
-
-
-def _cells(directories: list[Json]) -> list[dict[str, Json]]:
-    """Return the rows with sizes as texts."""
-    cells: list[dict[str, Json]] = []
-    for each in directories:
-        assert isinstance(each, dict), "made above"
-        size, free = each["size_bytes"], each["usable_bytes"]
-        cells.append(
-            {
-                **each,
-                "size": bytes_text(size) if isinstance(size, int) else None,
-                "free": bytes_text(free) if isinstance(free, int) else None,
-            }
-        )
-    return cells
 
 
 @app.command()
@@ -125,7 +110,7 @@ def apis(
     with connect(access_of(context)) as admin:
         found = admin.api_versions()
     names = {api.key: api.name for api in APIS.values()}
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     failed: dict[str, KafkaError] = {}
     for each, answered in found.items():
         if broker not in (None, each.node_id):

@@ -10,6 +10,7 @@ from penstock.cli.connection.access import access_of, connect
 from penstock.cli.terminal.output import (
     Format,
     Json,
+    Row,
     counted,
     format_of,
     note,
@@ -41,7 +42,7 @@ def describe(context: typer.Context) -> None:
     brokers = [broker_row(each, cluster.controller_id, partitions) for each in cluster.brokers]
     form = format_of(context)
     if form is not Format.TABLE:
-        shown: dict[str, Json] = {
+        shown: Row = {
             "cluster_id": cluster.cluster_id,
             "controller": cluster.controller_id,
             "topics": len(topics),
@@ -63,7 +64,7 @@ def describe(context: typer.Context) -> None:
     print_rows(Format.TABLE, BROKER_COLUMNS, brokers)
 
 
-def health_of(topics: "Sequence[TopicDescription]") -> dict[str, Json]:
+def health_of(topics: "Sequence[TopicDescription]") -> Row:
     """Return partitions without a leader, and partitions with replicas out of sync."""
     leaderless: list[Json] = []
     lagging: list[Json] = []
@@ -78,7 +79,7 @@ def health_of(topics: "Sequence[TopicDescription]") -> dict[str, Json]:
 
 def broker_row(
     broker: "Broker", controller_id: int, partitions: "Sequence[PartitionDescription]"
-) -> dict[str, Json]:
+) -> Row:
     return {
         "broker": broker.node_id,
         "host": broker.host,
@@ -96,7 +97,7 @@ def features(context: typer.Context) -> None:
     """Show which features are in force, and what the brokers could do."""
     with connect(access_of(context)) as admin:
         levels = admin.features.describe()
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for name in sorted({*levels.supported, *levels.finalized}):
         supported, finalized = levels.supported.get(name), levels.finalized.get(name)
         rows.append(

@@ -12,11 +12,11 @@ from penstock.cli.arguments.times import time_text
 from penstock.cli.connection.access import Access, access_of
 from penstock.cli.consume.record_view import as_json, escape_control_characters, pretty
 from penstock.cli.terminal.output import (
-    CommandFailed,
     DryRunOption,
-    ExitCode,
     Format,
     Json,
+    Row,
+    WrongUsage,
     YesOption,
     confirm,
     counted,
@@ -92,7 +92,7 @@ def list_topics(
         return await dead.topics(pattern, group)
 
     found = _with_letters(access_of(context), look)
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "topic": each.name,
             "source": each.source,
@@ -144,7 +144,7 @@ def show(
         note("no dead letters")
 
 
-def letter_json(letter: "Letter") -> dict[str, Json]:
+def letter_json(letter: "Letter") -> Row:
     trail = letter.trail
     source: Json = None
     if trail is not None:
@@ -208,16 +208,16 @@ def replay(
 ) -> None:
     """Give dead letters another chance, each once: those that were replayed are left out."""
     if every == bool(at or key or cause):
-        raise CommandFailed("say which: --at, --key, --cause, or --all", ExitCode.USAGE)
+        raise WrongUsage("say which: --at, --key, --cause, or --all")
     choice, name = _choice(at, key, cause, replayed=False), _name(topic, group)
     form = format_of(context)
 
-    async def do(dead: "DeadLetters") -> dict[str, Json]:
+    async def do(dead: "DeadLetters") -> Row:
         if dry_run:
             found = [each async for each in dead.letters(name, choice)]
             return {"topic": name, "replayed": 0, "would_be_replayed": len(found)}
         done = await dead.replay(name, choice, to="source" if to_source else "retry")
-        written: dict[str, Json] = dict(done.topics)
+        written: Row = dict(done.topics)
         return {
             "topic": name,
             "replayed": done.count,
@@ -273,7 +273,7 @@ def purge(
         return await dead.purge(name, only_replayed=only_replayed, force=force)
 
     counts = _with_letters(access, do)
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {"topic": place.topic, "partition": place.partition, "letters": count}
         for place, count in counts.items()
     ]
@@ -301,7 +301,7 @@ def _with_letters(access: Access, work: "Callable[[DeadLetters], Coroutine[Any, 
     try:
         return asyncio.run(run())
     except SettingRefused as rejected:
-        raise CommandFailed(f"-X {rejected}", ExitCode.USAGE) from None
+        raise WrongUsage(f"-X {rejected}") from None
 
 
 def _choice(at: list[str], key: list[str], cause: str | None, *, replayed: bool | None) -> "Choice":
@@ -310,7 +310,7 @@ def _choice(at: list[str], key: list[str], cause: str | None, *, replayed: bool 
     try:
         offsets = parse_partition_offsets(at) if at else None
     except ValueError as wrong:  # NoChoice, or too many digits
-        raise CommandFailed(f"--at {wrong}", ExitCode.USAGE) from None
+        raise WrongUsage(f"--at {wrong}") from None
     return Choice(offsets, frozenset(each.encode() for each in key), cause, replayed)
 
 

@@ -7,7 +7,7 @@ import typer
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.arguments.times import duration_text, wall_ms
 from penstock.cli.connection.access import access_of, connect
-from penstock.cli.terminal.output import Format, Json, format_of, print_rows, print_value
+from penstock.cli.terminal.output import Format, Row, format_of, print_rows, print_value
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def describe(context: typer.Context) -> None:
     replicas = replica_rows(found, now_ms)
     form = format_of(context)
     if form is not Format.TABLE:
-        listeners: dict[str, Json] = {
+        listeners: Row = {
             str(node): [f"{each.name}://{each.host}:{each.port}" for each in answered]
             for node, answered in found.nodes.items()
         }
@@ -50,14 +50,14 @@ def describe(context: typer.Context) -> None:
     print_rows(Format.TABLE, COLUMNS, [_cells(row) for row in replicas])
 
 
-def replica_rows(quorum: "QuorumDescription", now_ms: int) -> list[dict[str, Json]]:
+def replica_rows(quorum: "QuorumDescription", now_ms: int) -> list[Row]:
     """Return a row for each voter and observer, with the lag behind the leader."""
     everyone = (*quorum.voters, *quorum.observers)
     ends = [each.log_end_offset for each in everyone if each.node_id == quorum.leader_id]
     end = ends[0] if ends else max((each.log_end_offset for each in everyone), default=0)
     voters = {each.node_id for each in quorum.voters}
 
-    def row(each: "QuorumReplica") -> dict[str, Json]:
+    def row(each: "QuorumReplica") -> Row:
         leads = each.node_id == quorum.leader_id
         known = each.log_end_offset >= 0
         return {
@@ -77,8 +77,8 @@ def _since(then_ms: int | None, now_ms: int) -> int | None:
     return None if then_ms is None else max(0, now_ms - then_ms)
 
 
-def _cells(row: dict[str, Json]) -> dict[str, Json]:
-    words: dict[str, Json] = {}
+def _cells(row: Row) -> Row:
+    words: Row = {}
     for column, key in ("last_fetch", "since_fetch_ms"), ("caught_up", "since_caught_up_ms"):
         since = row[key]
         words[column] = f"{duration_text(since)} ago" if isinstance(since, int) else None

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import typer
 
-from penstock.cli.terminal.output import CommandFailed, ExitCode, note
+from penstock.cli.terminal.output import CommandFailed, WrongUsage, note
 from penstock.spark_extra import SparkMissing, require_spark
 
 if TYPE_CHECKING:
-    from penstock.bulk.warmup import WarmupReport
+    from penstock.bulk.implementation import WarmupReport
 
 app = typer.Typer(help="Pipelines on Spark.", no_args_is_help=True)
 
@@ -36,14 +36,13 @@ def needs_spark(command: Callable[P, R]) -> Callable[P, R]:
 @needs_spark
 def warmup() -> None:
     """Compile the code that reads and writes records, and look for a Java."""
-    from penstock.bulk.implementation import WrongChoice
-    from penstock.bulk.warmup import warm_up
+    from penstock.bulk.implementation import WrongChoice, warm_up
     from penstock.spark.java import NoJava, find_java
 
     try:
         note(_compiled_text(warm_up()))
     except WrongChoice as wrong:
-        raise CommandFailed(str(wrong), ExitCode.USAGE) from wrong
+        raise WrongUsage(str(wrong)) from wrong
     try:
         java = find_java()
     except NoJava as none:

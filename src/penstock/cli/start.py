@@ -23,7 +23,8 @@ from penstock.cli.terminal.output import (
     CommandFailed,
     ExitCode,
     Format,
-    Json,
+    Row,
+    WrongUsage,
     format_of,
     key_values,
     note,
@@ -111,11 +112,8 @@ def start(
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
     said = [f"log.dirs={data}", *sets] if data is not None else sets
     form = format_of(context)
-    if check and form is not Format.TABLE:
-        _check_for_programs(form, config, said)
-        return
     if check:
-        _check(config, said)
+        _check(form, config, said)
         return
     loaded = _load(config, said)
     _warn(loaded.warnings)
@@ -132,54 +130,41 @@ def _warn(warnings: Sequence[str], shown_max: int = WARNINGS_MAX) -> None:
         note(f"... and {len(warnings) - shown_max} more; --check shows them all")
 
 
-def _check_for_programs(form: Format, path: Path | None, sets: Sequence[str]) -> None:
-    from penstock.config.load import ConfigRejected
-
-    problems: list[Json] = []
-    found: Loaded | ConfigRejected
-    warnings: list[Json] = []
-    try:
-        found = _load_texts(path, sets)
-    except ConfigRejected as rejected:
-        problems += map(str, rejected.problems)
-        found = rejected
-    else:
-        obstacles = _obstacles(found)
-        problems += obstacles.problems
-        warnings += obstacles.warnings
-    idle: list[Json] = [{**each._asdict()} for each in _said_without_effect(found.without_effect)]
-    print_value(
-        form,
-        {
-            "fine": not problems,
-            "problems": problems,
-            "warnings": [*found.warnings, *warnings],
-            "without_effect": idle,
-        },
-    )
-    if problems:
-        raise typer.Exit(ExitCode.REJECTED)
-
-
-def _check(path: Path | None, sets: Sequence[str]) -> None:
+def _check(form: Format, path: Path | None, sets: Sequence[str]) -> None:
     """Print every problem, every warning and every setting without effect."""
     from penstock.config.load import ConfigRejected
 
+    found: Loaded | ConfigRejected
+    failed: CommandFailed | None = None
+    problems: Sequence[str]
+    warnings: Sequence[str]
     try:
-        loaded = _load_texts(path, sets)
+        found = _load_texts(path, sets)
     except ConfigRejected as rejected:
-        _warn(rejected.warnings, len(rejected.warnings))
-        _print_without_effect(rejected.without_effect)
-        raise _cannot_start(rejected) from None
-    obstacles = _obstacles(loaded)
-    warnings = [*loaded.warnings, *obstacles.warnings]
+        found, failed = rejected, _cannot_start(rejected)
+        problems, warnings = rejected.problems, rejected.warnings
+    else:
+        obstacles = _obstacles(found)
+        problems, warnings = obstacles.problems, (*found.warnings, *obstacles.warnings)
+        if problems:
+            failed = CommandFailed(
+                "the configuration is fine, but the node cannot start on this machine:\n"
+                + "\n".join(f"  {problem}" for problem in problems)
+            )
+    idle = _said_without_effect(found.without_effect)
+    if form is not Format.TABLE:
+        shown: Row = {"fine": not problems, "problems": [*problems], "warnings": [*warnings]}
+        print_value(form, {**shown, "without_effect": [{**each._asdict()} for each in idle]})
+        if problems:
+            raise typer.Exit(ExitCode.REJECTED)
+        return
     _warn(warnings, len(warnings))
-    _print_without_effect(loaded.without_effect)
-    if obstacles.problems:
-        listed = "\n".join(f"  {problem}" for problem in obstacles.problems)
-        raise CommandFailed(
-            f"the configuration is fine, but the node cannot start on this machine:\n{listed}"
-        )
+    if idle:
+        print("Without effect:")
+        for each in idle:
+            print(f"  {each}")
+    if failed is not None:
+        raise failed
     print("The configuration is fine.")
 
 
@@ -187,14 +172,6 @@ def _obstacles(loaded: "Loaded") -> "Obstacles":
     from penstock.start_obstacles import find_obstacles
 
     return find_obstacles(loaded.config)
-
-
-def _print_without_effect(found: "Sequence[WithoutEffect]") -> None:
-    idle = _said_without_effect(found)
-    if idle:
-        print("Without effect:")
-        for each in idle:
-            print(f"  {each}")
 
 
 def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
@@ -243,7 +220,7 @@ def _read(path: Path) -> str:
 
 
 def _unreadable(path: Path, reason: str) -> CommandFailed:
-    return CommandFailed(f"--config {path}: {reason}", ExitCode.USAGE)
+    return WrongUsage(f"--config {path}: {reason}")
 
 
 def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredStream) -> int:
@@ -298,7 +275,7 @@ def _start_problem(problem: OSError) -> str:
     )
 
 
-def _announcement(running: RunningNode) -> dict[str, Json]:
+def _announcement(running: RunningNode) -> Row:
     config = running.config
     return {
         "event": "started",

@@ -12,9 +12,9 @@ from penstock.cli.spark import needs_spark
 from penstock.cli.terminal.output import (
     CommandFailed,
     ExecuteOption,
-    ExitCode,
     Format,
-    Json,
+    Row,
+    WrongUsage,
     format_of,
     note,
     print_rows,
@@ -53,7 +53,7 @@ def _load(target: str) -> "Streams":
     try:
         return load(target)
     except StreamsError as problem:
-        raise CommandFailed(str(problem), ExitCode.USAGE) from problem
+        raise WrongUsage(str(problem)) from problem
     except USER_FAILURES as problem:
         raise import_failed(target.partition(":")[0], problem) from problem
 
@@ -81,13 +81,8 @@ def run(
     """Run an application until it is interrupted, with its progress on the terminal."""
     from penstock.spark.session import session
     from penstock.streams.errors import StreamsError
-    from penstock.streams.java_output import (
-        carried_output,
-        interrupts_wait,
-        shut_on_interrupt,
-    )
-    from penstock.streams.metrics_port import StreamsMetricsPort
-    from penstock.streams.progress import Terminal
+    from penstock.streams.java_output import carried_output, interrupts_wait, shut_on_interrupt
+    from penstock.streams.progress import StreamsMetricsPort, Terminal
 
     application = _load(target)
     name = application.settings.application_id
@@ -133,7 +128,7 @@ def describe(context: typer.Context, target: Target) -> None:
         plan = application.plan()
     except StreamsError as problem:
         raise CommandFailed(str(problem)) from problem
-    known: dict[str, Json] = asdict(known_of(application.settings, plan))
+    known: Row = asdict(known_of(application.settings, plan))
     known["queries"] = [
         {
             "name": query.name,
@@ -159,7 +154,7 @@ def list_applications(context: typer.Context, *, state_dir: StateDir = None) -> 
     from penstock.streams.settings import state_directory
 
     directory = state_directory(state_dir)
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for known in list_known(directory):
         mine = directory / known.application_id
         batches = [last_batch(mine, query) for query in known.queries]
@@ -206,7 +201,7 @@ def reset(
         with connect(there) if settings is None else open_admin(settings) as admin:
             plan = plan_reset(known, directory, admin)
             if not execute or not plan.items:
-                rows: list[dict[str, Json]] = [
+                rows: list[Row] = [
                     {"kind": each.kind, "name": each.name, "detail": each.detail}
                     for each in plan.items
                 ]
@@ -249,19 +244,17 @@ def _known(
     directory = state_directory(state_dir) / target
     known = read_known(directory)
     if known is None and state_dir is None:
-        raise CommandFailed(
+        raise WrongUsage(
             f"there is no application {target} in {directory.parent}. If its state directory is "
             "gone, say where it was: --state-dir DIR, or the application's script in place of its "
-            "name; `penstock streams list` shows which there are",
-            ExitCode.USAGE,
+            "name; `penstock streams list` shows which there are"
         )
     known = known or _known_of_cluster(target, access)
     if known is None:
-        raise CommandFailed(
+        raise WrongUsage(
             f"there is no application {target} in {directory.parent}, and no group of it on "
             f"{access.bootstrap}; `penstock streams list` shows which there are, --bootstrap says "
-            "where else to look, and the application's script can stand in place of its name",
-            ExitCode.USAGE,
+            "where else to look, and the application's script can stand in place of its name"
         )
     return known, directory, None
 

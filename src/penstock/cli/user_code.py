@@ -6,7 +6,7 @@ The traceback begins with the first frame of the user's code.
 from traceback import format_exception
 from types import FrameType
 
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import CommandFailed, WrongUsage
 
 # SystemExit is included: a script that calls sys.exit() would end the command silently, or with
 # exit code 0.
@@ -16,9 +16,7 @@ _LOADERS = ("penstock", "importlib", "runpy")
 
 
 def import_failed(place: str, problem: BaseException) -> CommandFailed:
-    return CommandFailed(
-        f"{place} fails while it is imported:\n{traceback_text(problem)}", ExitCode.USAGE
-    )
+    return WrongUsage(f"{place} fails while it is imported:\n{traceback_text(problem)}")
 
 
 def traceback_text(problem: BaseException) -> str:

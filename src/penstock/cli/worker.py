@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import Access, access_of
-from penstock.cli.terminal.output import BOOTSTRAP_DEFAULT, CommandFailed, ExitCode, Options, note
+from penstock.cli.terminal.output import BOOTSTRAP_DEFAULT, CommandFailed, Options, WrongUsage, note
 from penstock.log_levels import LogLevel
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def worker(
             end_with_threads_left()
             note(f"worker {application.group} has ended: what was finished is committed")
     except SettingRefused as rejected:
-        raise CommandFailed(f"-X {rejected}", ExitCode.USAGE) from None
+        raise WrongUsage(f"-X {rejected}") from None
     except OSError as problem:
         if address is None:
             raise
@@ -87,7 +87,7 @@ def worker(
 def _address(said: str) -> tuple[str, int]:
     host, _, port = said.rpartition(":")
     if not port.isdecimal() or int(port) > PORT_MAX:
-        raise CommandFailed(f"--http {said}: say a port, or HOST:PORT", ExitCode.USAGE)
+        raise WrongUsage(f"--http {said}: say a port, or HOST:PORT")
     return host.strip("[]") or LOCAL_HOST, int(port)
 
 
@@ -104,13 +104,11 @@ def load(target: str) -> "Worker":
     try:
         found = load_path(path)
     except NotThere as problem:
-        raise CommandFailed(f"{target}: {problem}", ExitCode.USAGE) from problem
+        raise WrongUsage(f"{target}: {problem}") from problem
     except USER_FAILURES as problem:
         raise import_failed(path.partition(":")[0], problem) from problem
     if not isinstance(found, Worker):
-        raise CommandFailed(
-            f"{target} is a {type(found).__name__}, not a penstock.worker.Worker", ExitCode.USAGE
-        )
+        raise WrongUsage(f"{target} is a {type(found).__name__}, not a penstock.worker.Worker")
     if not found.handlings:
         raise CommandFailed(f"{target} handles no topic: decorate a function with @app.on(...)")
     return found

@@ -5,6 +5,7 @@ objects that read headers and times from librdkafka's message on access. A recor
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -19,9 +20,14 @@ if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
     # For a producer without serializers.
     SentKey = DefaultingTypeVar("SentKey", default=bytes | str)
     SentValue = DefaultingTypeVar("SentValue", default=bytes | str)
+    # For a consumer without deserializers.
+    ReadKey = DefaultingTypeVar("ReadKey", default=bytes)
+    ReadValue = DefaultingTypeVar("ReadValue", default=bytes)
 else:
     SentKey = TypeVar("SentKey")
     SentValue = TypeVar("SentValue")
+    ReadKey = TypeVar("ReadKey")
+    ReadValue = TypeVar("ReadValue")
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersLike: TypeAlias = (
@@ -208,25 +214,16 @@ class Record(Generic[K, V]):
         return f"Record({place}, key={self.key!r}, value={self.value!r})"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class OutRecord(Generic[K, V]):
     """A record of a batch with more than key and value."""
 
-    __slots__ = ("headers", "key", "partition", "timestamp_ms", "value")
-
-    def __init__(
-        self,
-        value: V | None = None,
-        key: K | None = None,
-        *,
-        partition: int | None = None,
-        headers: HeadersLike = None,
-        timestamp_ms: int | None = None,
-    ) -> None:
-        self.value = value
-        self.key = key
-        self.partition = partition
-        self.headers = headers
-        self.timestamp_ms = timestamp_ms
+    value: V | None = None
+    key: K | None = None
+    _: KW_ONLY
+    partition: int | None = None
+    headers: HeadersLike = None
+    timestamp_ms: int | None = None
 
     def __repr__(self) -> str:
         return f"OutRecord({self.value!r}, key={self.key!r})"

@@ -324,6 +324,10 @@ def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> No
         _check_cleaner(after)
 
 
+# Kafka opens and closes listeners at run time; a node here binds its addresses at its start.
+_BOUND_AT_START = ("listeners", "listener.security.protocol.map")
+
+
 def check_dynamic(names: Iterable[str], *, cluster_wide: bool) -> None:
     """Raise InvalidRequest if one of these broker keys cannot change while the cluster runs."""
     modes: dict[str, Mode] = {}
@@ -332,7 +336,9 @@ def check_dynamic(names: Iterable[str], *, cluster_wide: bool) -> None:
         if key is None:
             raise unknown_broker_key(name)
         modes[name] = key.mode
-    if fixed := [name for name, mode in modes.items() if mode is Mode.READ_ONLY]:
+    if fixed := [
+        name for name, mode in modes.items() if mode is Mode.READ_ONLY or name in _BOUND_AT_START
+    ]:
         raise InvalidRequest(
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]. "
             "Set them in server.properties and start the broker again"

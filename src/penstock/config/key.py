@@ -5,6 +5,7 @@ small values; texts for people are built on request.
 """
 
 from enum import IntEnum, StrEnum
+from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
@@ -57,34 +58,40 @@ class Allowed(Protocol):
 
 
 class Key(NamedTuple):
-    """One row of the table."""
+    """One row of the table: `read_only("node.id", INT, 1).now("The number of this node.")`.
+
+    A row without a text is a key that is known by name and has no effect yet.
+    """
 
     name: str
     type: ValueType
     default: Value
     allowed: Allowed | None = None
-    mode: Mode = Mode.READ_ONLY
-    effect: Effect = Effect.LATER
-    about: str = ""
     # Keys that give this one its value if not set, with the factor into its unit. For a topic key
     # they are the broker's keys, strongest first.
     synonyms: tuple[tuple[str, int], ...] = ()
     internal: bool = False
     # DescribeConfigs shows the key only where it is set.
     listed_if_set: bool = False
-    # Accepted words without effect, of a key that has an effect.
-    words_later: tuple[str, ...] = ()
+    mode: Mode = Mode.READ_ONLY
+    effect: Effect = Effect.LATER
+    about: str = ""
+
+    def now(self, about: str) -> "Key":
+        """Return the key with its text, as one that has an effect."""
+        return self._replace(effect=Effect.NOW, about=about)
+
+    def later(self, about: str) -> "Key":
+        """Return the key with its text, as one without an effect yet."""
+        return self._replace(about=about)
+
+    def never(self, about: str) -> "Key":
+        """Return the key with its text, as one that nothing here needs."""
+        return self._replace(effect=Effect.NEVER, about=about)
 
     @property
     def sensitive(self) -> bool:
         return self.type is ValueType.PASSWORD
-
-    def idle_part(self, text: str) -> str | None:
-        """Return the part of a valid text that has no effect; None if all of it has."""
-        if self.effect is not Effect.NOW:
-            return text
-        words = (word.strip() for word in text.split(","))
-        return ",".join(word for word in words if word in self.words_later) or None
 
     @property
     def documentation(self) -> str:
@@ -108,9 +115,8 @@ DOUBLE = ValueType.DOUBLE
 LIST = ValueType.LIST
 CLASS = ValueType.CLASS
 PASSWORD = ValueType.PASSWORD
-READ_ONLY = Mode.READ_ONLY
-PER_BROKER = Mode.PER_BROKER
-CLUSTER_WIDE = Mode.CLUSTER_WIDE
-NOW = Effect.NOW
-LATER = Effect.LATER
-NEVER = Effect.NEVER
+
+# The start of a row, by the times at which its key may change.
+read_only = partial(Key, mode=Mode.READ_ONLY)
+per_broker = partial(Key, mode=Mode.PER_BROKER)
+cluster_wide = partial(Key, mode=Mode.CLUSTER_WIDE)

@@ -1,6 +1,6 @@
 """Keys of a client metrics subscription (KIP-714). Telemetry itself is not served yet."""
 
-from penstock.config.key import CLUSTER_WIDE, INT, LATER, LIST, Key
+from penstock.config.key import INT, LIST, Key, cluster_wide
 
 INTERVAL_MS = "interval.ms"
 MATCH = "match"
@@ -15,23 +15,9 @@ MATCH_NAMES = (
 )
 
 KEYS: tuple[Key, ...] = (
-    Key(
-        INTERVAL_MS,
-        INT,
-        300_000,
-        None,
-        CLUSTER_WIDE,
-        LATER,
-        "How often matching clients push their metrics.",
+    cluster_wide(INTERVAL_MS, INT, 300_000).later("How often matching clients push their metrics."),
+    cluster_wide(MATCH, LIST, ()).later(
+        "The clients that push: a list of name=pattern; empty means all clients."
     ),
-    Key(
-        MATCH,
-        LIST,
-        (),
-        None,
-        CLUSTER_WIDE,
-        LATER,
-        "The clients that push: a list of name=pattern; empty means all clients.",
-    ),
-    Key("metrics", LIST, (), None, CLUSTER_WIDE, LATER, "Prefixes of the metrics to push."),
+    cluster_wide("metrics", LIST, ()).later("Prefixes of the metrics to push."),
 )

@@ -1,394 +1,131 @@
 """Broker keys of the node and its cluster: roles, quorum, metadata, topics."""
 
 from penstock.config.allowed import EachOf, at_least
-from penstock.config.key import (
-    BOOLEAN,
-    INT,
-    LATER,
-    LIST,
-    LONG,
-    LONG_MAX,
-    NEVER,
-    NOW,
-    READ_ONLY,
-    STRING,
-    Key,
-)
+from penstock.config.key import BOOLEAN, INT, LIST, LONG, LONG_MAX, STRING, Key, read_only
 
 KEYS: tuple[Key, ...] = (
-    Key(
-        "auto.create.topics.enable",
-        BOOLEAN,
-        True,
-        None,
-        READ_ONLY,
-        NOW,
-        "Whether a topic comes into being when a client asks for it by name.",
+    read_only("auto.create.topics.enable", BOOLEAN, True).now(
+        "Whether a topic comes into being when a client asks for it by name."
     ),
-    Key(
-        "auto.leader.rebalance.enable",
-        BOOLEAN,
-        True,
-        None,
-        READ_ONLY,
-        LATER,
-        "Whether leadership goes back to the preferred replicas by itself.",
+    read_only("auto.leader.rebalance.enable", BOOLEAN, True).later(
+        "Whether leadership goes back to the preferred replicas by itself."
     ),
-    Key(
-        "broker.heartbeat.interval.ms",
-        INT,
-        2000,
-        None,
-        READ_ONLY,
-        LATER,
-        "How often a broker tells the controller that it is alive.",
+    read_only("broker.heartbeat.interval.ms", INT, 2000).later(
+        "How often a broker tells the controller that it is alive."
     ),
-    Key("broker.id", INT, -1, None, READ_ONLY, NOW, "The older name of node.id."),
-    Key(
-        "broker.rack",
-        STRING,
-        None,
-        None,
-        READ_ONLY,
-        NOW,
-        "The rack or zone of this broker; replicas are spread over racks.",
+    read_only("broker.id", INT, -1).now("The older name of node.id."),
+    read_only("broker.rack", STRING, None).now(
+        "The rack or zone of this broker; replicas are spread over racks."
     ),
-    Key(
-        "broker.session.timeout.ms",
-        INT,
-        9000,
-        None,
-        READ_ONLY,
-        LATER,
-        "A broker silent for this long is fenced.",
+    read_only("broker.session.timeout.ms", INT, 9000).later(
+        "A broker silent for this long is fenced."
     ),
-    Key(
-        "controlled.shutdown.enable",
-        BOOLEAN,
-        True,
-        None,
-        READ_ONLY,
-        LATER,
-        "Whether a broker hands over its partitions before it stops.",
+    read_only("controlled.shutdown.enable", BOOLEAN, True).later(
+        "Whether a broker hands over its partitions before it stops."
     ),
-    Key(
-        "controller.listener.names",
-        LIST,
-        None,
-        None,
-        READ_ONLY,
-        NOW,
-        "Names of the listeners that controllers use. A node that is its own only controller "
-        "needs none.",
+    read_only("controller.listener.names", LIST, None).now(
+        "Names of the listeners that controllers use. A node that is its own only controller needs "
+        "none."
     ),
-    Key(
-        "controller.performance.always.log.threshold.ms",
-        LONG,
-        2000,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        internal=True,
+    read_only(
+        "controller.performance.always.log.threshold.ms", LONG, 2000, at_least(0), internal=True
     ),
-    Key(
-        "controller.performance.sample.period.ms",
-        LONG,
-        60000,
-        at_least(100),
-        READ_ONLY,
-        LATER,
-        internal=True,
+    read_only("controller.performance.sample.period.ms", LONG, 60000, at_least(100), internal=True),
+    read_only("controller.quorum.append.linger.ms", INT, 25, at_least(0)).never(
+        "How long a controller collects records before it writes them; here a turn of the loop "
+        "collects them."
     ),
-    Key(
-        "controller.quorum.append.linger.ms",
-        INT,
-        25,
-        at_least(0),
-        READ_ONLY,
-        NEVER,
-        "How long a controller collects records before it writes them; here a turn of the "
-        "loop collects them.",
+    read_only("controller.quorum.auto.join.enable", BOOLEAN, False).later(
+        "Whether a new controller joins the voters by itself."
     ),
-    Key(
-        "controller.quorum.auto.join.enable",
-        BOOLEAN,
-        False,
-        None,
-        READ_ONLY,
-        LATER,
-        "Whether a new controller joins the voters by itself.",
+    read_only("controller.quorum.bootstrap.servers", LIST, ()).later(
+        "Controllers to ask first for the rest of the quorum, as host:port. A single node names "
+        "itself or leaves this empty."
     ),
-    Key(
-        "controller.quorum.bootstrap.servers",
-        LIST,
-        (),
-        None,
-        READ_ONLY,
-        LATER,
-        "Controllers to ask first for the rest of the quorum, as host:port. A single node "
-        "names itself or leaves this empty.",
+    read_only("controller.quorum.election.backoff.max.ms", INT, 1000, at_least(0)).later(
+        "The longest random wait before another election."
     ),
-    Key(
-        "controller.quorum.election.backoff.max.ms",
-        INT,
-        1000,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "The longest random wait before another election.",
+    read_only("controller.quorum.election.timeout.ms", INT, 1000, at_least(0)).later(
+        "How long a candidate waits for votes before it tries again."
     ),
-    Key(
-        "controller.quorum.election.timeout.ms",
-        INT,
-        1000,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "How long a candidate waits for votes before it tries again.",
+    read_only("controller.quorum.fetch.max.bytes", INT, 1_048_576, at_least(1)).later(
+        "The largest answer to a fetch of the metadata log."
     ),
-    Key(
-        "controller.quorum.fetch.max.bytes",
-        INT,
-        1_048_576,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "The largest answer to a fetch of the metadata log.",
+    read_only("controller.quorum.fetch.snapshot.max.bytes", INT, 1_048_576, at_least(1)).later(
+        "The largest piece of a metadata snapshot in one answer."
     ),
-    Key(
-        "controller.quorum.fetch.snapshot.max.bytes",
-        INT,
-        1_048_576,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "The largest piece of a metadata snapshot in one answer.",
+    read_only("controller.quorum.fetch.timeout.ms", INT, 2000, at_least(0)).later(
+        "How long a controller may be without its leader before it stands for election."
     ),
-    Key(
-        "controller.quorum.fetch.timeout.ms",
-        INT,
-        2000,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "How long a controller may be without its leader before it stands for election.",
+    read_only("controller.quorum.request.timeout.ms", INT, 2000, at_least(0)).later(
+        "How long a request between controllers may take."
     ),
-    Key(
-        "controller.quorum.request.timeout.ms",
-        INT,
-        2000,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "How long a request between controllers may take.",
+    read_only("controller.quorum.retry.backoff.ms", INT, 20, at_least(0)).later(
+        "How long to wait before a failed request between controllers is repeated."
     ),
-    Key(
-        "controller.quorum.retry.backoff.ms",
-        INT,
-        20,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "How long to wait before a failed request between controllers is repeated.",
+    read_only("controller.quorum.voters", LIST, ()).later(
+        "The controllers, as id@host:port, when their set is fixed. A single node needs none."
     ),
-    Key(
-        "controller.quorum.voters",
-        LIST,
-        (),
-        None,
-        READ_ONLY,
-        LATER,
-        "The controllers, as id@host:port, when their set is fixed. A single node needs none.",
+    read_only("controller.socket.timeout.ms", INT, 30000).later(
+        "How long a connection to the controller may be silent."
     ),
-    Key(
-        "controller.socket.timeout.ms",
-        INT,
-        30000,
-        None,
-        READ_ONLY,
-        LATER,
-        "How long a connection to the controller may be silent.",
+    read_only("default.replication.factor", INT, 1).now(
+        "The number of replicas of a topic that does not say."
     ),
-    Key(
-        "default.replication.factor",
-        INT,
-        1,
-        None,
-        READ_ONLY,
-        NOW,
-        "The number of replicas of a topic that does not say.",
+    read_only("delete.topic.enable", BOOLEAN, True).now("Whether topics may be deleted."),
+    read_only("initial.broker.registration.timeout.ms", INT, 60000).later(
+        "How long a starting broker tries to register before it stops."
     ),
-    Key(
-        "delete.topic.enable", BOOLEAN, True, None, READ_ONLY, NOW, "Whether topics may be deleted."
+    read_only("internal.metadata.delete.delay.millis", LONG, 60000, internal=True),
+    read_only("internal.metadata.log.segment.bytes", INT, None, internal=True),
+    read_only("internal.metadata.max.batch.size.in.bytes", INT, 8_388_608, internal=True),
+    read_only("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1)).later(
+        "How often to look for leaders that are not the preferred ones."
     ),
-    Key(
-        "initial.broker.registration.timeout.ms",
-        INT,
-        60000,
-        None,
-        READ_ONLY,
-        LATER,
-        "How long a starting broker tries to register before it stops.",
+    read_only("metadata.log.dir", STRING, None).now(
+        "Where the metadata log is; the first of log.dirs if not set."
     ),
-    Key(
-        "internal.metadata.delete.delay.millis", LONG, 60000, None, READ_ONLY, LATER, internal=True
+    read_only("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, at_least(1)).now(
+        "A snapshot of the metadata is taken after this many bytes of new records."
     ),
-    Key("internal.metadata.log.segment.bytes", INT, None, None, READ_ONLY, LATER, internal=True),
-    Key(
-        "internal.metadata.max.batch.size.in.bytes",
-        INT,
-        8_388_608,
-        None,
-        READ_ONLY,
-        LATER,
-        internal=True,
+    read_only("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, at_least(0)).now(
+        "A snapshot of the metadata is taken after this time if there are new records; 0 is never."
     ),
-    Key(
-        "leader.imbalance.check.interval.seconds",
-        LONG,
-        300,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "How often to look for leaders that are not the preferred ones.",
+    read_only("metadata.log.segment.bytes", INT, 1_073_741_824, at_least(8_388_608)).now(
+        "The size at which a segment of the metadata log is closed."
     ),
-    Key(
-        "metadata.log.dir",
-        STRING,
-        None,
-        None,
-        READ_ONLY,
-        NOW,
-        "Where the metadata log is; the first of log.dirs if not set.",
+    read_only("metadata.log.segment.ms", LONG, 604_800_000).later(
+        "The age at which a segment of the metadata log is closed."
     ),
-    Key(
-        "metadata.log.max.record.bytes.between.snapshots",
-        LONG,
-        20_971_520,
-        at_least(1),
-        READ_ONLY,
-        NOW,
-        "A snapshot of the metadata is taken after this many bytes of new records.",
+    read_only("metadata.max.idle.interval.ms", INT, 500, at_least(0)).later(
+        "How often the controller writes an empty record when nothing happens; 0 is never."
     ),
-    Key(
-        "metadata.log.max.snapshot.interval.ms",
-        LONG,
-        3_600_000,
-        at_least(0),
-        READ_ONLY,
-        NOW,
-        "A snapshot of the metadata is taken after this time if there are new records; 0 is never.",
+    read_only("metadata.max.retention.bytes", LONG, 104_857_600).later(
+        "How many bytes of metadata log and snapshots are kept."
     ),
-    Key(
-        "metadata.log.segment.bytes",
-        INT,
-        1_073_741_824,
-        at_least(8_388_608),
-        READ_ONLY,
-        NOW,
-        "The size at which a segment of the metadata log is closed.",
+    read_only("metadata.max.retention.ms", LONG, 604_800_000).later(
+        "How long old metadata log and snapshots are kept."
     ),
-    Key(
-        "metadata.log.segment.ms",
-        LONG,
-        604_800_000,
-        None,
-        READ_ONLY,
-        LATER,
-        "The age at which a segment of the metadata log is closed.",
+    read_only("node.id", INT, None, at_least(0)).now(
+        "The number of this node, different from every other node's. If not set: broker.id, or 1."
     ),
-    Key(
-        "metadata.max.idle.interval.ms",
-        INT,
-        500,
-        at_least(0),
-        READ_ONLY,
-        LATER,
-        "How often the controller writes an empty record when nothing happens; 0 is never.",
+    read_only("num.partitions", INT, 1, at_least(1)).now(
+        "The number of partitions of a topic that does not say."
     ),
-    Key(
-        "metadata.max.retention.bytes",
-        LONG,
-        104_857_600,
-        None,
-        READ_ONLY,
-        LATER,
-        "How many bytes of metadata log and snapshots are kept.",
+    read_only("process.roles", LIST, None, EachOf(("broker", "controller"))).now(
+        "What this node is: broker, controller, or both. Both if not set."
     ),
-    Key(
-        "metadata.max.retention.ms",
-        LONG,
-        604_800_000,
-        None,
-        READ_ONLY,
-        LATER,
-        "How long old metadata log and snapshots are kept.",
+    read_only("reserved.broker.max.id", INT, 1000, at_least(0)).never(
+        "In older Kafka, the largest id given by hand; ids above it were made by ZooKeeper. Here "
+        "every id is given by hand."
     ),
-    Key(
-        "node.id",
-        INT,
-        None,
-        at_least(0),
-        READ_ONLY,
-        NOW,
-        "The number of this node, different from every other node's. If not set: broker.id, or 1.",
+    read_only("server.max.startup.time.ms", LONG, LONG_MAX, at_least(0), internal=True).never(
+        "How long the start may take."
     ),
-    Key(
-        "num.partitions",
-        INT,
-        1,
-        at_least(1),
-        READ_ONLY,
-        NOW,
-        "The number of partitions of a topic that does not say.",
+    read_only("unstable.api.versions.enable", BOOLEAN, False, internal=True).never(
+        "Serve request versions that are not final."
     ),
-    Key(
-        "process.roles",
-        LIST,
-        None,
-        EachOf(("broker", "controller")),
-        READ_ONLY,
-        NOW,
-        "What this node is: broker, controller, or both. Both if not set.",
-    ),
-    Key(
-        "reserved.broker.max.id",
-        INT,
-        1000,
-        at_least(0),
-        READ_ONLY,
-        NEVER,
-        "In older Kafka, the largest id given by hand; ids above it were made by ZooKeeper. "
-        "Here every id is given by hand.",
-    ),
-    Key(
-        "server.max.startup.time.ms",
-        LONG,
-        LONG_MAX,
-        at_least(0),
-        READ_ONLY,
-        NEVER,
-        "How long the start may take.",
-        internal=True,
-    ),
-    Key(
-        "unstable.api.versions.enable",
-        BOOLEAN,
-        False,
-        None,
-        READ_ONLY,
-        NEVER,
-        "Serve request versions that are not final.",
-        internal=True,
-    ),
-    Key(
-        "unstable.feature.versions.enable",
-        BOOLEAN,
-        False,
-        None,
-        READ_ONLY,
-        NEVER,
-        "Allow feature levels that are not final.",
-        internal=True,
+    read_only("unstable.feature.versions.enable", BOOLEAN, False, internal=True).never(
+        "Allow feature levels that are not final."
     ),
 )

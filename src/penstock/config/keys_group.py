@@ -8,178 +8,71 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.config.allowed import OffsetReset, OneOf, at_least
-from penstock.config.key import BOOLEAN, CLUSTER_WIDE, INT, LATER, NOW, STRING, Key
+from penstock.config.key import BOOLEAN, INT, STRING, Key, cluster_wide
+
+
+def _integer(name: str, default: int, low: int) -> Key:
+    """Return a number of a group; the broker key `group.<name>` gives its default."""
+    return cluster_wide(name, INT, default, at_least(low), ((f"group.{name}", 1),))
+
 
 KEYS: tuple[Key, ...] = (
-    Key(
-        "consumer.assignment.interval.ms",
-        INT,
-        1000,
-        at_least(0),
-        CLUSTER_WIDE,
-        NOW,
-        "How long the group keeps an assignment at least before it is computed again.",
-        (("group.consumer.assignment.interval.ms", 1),),
+    _integer("consumer.assignment.interval.ms", 1000, 0).now(
+        "How long the group keeps an assignment at least before it is computed again."
     ),
-    Key(
-        "consumer.heartbeat.interval.ms",
-        INT,
-        5000,
-        at_least(1),
-        CLUSTER_WIDE,
-        NOW,
-        "How often members of the consumer protocol are told to report.",
-        (("group.consumer.heartbeat.interval.ms", 1),),
+    _integer("consumer.heartbeat.interval.ms", 5000, 1).now(
+        "How often members of the consumer protocol are told to report."
     ),
-    Key(
-        "consumer.session.timeout.ms",
-        INT,
-        45000,
-        at_least(1),
-        CLUSTER_WIDE,
-        NOW,
+    _integer("consumer.session.timeout.ms", 45000, 1).now(
         "A member of the consumer protocol that is silent for this long is dropped. It must be "
-        "longer than consumer.heartbeat.interval.ms.",
-        (("group.consumer.session.timeout.ms", 1),),
+        "longer than consumer.heartbeat.interval.ms."
     ),
-    Key(
-        "share.assignment.interval.ms",
-        INT,
-        1000,
-        at_least(0),
-        CLUSTER_WIDE,
-        LATER,
-        "How long a share group keeps an assignment at least before it is computed again.",
-        (("group.share.assignment.interval.ms", 1),),
+    _integer("share.assignment.interval.ms", 1000, 0).later(
+        "How long a share group keeps an assignment at least before it is computed again."
     ),
-    Key(
-        "share.auto.offset.reset",
-        STRING,
-        "latest",
-        OffsetReset("share.auto.offset.reset"),
-        CLUSTER_WIDE,
-        LATER,
-        "Where a share group begins to read a partition.",
+    cluster_wide(
+        "share.auto.offset.reset", STRING, "latest", OffsetReset("share.auto.offset.reset")
+    ).later("Where a share group begins to read a partition."),
+    _integer("share.delivery.count.limit", 5, 2).later(
+        "How often a share group tries to deliver a record."
     ),
-    Key(
-        "share.delivery.count.limit",
-        INT,
-        5,
-        at_least(2),
-        CLUSTER_WIDE,
-        LATER,
-        "How often a share group tries to deliver a record.",
-        (("group.share.delivery.count.limit", 1),),
+    _integer("share.heartbeat.interval.ms", 5000, 1).later(
+        "How often members of a share group are told to report."
     ),
-    Key(
-        "share.heartbeat.interval.ms",
-        INT,
-        5000,
-        at_least(1),
-        CLUSTER_WIDE,
-        LATER,
-        "How often members of a share group are told to report.",
-        (("group.share.heartbeat.interval.ms", 1),),
-    ),
-    Key(
+    cluster_wide(
         "share.isolation.level",
         STRING,
         "read_uncommitted",
         OneOf(("read_committed", "read_uncommitted")),
-        CLUSTER_WIDE,
-        LATER,
-        "Whether a share group sees records of transactions before they are committed.",
+    ).later("Whether a share group sees records of transactions before they are committed."),
+    _integer("share.partition.max.record.locks", 2000, 100).later(
+        "How many records of a partition a share group may have locked at a time."
     ),
-    Key(
-        "share.partition.max.record.locks",
-        INT,
-        2000,
-        at_least(100),
-        CLUSTER_WIDE,
-        LATER,
-        "How many records of a partition a share group may have locked at a time.",
-        (("group.share.partition.max.record.locks", 1),),
+    _integer("share.record.lock.duration.ms", 30000, 1000).later(
+        "How long a record is locked for the member of a share group that got it."
     ),
-    Key(
-        "share.record.lock.duration.ms",
-        INT,
-        30000,
-        at_least(1000),
-        CLUSTER_WIDE,
-        LATER,
-        "How long a record is locked for the member of a share group that got it.",
-        (("group.share.record.lock.duration.ms", 1),),
+    cluster_wide("share.renew.acknowledge.enable", BOOLEAN, True).later(
+        "Whether members of a share group may ask for more time with a record."
     ),
-    Key(
-        "share.renew.acknowledge.enable",
-        BOOLEAN,
-        True,
-        None,
-        CLUSTER_WIDE,
-        LATER,
-        "Whether members of a share group may ask for more time with a record.",
+    _integer("share.session.timeout.ms", 45000, 1).later(
+        "A member of a share group that is silent for this long is dropped. It must be longer than "
+        "share.heartbeat.interval.ms."
     ),
-    Key(
-        "share.session.timeout.ms",
-        INT,
-        45000,
-        at_least(1),
-        CLUSTER_WIDE,
-        LATER,
-        "A member of a share group that is silent for this long is dropped. It must be longer "
-        "than share.heartbeat.interval.ms.",
-        (("group.share.session.timeout.ms", 1),),
+    _integer("streams.assignment.interval.ms", 1000, 0).later(
+        "How long a streams group keeps an assignment at least before it is computed again."
     ),
-    Key(
-        "streams.assignment.interval.ms",
-        INT,
-        1000,
-        at_least(0),
-        CLUSTER_WIDE,
-        LATER,
-        "How long a streams group keeps an assignment at least before it is computed again.",
-        (("group.streams.assignment.interval.ms", 1),),
+    _integer("streams.heartbeat.interval.ms", 5000, 1).later(
+        "How often members of a streams group are told to report."
     ),
-    Key(
-        "streams.heartbeat.interval.ms",
-        INT,
-        5000,
-        at_least(1),
-        CLUSTER_WIDE,
-        LATER,
-        "How often members of a streams group are told to report.",
-        (("group.streams.heartbeat.interval.ms", 1),),
+    _integer("streams.initial.rebalance.delay.ms", 3000, 0).later(
+        "How long a new streams group waits for more members before its first assignment."
     ),
-    Key(
-        "streams.initial.rebalance.delay.ms",
-        INT,
-        3000,
-        at_least(0),
-        CLUSTER_WIDE,
-        LATER,
-        "How long a new streams group waits for more members before its first assignment.",
-        (("group.streams.initial.rebalance.delay.ms", 1),),
+    _integer("streams.num.standby.replicas", 0, 0).later(
+        "How many copies of a task's state a streams group keeps besides the task's own."
     ),
-    Key(
-        "streams.num.standby.replicas",
-        INT,
-        0,
-        at_least(0),
-        CLUSTER_WIDE,
-        LATER,
-        "How many copies of a task's state a streams group keeps besides the task's own.",
-        (("group.streams.num.standby.replicas", 1),),
-    ),
-    Key(
-        "streams.session.timeout.ms",
-        INT,
-        45000,
-        at_least(1),
-        CLUSTER_WIDE,
-        LATER,
+    _integer("streams.session.timeout.ms", 45000, 1).later(
         "A member of a streams group that is silent for this long is dropped. It must be longer "
-        "than streams.heartbeat.interval.ms.",
-        (("group.streams.session.timeout.ms", 1),),
+        "than streams.heartbeat.interval.ms."
     ),
 )
 

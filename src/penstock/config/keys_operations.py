@@ -1,149 +1,55 @@
 """Broker keys of metrics, quotas and plug-ins."""
 
 from penstock.config.allowed import HostPort, at_least
-from penstock.config.key import (
-    CLASS,
-    CLUSTER_WIDE,
-    INT,
-    LATER,
-    LIST,
-    LONG,
-    NEVER,
-    NOW,
-    READ_ONLY,
-    STRING,
-    Key,
-)
+from penstock.config.key import CLASS, INT, LIST, LONG, STRING, Key, cluster_wide, read_only
 
 # The usual port of Kafka's JMX exporter, which scrapers know; reachable from this machine only.
 METRICS_LISTENER_DEFAULT = "127.0.0.1:9404"
 
 KEYS: tuple[Key, ...] = (
-    Key(
-        "alter.config.policy.class.name",
-        CLASS,
-        None,
-        None,
-        READ_ONLY,
-        NEVER,
-        "A Java class that may reject changes of configuration.",
+    read_only("alter.config.policy.class.name", CLASS, None).never(
+        "A Java class that may reject changes of configuration."
     ),
-    Key("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1)),
-    Key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1)),
-    Key(
-        "client.quota.callback.class",
-        CLASS,
-        None,
-        None,
-        READ_ONLY,
-        NEVER,
-        "A Java class that decides quotas.",
+    read_only("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1)),
+    read_only("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1)),
+    read_only("client.quota.callback.class", CLASS, None).never(
+        "A Java class that decides quotas."
     ),
-    Key(
-        "config.providers",
-        LIST,
-        (),
-        None,
-        CLUSTER_WIDE,
-        LATER,
-        "Where values of the form ${name:path:key} are looked up.",
+    cluster_wide("config.providers", LIST, ()).later(
+        "Where values of the form ${name:path:key} are looked up."
     ),
-    Key("controller.quota.window.num", INT, 11, at_least(1)),
-    Key("controller.quota.window.size.seconds", INT, 1, at_least(1)),
-    Key(
-        "create.topic.policy.class.name",
-        CLASS,
-        None,
-        None,
-        READ_ONLY,
-        NEVER,
-        "A Java class that may reject new topics.",
+    read_only("controller.quota.window.num", INT, 11, at_least(1)),
+    read_only("controller.quota.window.size.seconds", INT, 1, at_least(1)),
+    read_only("create.topic.policy.class.name", CLASS, None).never(
+        "A Java class that may reject new topics."
     ),
-    Key("kafka.metrics.polling.interval.secs", INT, 10, at_least(1)),
-    Key(
-        "kafka.metrics.reporters",
-        LIST,
-        (),
-        None,
-        READ_ONLY,
-        NEVER,
-        "Java classes that receive metrics.",
-    ),
-    Key(
-        "metric.reporters",
-        LIST,
-        (),
-        None,
-        CLUSTER_WIDE,
-        NEVER,
-        "Java classes that receive metrics.",
-    ),
-    Key(
-        "metrics.listener",
-        STRING,
-        METRICS_LISTENER_DEFAULT,
-        HostPort(),
-        READ_ONLY,
-        NOW,
+    read_only("kafka.metrics.polling.interval.secs", INT, 10, at_least(1)),
+    read_only("kafka.metrics.reporters", LIST, ()).never("Java classes that receive metrics."),
+    cluster_wide("metric.reporters", LIST, ()).never("Java classes that receive metrics."),
+    read_only("metrics.listener", STRING, METRICS_LISTENER_DEFAULT, HostPort()).now(
         "Where /metrics, /health/live, /health/ready and /status are served by HTTP, without "
         "authentication. If the address is in use, the node does not start; with the default "
-        "address it logs a warning and starts without.",
+        "address it logs a warning and starts without."
     ),
-    Key(
-        "metrics.num.samples",
-        INT,
-        2,
-        at_least(1),
-        READ_ONLY,
-        NEVER,
-        "How many windows rates are averaged over; counters are served here, and the "
-        "collector computes rates.",
+    read_only("metrics.num.samples", INT, 2, at_least(1)).never(
+        "How many windows rates are averaged over; counters are served here, and the collector "
+        "computes rates."
     ),
-    Key(
-        "metrics.recording.level",
-        STRING,
-        "INFO",
-        None,
-        READ_ONLY,
-        NEVER,
-        "Which metrics are recorded; here all are.",
+    read_only("metrics.recording.level", STRING, "INFO").never(
+        "Which metrics are recorded; here all are."
     ),
-    Key(
-        "metrics.sample.window.ms",
-        LONG,
-        30000,
-        at_least(1),
-        READ_ONLY,
-        NEVER,
-        "The length of one such window.",
+    read_only("metrics.sample.window.ms", LONG, 30000, at_least(1)).never(
+        "The length of one such window."
     ),
-    Key(
-        "quota.window.num",
-        INT,
-        11,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "How many windows a quota is averaged over.",
+    read_only("quota.window.num", INT, 11, at_least(1)).later(
+        "How many windows a quota is averaged over."
     ),
-    Key(
-        "quota.window.size.seconds",
-        INT,
-        1,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "The length of one such window.",
+    read_only("quota.window.size.seconds", INT, 1, at_least(1)).later(
+        "The length of one such window."
     ),
-    Key("replication.quota.window.num", INT, 11, at_least(1)),
-    Key("replication.quota.window.size.seconds", INT, 1, at_least(1)),
-    Key(
-        "telemetry.max.bytes",
-        INT,
-        1_048_576,
-        at_least(1),
-        READ_ONLY,
-        LATER,
-        "The most metrics that a client may push at a time.",
+    read_only("replication.quota.window.num", INT, 11, at_least(1)),
+    read_only("replication.quota.window.size.seconds", INT, 1, at_least(1)),
+    read_only("telemetry.max.bytes", INT, 1_048_576, at_least(1)).later(
+        "The most metrics that a client may push at a time."
     ),
 )

@@ -182,7 +182,6 @@ def _check_value(found: _FoundValue, problems: list[str]) -> bool:
 
 
 _WHY = {
-    Effect.NOW: "not served yet",
     Effect.LATER: "not served yet",
     Effect.NEVER: "nothing here needs it",
 }
@@ -191,9 +190,8 @@ _WHY = {
 def _without_effect(config: BrokerConfig) -> Iterator[WithoutEffect]:
     for name, setting in config.static.items():
         key = find_broker_key(name)
-        idle = None if key is None else key.idle_part(setting.text)
-        if key is not None and idle is not None:
-            shown = "(hidden)" if key.sensitive else idle
+        if key is not None and key.effect is not Effect.NOW:
+            shown = "(hidden)" if key.sensitive else setting.text
             yield WithoutEffect(name, shown, setting.where, _WHY[key.effect])
 
 

@@ -20,22 +20,20 @@ from penstock.config import (
 )
 from penstock.config.key import Key
 
-BROKER_KEYS: Mapping[str, Key] = {
-    key.name: key
-    for keys in (
-        keys_cluster.KEYS,
-        keys_network.KEYS,
-        keys_log.KEYS,
-        keys_replication.KEYS,
-        keys_group_coordinator.KEYS,
-        keys_share.KEYS,
-        keys_transactions.KEYS,
-        keys_security.KEYS,
-        keys_tiering.KEYS,
-        keys_operations.KEYS,
-    )
-    for key in keys
+# The broker keys by section, as the reference shows them.
+SECTIONS: Mapping[str, tuple[Key, ...]] = {
+    "Node and cluster": keys_cluster.KEYS,
+    "Network": keys_network.KEYS,
+    "Log": keys_log.KEYS,
+    "Replication": keys_replication.KEYS,
+    "Groups and offsets": keys_group_coordinator.KEYS,
+    "Transactions": keys_transactions.KEYS,
+    "Security": keys_security.KEYS,
+    "Metrics, quotas, plug-ins": keys_operations.KEYS,
+    "Share groups": keys_share.KEYS,
+    "Tiered storage": keys_tiering.KEYS,
 }
+BROKER_KEYS: Mapping[str, Key] = {key.name: key for keys in SECTIONS.values() for key in keys}
 TOPIC_KEYS: Mapping[str, Key] = {key.name: key for key in keys_topic.KEYS}
 GROUP_KEYS: Mapping[str, Key] = {key.name: key for key in keys_group.KEYS}
 CLIENT_METRICS_KEYS: Mapping[str, Key] = {key.name: key for key in keys_client_metrics.KEYS}

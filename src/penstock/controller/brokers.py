@@ -1,7 +1,6 @@
-"""Brokers and controllers: registration, heartbeats, fencing, leaving for good."""
+"""Brokers and controllers: registration, heartbeats, fencing, producer ids, leaving for good."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.controller.elections import (
     changes_on_crash,
@@ -18,18 +17,17 @@ from penstock.errors import (
     InvalidRegistration,
     InvalidRequest,
     StaleBrokerEpoch,
+    UnknownServerError,
     UnsupportedVersion,
 )
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k64_unregister_broker as k64
+from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
 from penstock.wire.records.metadata import (
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
@@ -37,8 +35,8 @@ from penstock.wire.records.metadata import (
 
 RESERVED_DIRECTORIES_BELOW = 100  # ids that are small numbers mean something else
 FENCE, UNFENCE = 1, -1
-
-R = TypeVar("R")
+PRODUCER_ID_BLOCK_SIZE = 1000
+PRODUCER_ID_MAX = 2**63 - 1
 
 
 def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> BrokerImage:
@@ -85,8 +83,8 @@ class BrokerWork:
         return RegisterBrokerRecord(
             broker_id=request.broker_id,
             incarnation_id=request.incarnation_id,
-            end_points=_endpoints(BrokerEndpoint, request.listeners),
-            features=_features(BrokerFeature, request.features),
+            end_points=list(request.listeners),
+            features=list(request.features),
             rack=request.rack,
             log_dirs=list(request.log_dirs) if version >= DIRECTORIES_SINCE else [],
             cordoned_log_dirs=[] if version >= CORDONED_SINCE else None,
@@ -191,33 +189,27 @@ class BrokerWork:
             controller_id=request.controller_id,
             incarnation_id=request.incarnation_id,
             zk_migration_ready=request.zk_migration_ready,
-            end_points=_endpoints(ControllerEndpoint, request.listeners),
-            features=_features(ControllerFeature, request.features),
+            end_points=list(request.listeners),
+            features=list(request.features),
         )
         return Outcome([record], k70.ControllerRegistrationResponse(error_message=None))
 
 
-def _endpoints(make: Callable[..., R], listeners: Sequence[k62.Listener | k70.Listener]) -> list[R]:
-    return [
-        make(
-            name=each.name,
-            host=each.host,
-            port=each.port,
-            security_protocol=each.security_protocol,
-        )
-        for each in listeners
-    ]
-
-
-def _features(make: Callable[..., R], features: Sequence[k62.Feature | k70.Feature]) -> list[R]:
-    return [
-        make(
-            name=each.name,
-            min_supported_version=each.min_supported_version,
-            max_supported_version=each.max_supported_version,
-        )
-        for each in features
-    ]
+def allocate_producer_ids(image: Image, request: k67.AllocateProducerIdsRequest) -> Outcome:
+    """Give a block of ids to one broker; no id is given twice."""
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    first = image.producer_ids.next_producer_id
+    if first > PRODUCER_ID_MAX - PRODUCER_ID_BLOCK_SIZE:
+        raise UnknownServerError("Every producer id has been given out; no more are left.")
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        next_producer_id=first + PRODUCER_ID_BLOCK_SIZE,
+    )
+    reply = k67.AllocateProducerIdsResponse(
+        producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE
+    )
+    return Outcome([record], reply)
 
 
 def _change(

@@ -27,6 +27,7 @@ from penstock.errors import (
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.records.metadata import ClearElrRecord, ConfigRecord
+from penstock.wire.structures import AlterConfigsResourceResponse
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 CONFIG_VALUE_LENGTH_MAX = 32_767
@@ -55,7 +56,6 @@ class _Named(Protocol):
 
 
 C = TypeVar("C", bound=_Named)
-R = TypeVar("R")
 
 
 class _Resource(Protocol[C]):
@@ -74,8 +74,7 @@ class ConfigWork:
         self._rules = rules
 
     def incremental(self, request: k44.IncrementalAlterConfigsRequest) -> Outcome:
-        response = k44.AlterConfigsResourceResponse
-        records, responses = _for_each(request.resources, self._increments, response)
+        records, responses = _for_each(request.resources, self._increments)
         reply = k44.IncrementalAlterConfigsResponse(responses=responses)
         return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
@@ -157,18 +156,16 @@ class ConfigWork:
         if current is None:
             current = self._rules.default(resource.kind, config.name)
         parts = [part for part in (current or "").split(",") if part]
-        for part in value.split(","):
-            if operation == APPEND and part not in parts:
-                parts.append(part)
-            elif operation == SUBTRACT and part in parts:
-                parts.remove(part)
-        return ",".join(parts)
+        named = dict.fromkeys(value.split(","))
+        if operation == SUBTRACT:
+            return ",".join(part for part in parts if part not in named)
+        known = set(parts)
+        return ",".join([*parts, *(part for part in named if part not in known)])
 
     def replace_all(self, request: k33.AlterConfigsRequest) -> Outcome:
         """Replace all settings of a resource (AlterConfigs): keys without a value get their
         default."""
-        response = k33.AlterConfigsResourceResponse
-        records, responses = _for_each(request.resources, self._replacement, response)
+        records, responses = _for_each(request.resources, self._replacement)
         reply = k33.AlterConfigsResponse(responses=responses)
         return Outcome(() if request.validate_only else self._with_cleared(records), reply)
 
@@ -221,8 +218,7 @@ class ConfigWork:
 def _for_each(
     resources: Sequence[_Resource[C]],
     decide: Callable[[ConfigResourceId, list[C]], list[ConfigRecord]],
-    make_response: Callable[..., R],
-) -> tuple[list[ConfigRecord], list[R]]:
+) -> tuple[list[ConfigRecord], list[AlterConfigsResourceResponse]]:
     """The records of all resources that are not refused, and an answer for each."""
     records: list[ConfigRecord] = []
     responses = []
@@ -238,7 +234,7 @@ def _for_each(
         except KafkaError as error:
             refusal = error
         responses.append(
-            make_response(
+            AlterConfigsResourceResponse(
                 error_code=refusal.code if refusal else 0,
                 error_message=refusal.message if refusal else None,
                 resource_type=resource.kind,

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.controller.brokers import BrokerWork
+from penstock.controller.brokers import BrokerWork, allocate_producer_ids
 from penstock.controller.configs import ConfigWork
 from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
 from penstock.controller.elect_leaders import ElectLeadersWork
 from penstock.controller.features import FeatureWork
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
-from penstock.controller.producer_ids import allocate
 from penstock.controller.reassignments import ReassignmentWork
 from penstock.controller.records import (
     METADATA_VERSION,
@@ -208,6 +207,7 @@ class Controller:
             case UpdateFeaturesRequest():
                 return FeatureWork(self.image, self._settings).update(message, version)
             case AllocateProducerIdsRequest():
+                allocate = allocate_producer_ids
                 return _or_code(AllocateProducerIdsResponse, allocate, self.image, message)
             case BrokerRegistrationRequest():
                 return _or_code(BrokerRegistrationResponse, self._brokers().register, message)

@@ -40,13 +40,6 @@ class Delta:
     changed_partitions: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of created topics too
     configs: tuple[ConfigResourceId, ...] = ()
     brokers: tuple[int, ...] = ()
-    controllers: tuple[int, ...] = ()
-    features: tuple[str, ...] = ()
-    producer_ids: bool = False
-    client_quotas: bool = False
-    scram: tuple[str, ...] = ()  # user names
-    acls: bool = False
-    delegation_tokens: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -69,7 +62,8 @@ class ImageBuilder:
         self._created: dict[str, None] = {}
         self._deleted: dict[str, bytes] = {}
         self._changed: dict[str, dict[int, None]] = {}
-        self._marks: dict[str, dict[Any, None]] = {}
+        self._configs: dict[ConfigResourceId, None] = {}
+        self._brokers: dict[int, None] = {}
 
     # Tables are copied when they are first written to
 
@@ -82,9 +76,6 @@ class ImageBuilder:
     def _look(self, name: str) -> Any:
         found = self._tables.get(name)
         return getattr(self._base, name) if found is None else found
-
-    def _mark(self, name: str, key: Any = None) -> None:
-        self._marks.setdefault(name, {})[key] = None
 
     def apply(self, record: Any) -> None:
         """Take in one record; transactions are the caller's business."""
@@ -106,20 +97,12 @@ class ImageBuilder:
         image = replace(
             self._base, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms, **self._tables
         )
-        marks = {name: tuple(keys) for name, keys in self._marks.items()}
         delta = Delta(
             created_topics=tuple(self._created),
             deleted_topics=tuple(self._deleted.items()),
             changed_partitions=tuple((name, tuple(ids)) for name, ids in self._changed.items()),
-            configs=marks.get("configs", ()),
-            brokers=marks.get("brokers", ()),
-            controllers=marks.get("controllers", ()),
-            features=marks.get("features", ()),
-            producer_ids="producer_ids" in marks,
-            client_quotas="client_quotas" in marks,
-            scram=marks.get("scram", ()),
-            acls="acls" in marks,
-            delegation_tokens="delegation_tokens" in marks,
+            configs=tuple(self._configs),
+            brokers=tuple(self._brokers),
         )
         return image, delta
 
@@ -157,7 +140,7 @@ class ImageBuilder:
         resource = ConfigResourceId(TOPIC, name)
         if resource in self._look("configs"):
             del self._table("configs")[resource]
-            self._mark("configs", resource)
+            self._configs[resource] = None
 
     def partition(self, record: m.PartitionRecord) -> None:
         name = self._topic_name(record.topic_id)
@@ -210,24 +193,16 @@ class ImageBuilder:
             values.pop(record.name, None)
         else:
             values[record.name] = record.value
-        if values:
-            self._table("configs")[resource] = values
-        else:
-            self._table("configs").pop(resource, None)
-        self._mark("configs", resource)
+        self.keep("configs", resource, values or None)
+        self._configs[resource] = None
 
     def feature(self, record: m.FeatureLevelRecord) -> None:
-        if record.feature_level:
-            self._table("features")[record.name] = record.feature_level
-        else:
-            self._table("features").pop(record.name, None)
-        self._mark("features", record.name)
+        self.keep("features", record.name, record.feature_level or None)
 
     def next_producer_id(self, record: m.ProducerIdsRecord) -> None:
         self._tables["producer_ids"] = ProducerIds(
             record.next_producer_id, record.broker_id, record.broker_epoch
         )
-        self._mark("producer_ids")
 
     # Brokers and controllers
 
@@ -245,18 +220,18 @@ class ImageBuilder:
             directories=tuple(record.log_dirs),
             cordoned=None if cordoned is None else tuple(cordoned),
         )
-        self._mark("brokers", record.broker_id)
+        self._brokers[record.broker_id] = None
 
     def unregister_broker(self, record: m.UnregisterBrokerRecord) -> None:
-        self._table("brokers").pop(record.broker_id, None)
-        self._mark("brokers", record.broker_id)
+        self.keep("brokers", record.broker_id, None)
+        self._brokers[record.broker_id] = None
 
     def change_broker(self, broker_id: int, **changes: Any) -> None:
         broker = self._look("brokers").get(broker_id)
         if broker is None:
             raise MetadataCorrupt(f"broker {broker_id} changes but was never registered")
         self._table("brokers")[broker_id] = replace(broker, **changes)
-        self._mark("brokers", broker_id)
+        self._brokers[broker_id] = None
 
     def broker_change(self, record: m.BrokerRegistrationChangeRecord) -> None:
         changes: dict[str, Any] = {}
@@ -278,7 +253,6 @@ class ImageBuilder:
             features=_ranges(record.features),
             zk_migration_ready=record.zk_migration_ready,
         )
-        self._mark("controllers", record.controller_id)
 
     # Kept for those who will serve them
 
@@ -286,38 +260,14 @@ class ImageBuilder:
         entity = tuple(sorted((e.entity_type, e.entity_name or "") for e in record.entity))
         default = tuple(sorted(e.entity_type for e in record.entity if e.entity_name is None))
         key = (entity, default, record.key)
-        self._keep("client_quotas", key, None if record.remove else record)
-        self._mark("client_quotas")
+        self.keep("client_quotas", key, None if record.remove else record)
 
-    def scram_credential(self, record: m.UserScramCredentialRecord) -> None:
-        self._keep("scram", (record.name, record.mechanism), record)
-        self._mark("scram", record.name)
-
-    def remove_scram_credential(self, record: m.RemoveUserScramCredentialRecord) -> None:
-        self._keep("scram", (record.name, record.mechanism), None)
-        self._mark("scram", record.name)
-
-    def acl(self, record: m.AccessControlEntryRecord) -> None:
-        self._keep("acls", record.id, record)
-        self._mark("acls")
-
-    def remove_acl(self, record: m.RemoveAccessControlEntryRecord) -> None:
-        self._keep("acls", record.id, None)
-        self._mark("acls")
-
-    def token(self, record: m.DelegationTokenRecord) -> None:
-        self._keep("delegation_tokens", record.token_id, record)
-        self._mark("delegation_tokens")
-
-    def remove_token(self, record: m.RemoveDelegationTokenRecord) -> None:
-        self._keep("delegation_tokens", record.token_id, None)
-        self._mark("delegation_tokens")
-
-    def _keep(self, table: str, key: Any, record: Any) -> None:
-        if record is None:
+    def keep(self, table: str, key: Any, value: Any) -> None:
+        """Set an entry of a table; None removes it."""
+        if value is None:
             self._table(table).pop(key, None)
         else:
-            self._table(table)[key] = record
+            self._table(table)[key] = value
 
 
 def merge(before: PartitionImage, record: m.PartitionChangeRecord) -> PartitionImage:
@@ -370,10 +320,14 @@ _APPLY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     m.BrokerRegistrationChangeRecord: ImageBuilder.broker_change,
     m.RegisterControllerRecord: ImageBuilder.register_controller,
     m.ClientQuotaRecord: ImageBuilder.client_quota,
-    m.UserScramCredentialRecord: ImageBuilder.scram_credential,
-    m.RemoveUserScramCredentialRecord: ImageBuilder.remove_scram_credential,
-    m.AccessControlEntryRecord: ImageBuilder.acl,
-    m.RemoveAccessControlEntryRecord: ImageBuilder.remove_acl,
-    m.DelegationTokenRecord: ImageBuilder.token,
-    m.RemoveDelegationTokenRecord: ImageBuilder.remove_token,
+    m.UserScramCredentialRecord: lambda self, r: self.keep("scram", (r.name, r.mechanism), r),
+    m.RemoveUserScramCredentialRecord: (
+        lambda self, r: self.keep("scram", (r.name, r.mechanism), None)
+    ),
+    m.AccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, r),
+    m.RemoveAccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, None),
+    m.DelegationTokenRecord: lambda self, r: self.keep("delegation_tokens", r.token_id, r),
+    m.RemoveDelegationTokenRecord: (
+        lambda self, r: self.keep("delegation_tokens", r.token_id, None)
+    ),
 }

@@ -5,6 +5,7 @@ from penstock.errors import UnknownTopicOrPartition
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.raft.quorum import QuorumView
 from penstock.wire.messages import k55_describe_quorum as k55
+from penstock.wire.structures import Listener
 
 NO_BROKER = -1
 
@@ -26,7 +27,7 @@ def describe_quorum(
         k55.Node(
             node_id=voter.node_id,
             listeners=[
-                k55.Listener(name=each.listener, host=each.host, port=each.port)
+                Listener(name=each.listener, host=each.host, port=each.port)
                 for each in voter.endpoints
             ],
         )

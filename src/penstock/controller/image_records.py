@@ -6,11 +6,7 @@ from typing import Any
 from penstock.controller.image import BrokerImage, ControllerNode, Image, PartitionImage, Topic
 from penstock.controller.records import METADATA_VERSION, UnreadRecord
 from penstock.wire.records.metadata import (
-    BrokerEndpoint,
-    BrokerFeature,
     ConfigRecord,
-    ControllerEndpoint,
-    ControllerFeature,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -18,6 +14,7 @@ from penstock.wire.records.metadata import (
     RegisterControllerRecord,
     TopicRecord,
 )
+from penstock.wire.structures import RegisteredFeature, RegisteredListener
 
 
 def image_records(image: Image) -> Iterator[Any]:
@@ -76,14 +73,8 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
-        end_points=[
-            BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-            for name, host, port, protocol in broker.endpoints
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in broker.features.items()
-        ],
+        end_points=_listeners(broker),
+        features=_features(broker),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
@@ -97,12 +88,20 @@ def controller_record(controller: ControllerNode) -> RegisterControllerRecord:
         controller_id=controller.controller_id,
         incarnation_id=controller.incarnation_id,
         zk_migration_ready=controller.zk_migration_ready,
-        end_points=[
-            ControllerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-            for name, host, port, protocol in controller.endpoints
-        ],
-        features=[
-            ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in controller.features.items()
-        ],
+        end_points=_listeners(controller),
+        features=_features(controller),
     )
+
+
+def _listeners(node: BrokerImage | ControllerNode) -> list[RegisteredListener]:
+    return [
+        RegisteredListener(name=name, host=host, port=port, security_protocol=protocol)
+        for name, host, port, protocol in node.endpoints
+    ]
+
+
+def _features(node: BrokerImage | ControllerNode) -> list[RegisteredFeature]:
+    return [
+        RegisteredFeature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in node.features.items()
+    ]

@@ -1,4 +1,4 @@
-"""The events of a group coordinator besides its own timers."""
+"""The events of a group coordinator besides its own timers and the ends of transactions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,3 @@ class TopicsChanged:
 
     names: tuple[str, ...] = ()
     deleted: tuple[tuple[str, bytes], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WriteMarker:
-    """The transaction coordinator ends a transaction that reaches into this partition."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transactions_v2: bool

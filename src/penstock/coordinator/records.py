@@ -24,7 +24,7 @@ class PendingOffset(NamedTuple):
 
 
 class EndMarker(NamedTuple):
-    """The end of a producer's transaction in this partition."""
+    """The end of a producer's transaction in a partition; as an event, the order to write it."""
 
     producer_id: int
     producer_epoch: int

@@ -17,6 +17,7 @@ from penstock.log.checkpoints import read_whole
 from penstock.log.directory import (
     DAMAGE_FILE,
     EPOCHS_FILE,
+    HOLES_FILE,
     INDEX,
     LOG,
     METADATA_FILE,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.log.segment import ClosedSegment
 
 PIECE_BYTES = 4 * 1024 * 1024
-_SMALL_FILES = (EPOCHS_FILE, WINDOW_FILE, DAMAGE_FILE, METADATA_FILE)
+_SMALL_FILES = (EPOCHS_FILE, WINDOW_FILE, DAMAGE_FILE, HOLES_FILE, METADATA_FILE)
 _SMALL_SUFFIXES = (INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 
 

@@ -125,6 +125,7 @@ class Log:
         # Snapshots that are not written yet, with their bytes.
         self.owed_snapshots: dict[int, bytes] = {}
         self.damaged: list[Damaged] = []  # ordered by offset
+        self.has_holes = False  # the directory tells that offsets may be missing
         self.recovery = LogRecovery()
         self._unsynced: dict[File, None] = {}
         self._reserved: dict[File, None] = {}  # preallocated files

@@ -15,6 +15,7 @@ from penstock.log.corrupt_batches import Damaged, format_damaged, read_damaged
 from penstock.log.directory import (
     DAMAGE_FILE,
     EPOCHS_FILE,
+    HOLES_FILE,
     INDEX,
     SNAPSHOT,
     TIME_INDEX,
@@ -46,6 +47,7 @@ class Opening:
     sync_follows: bool
     scanned: Callable[[int], None] | None  # receives the number of bytes read and checked
     may_wait: bool  # files that a full disk rejects may be written later
+    holes: bool  # offsets may be missing before later ones
     owes: bool = False  # a later start could not rebuild some unwritten file
     # The last closed segments with unwritten files, and the producers at their ends.
     unwritten: dict[int, tuple[ActiveSegment, bytes]] = field(default_factory=dict)
@@ -87,6 +89,17 @@ class Opening:
                 self.disk.replace_now(path, data)
         except DiskFull as failure:
             self.recovery.full = failure  # the next start finds the same epochs
+
+    def mark_holes(self) -> None:
+        """Mark the log as one that may lack offsets. A full disk leaves an adopted log unmarked."""
+        self.holes = True
+        if HOLES_FILE not in self.names:
+            put = self.disk.replace_now if self.salvage else self.disk.put_now
+            try:
+                put(f"{self.directory}/{HOLES_FILE}", b"")
+                self.names.add(HOLES_FILE)
+            except DiskFull as failure:
+                self.recovery.full = failure
 
     def write_damaged(self, damaged: Collection[Damaged]) -> None:
         path = f"{self.directory}/{DAMAGE_FILE}"

@@ -8,7 +8,7 @@ files. Waits for the disk; for start only.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
 from penstock.log.checkpoints import read_epochs, read_whole
@@ -16,6 +16,7 @@ from penstock.log.config import LogConfig
 from penstock.log.corrupt_batches import Damaged
 from penstock.log.directory import (
     EPOCHS_FILE,
+    HOLES_FILE,
     INDEX,
     LOG,
     METADATA_FILE,
@@ -33,6 +34,14 @@ from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import FileCache
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from penstock.log.log import Log, LogRecovery
+from penstock.log.missing_segments import (
+    LogCorrupted,
+    check_end,
+    check_hole,
+    check_indexes,
+    check_reach,
+    check_segments,
+)
 from penstock.log.opening import (
     Opening,
     all_damaged,
@@ -64,13 +73,9 @@ from penstock.wire.batch import (
     read_marker,
 )
 from penstock.wire.primitives import Malformed
-from penstock.world import Disk, DiskFailed, FileLost
+from penstock.world import Disk, DiskFailed
 
 _REPORT_BYTES = 16 * 1024 * 1024  # scanned bytes between two reports
-
-
-class LogCorrupted(DiskFailed):
-    """Durable bytes are broken or missing, and the following batches cannot be found."""
 
 
 def open_log(
@@ -90,6 +95,7 @@ def open_log(
     sync_follows: bool = False,
     may_wait: bool = False,
     whole: bool = True,
+    compacted: bool = False,
 ) -> Log:
     """Open the log in `directory`; `clean` tells that its last stop was clean.
 
@@ -98,19 +104,19 @@ def open_log(
     `salvage` ends the log there instead. With `sync_follows` the caller syncs the whole disk before
     the first append. `may_wait` requires that, and opens the log even if the disk is full.
     Otherwise, or if nothing could be read without the files, a full disk raises DiskFull. With
-    `whole`, LogCorrupted is raised for a log that ends before its recovery point, and for a
-    directory without segments if the checkpoints tell of records.
+    `whole`, LogCorrupted is raised for a log that ends before its recovery point, for missing
+    segments, and for a directory without segments if the checkpoints tell of records. A
+    `compacted` log is marked as one that may lack offsets.
     """
     assert sync_follows or not may_wait, "files that are not written again may not be durable"
     recovery = LogRecovery(salvaged=salvage)
     names, sizes = _clear_interrupted_swaps(disk, directory, sizes, recovery)
     if not salvage:
-        _check_files(disk, directory, sizes, names if clean and sizes is None else (), start_offset)
         durable_to = max(recovery_point, start_offset) if whole else 0
-        _check_segments(disk, directory, names, durable_to)
+        if sizes is None and (clean or whole):
+            check_indexes(disk, directory, names, start_offset)
+        check_segments(disk, directory, names, sizes or {}, durable_to)
     names = _valid_names(disk, directory, names)
-    parsed = [each for name in names if (each := parse_segment_file(name))]
-    bases = sorted(base for base, suffix in parsed if suffix == LOG)
     opening = Opening(
         disk,
         directory,
@@ -119,20 +125,20 @@ def open_log(
         recovery_point,
         salvage,
         set(names),
-        bases,
+        _segment_offsets(names, LOG),
         _read_epochs(disk, directory, recovery),
         recovery,
         sizes is not None,
         sync_follows,
         scanned,
         may_wait,
+        holes=not whole or config.compact or HOLES_FILE in names,
     )
+    if salvage or compacted:
+        opening.mark_holes()
     active, producers, end_offset = _load(opening, clean, start_offset)
-    if whole and not salvage and max(end_offset, start_offset) < recovery_point:
-        raise LogCorrupted(
-            f"{disk.root}/{directory} ends at offset {end_offset}, and offsets below "
-            f"{recovery_point} were durable. Restore its newest segment from a copy"
-        )
+    if whole and not salvage:
+        check_reach(opening, max(end_offset, start_offset), recovery_point)
     if active is None or start_offset > end_offset:
         active, producers, end_offset = _restart_empty(opening, start_offset, end_offset)
     log = Log(disk, directory, config, active, files=files, failed=failed)
@@ -157,6 +163,7 @@ def _fill_log(
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
     log.damaged = all_damaged(opening)
+    log.has_holes = HOLES_FILE in opening.names
     log.mark_unsynced(log.active.file)
     log.recovery = opening.recovery
     log.active.file.park()
@@ -196,49 +203,6 @@ def _closed(opening: Opening, number: int) -> ClosedSegment:
     )
 
 
-def _check_files(
-    disk: Disk,
-    directory: str,
-    sizes: Mapping[int, int] | None,
-    names: Collection[str],
-    start_offset: int,
-) -> None:
-    """Check that the segments exist with their sizes, without reading them. If sizes are unknown,
-    the `names` of indexes tell which segments must exist."""
-    for base, size in (sizes or {}).items():
-        where = f"{disk.root}/{segment_file(directory, base, LOG)}"
-        try:
-            found = disk.size(segment_file(directory, base, LOG))
-        except FileLost:
-            raise LogCorrupted(f"{where} is missing. Restore it from a copy") from None
-        if found != size:
-            raise LogCorrupted(
-                f"{where} has {found} bytes, and had {size} when it was closed. Restore it from a "
-                "copy"
-            )
-    there = set(names)
-    for name in names:
-        parsed = parse_segment_file(name)
-        if parsed and parsed[1] == INDEX and parsed[0] >= start_offset:
-            missing = segment_file(directory, parsed[0], LOG)
-            if f"{name.removesuffix(INDEX)}{LOG}" not in there:
-                raise LogCorrupted(
-                    f"{disk.root}/{missing} is missing, and its index is there. Restore it from a "
-                    "copy"
-                )
-
-
-def _check_segments(disk: Disk, directory: str, names: Collection[str], durable_to: int) -> None:
-    """Reject a directory that lost all its segments. A new log gets its first segment before any
-    other file, so an empty directory whose checkpoints tell of no records is a new log."""
-    if (names or durable_to > 0) and not any(name.endswith(LOG) for name in names):
-        durable = f", and offsets below {durable_to} were durable" if durable_to > 0 else ""
-        raise LogCorrupted(
-            f"{disk.root}/{directory} holds no segment any more{durable}. Restore its {LOG} files "
-            "from a copy"
-        )
-
-
 def _valid_names(disk: Disk, directory: str, names: list[str]) -> list[str]:
     """Return the valid names; remove indexes without a log."""
     logs = {name.removesuffix(LOG) for name in names if name.endswith(LOG)}
@@ -271,6 +235,9 @@ def _load(
     for number in range(first):
         if opening.salvage or not _index_is_sane(opening, number, look_inside=not clean):
             _rebuild(opening, number)
+    if not clean:
+        for number in range(first):
+            check_end(opening, number)
     if clean:
         loaded = _load_active(opening)
         if loaded is not None:
@@ -430,6 +397,7 @@ def _scan_from(
         lost = end_offset < bases[number + 1] and bases[number + 1] > opening.recovery_point
         if lost or active.file.size > active.size:
             break
+        check_hole(opening, end_offset, bases[number + 1])
         number += 1
         write_closed_segment(opening, active, bases[number], producers.to_snapshot())
         active, end_offset = _scan(opening, number, producers)
@@ -442,7 +410,7 @@ def _scan_from(
         opening.recovery.truncated_bytes += active.file.size - active.size
         active.file.truncate_now(active.size)
         sync_now(active.file)  # a later crash could bring old batches back behind new ones
-    elif end_offset in _snapshot_offsets(opening):
+    elif end_offset in _segment_offsets(opening.names, SNAPSHOT):
         sync_now(active.file)  # closed at this end, the segment would count as synced
     opening.epochs.cut_end(end_offset)
     _learn_epochs(opening, bases[:first], start_offset)
@@ -488,6 +456,7 @@ def _scan(opening: Opening, number: int, producers: Producers) -> tuple[ActiveSe
             break
         if last >= opening.end_of(number):
             break
+        check_hole(opening, expected, base_offset)
         whole = checksum_holds(batch, header)
         if not whole:
             if base_offset >= opening.recovery_point or opening.salvage:
@@ -549,7 +518,7 @@ def _producers_at(opening: Opening, offset: int) -> Producers:
     producers = Producers()
     start = opening.bases[0]
     expiration_ms = opening.config.producer_expiration_ms
-    for base in sorted(_snapshot_offsets(opening), reverse=True):
+    for base in reversed(_segment_offsets(opening.names, SNAPSHOT)):
         # A snapshot below the start remains from a deletion, and goes now: later checks would miss
         # it.
         if not start <= base <= offset:
@@ -575,14 +544,15 @@ def _producers_at(opening: Opening, offset: int) -> Producers:
     return producers
 
 
-def _snapshot_offsets(opening: Opening) -> list[int]:
-    parsed = (parse_segment_file(name) for name in opening.names)
-    return [each[0] for each in parsed if each and each[1] == SNAPSHOT]
+def _segment_offsets(names: Iterable[str], suffix: str) -> list[int]:
+    """Return the base offsets of the files with this suffix, in order."""
+    parsed = (parse_segment_file(name) for name in names)
+    return sorted(each[0] for each in parsed if each and each[1] == suffix)
 
 
 def _tidy_snapshots(opening: Opening, end_offset: int) -> list[int]:
     """Drop snapshots beyond the end, and older ones at which no segment begins."""
-    offsets = sorted(_snapshot_offsets(opening))
+    offsets = _segment_offsets(opening.names, SNAPSHOT)
     bases = set(opening.bases)
     usable = [offset for offset in offsets if offset <= end_offset]
     newest = usable[-1] if usable else -1

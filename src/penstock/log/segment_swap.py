@@ -18,6 +18,7 @@ from penstock.log.compaction.order import SegmentGroup
 from penstock.log.directory import (
     CLEANED,
     DELETED,
+    HOLES_FILE,
     INDEX,
     LOG,
     SNAPSHOT,
@@ -75,6 +76,8 @@ class Swap:
     def begin(self) -> None:
         self._log.swapping = True
         self._steps.when_failed(self._gave_up)
+        if not self._log.has_holes:
+            self._steps.add(self._mark_holes)
         self._steps.add(self._clear_the_way)
         for suffix in reversed(self._suffixes):
             path = self._path(suffix)
@@ -83,6 +86,17 @@ class Swap:
 
     def _path(self, suffix: str) -> str:
         return segment_file(self._log.directory, self._group.base_offset, suffix)
+
+    def _mark_holes(self, done: Done) -> None:
+        """Mark the log before the first swap: a start after a kill takes an unmarked hole for
+        missing segments, once the topic is no longer compacted."""
+        log = self._log
+
+        def marked(failure: DiskFailed | None) -> None:
+            log.has_holes = failure is None
+            done(self._unless_lost(failure))
+
+        log.disk.replace(f"{log.directory}/{HOLES_FILE}", b"", marked)
 
     def _clear_the_way(self, done: Done) -> None:
         """Remove older `.cleaned` files: a restart would take our `.swap` for an incomplete split

@@ -1,10 +1,11 @@
 """Finishes or undoes swaps that a stop interrupted, by Apache Kafka's rules.
 
-Files that end in `.deleted` go. Files that end in `.cleaned` were never part of the log and go; so
-does a `.swap` at or above the lowest of them, which is incomplete (KAFKA-6264). A log that ends in
-`.swap` is complete and replaces the segments that begin inside it. Segments behind its last batch
-stay, as in Kafka: newer records supersede their contents, and the cleaner's checkpoint predates the
-swap, so they are cleaned again. Every step can be repeated. Waits for the disk; for start only.
+Files that end in `.deleted` go, with indexes that were not renamed yet. Files that end in
+`.cleaned` were never part of the log and go; so does a `.swap` at or above the lowest of them,
+which is incomplete (KAFKA-6264). A log that ends in `.swap` is complete and replaces the segments
+that begin inside it. Segments behind its last batch stay, as in Kafka: newer records supersede
+their contents, and the cleaner's checkpoint predates the swap, so they are cleaned again. Every
+step can be repeated. Waits for the disk; for start only.
 """
 
 from penstock.log.directory import (
@@ -34,6 +35,7 @@ def clear_leftovers(
     disk: Disk, directory: str, names: list[str], recovery: LogRecovery
 ) -> set[int]:
     """Finish or undo interrupted swaps; return the base offsets of replaced segments."""
+    _remove_indexes_of_deleted(disk, directory, names)
     for name in names:
         if name.endswith((DELETED, ".tmp")):
             disk.remove_now(f"{directory}/{name}")
@@ -56,6 +58,17 @@ def clear_leftovers(
         if _base(name) < lowest:
             disk.rename_now(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
     return replaced
+
+
+def _remove_indexes_of_deleted(disk: Disk, directory: str, names: list[str]) -> None:
+    """Remove indexes whose logs retention had renamed already. The renamed logs go afterwards:
+    without them, such an index seems to have lost its log."""
+    there = set(names)
+    for name in names:
+        log_name = name.removesuffix(DELETED)
+        index = f"{log_name.removesuffix(LOG)}{INDEX}"
+        if name.endswith(LOG + DELETED) and log_name not in there and index in there:
+            disk.remove_now(f"{directory}/{index}")
 
 
 def _base(name: str) -> int:

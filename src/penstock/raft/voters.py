@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-from penstock.wire.records.quorum import (
-    Endpoint,
-    KRaftVersionFeature,
-    VotersRecord,
-    VotersRecordVoter,
-)
+from penstock.wire.records.quorum import VotersRecord, VotersRecordVoter
+from penstock.wire.structures import KRaftVersionFeature, Listener
 
 KRAFT_VERSION_MAX = 1  # 0: voters from the configuration; 1: voters from the log (KIP-853)
 
@@ -36,7 +32,7 @@ def to_record(voters: Voters) -> VotersRecord:
                 voter_id=voter.node_id,
                 voter_directory_id=voter.directory_id,
                 endpoints=[
-                    Endpoint(name=each.listener, host=each.host, port=each.port)
+                    Listener(name=each.listener, host=each.host, port=each.port)
                     for each in voter.endpoints
                 ],
                 kraft_version_feature=KRaftVersionFeature(

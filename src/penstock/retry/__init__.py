@@ -7,7 +7,7 @@ partition_state.py    outcomes of the records of one source partition: pure
 delay_queue.py        records that are not due; ownership.py: partitions that belong together
 route.py              handler and settings of a topic; attempt.py: one call of the handler
 key_lanes.py          parallel work in the order of keys
-writer.py             commits outcomes in transactions; rejections.py: failures of one record
+writer.py             commits outcomes in transactions; finds the record that made one fail
 state_restore.py      committed state, read back; whole_partitions.py: reads partitions to the end
 topics.py             creates and checks the topics; maintenance.py: empties these
 session.py            one consumer, one producer, and the work between them

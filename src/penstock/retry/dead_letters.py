@@ -30,11 +30,10 @@ from penstock.retry.clock import RetryClock, WallClock
 from penstock.retry.dead_letter import Choice, Letter, OffsetRanges, mark_of, read_mark
 from penstock.retry.ladder import Names
 from penstock.retry.partition_state import Write
-from penstock.retry.rejections import end_of_producer
 from penstock.retry.settings import TRAIL_BYTES_MAX, split
 from penstock.retry.topics import message_bytes_max
 from penstock.retry.whole_partitions import read_to_end
-from penstock.retry.writer import OutcomeUnknown
+from penstock.retry.writer import OutcomeUnknown, end_of_producer
 
 log = logging.getLogger("penstock.retry")
 
@@ -118,7 +117,7 @@ class DeadLetters:
     ) -> DeadTopic:
         count = replayed = 0
         oldest: int | None = None
-        told = _owner_by_name(topic.name, there)
+        told = _owner(topic.name.removesuffix(SUFFIX), there)
         async with aclosing(self.letters(topic.name, ALL_LETTERS)) as letters:
             async for letter in letters:
                 replayed += letter.replayed
@@ -344,10 +343,6 @@ def _owner(before: str, there: Mapping[str, object]) -> tuple[str | None, str | 
         if before[:at] in there:
             return before[:at], before[at + 1 :]
     return None, None
-
-
-def _owner_by_name(name: str, there: Mapping[str, object]) -> tuple[str | None, str | None]:
-    return _owner(name.removesuffix(SUFFIX), there)
 
 
 def dead_topic_of(said: str, group: str | None) -> str:

@@ -7,6 +7,7 @@ partition. Each job has its own task, so that a job can be cancelled alone.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from zlib import crc32
 
 from penstock.retry.partition_state import AdmittedRecord, PartitionState
@@ -14,20 +15,16 @@ from penstock.retry.route import TopicRoute
 from penstock.retry.task_group import HANDLER_TASK, RetryTaskGroup
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """One admitted record, and the task that handles it."""
 
-    __slots__ = ("cancelled", "entry", "partition_state", "route", "task")
-
-    def __init__(
-        self, route: TopicRoute, partition_state: PartitionState, entry: AdmittedRecord
-    ) -> None:
-        self.route = route
-        self.partition_state = partition_state
-        self.entry = entry
-        self.task: asyncio.Task[None] | None = None
-        # The partition was revoked, so the result is not needed.
-        self.cancelled = False
+    route: TopicRoute
+    partition_state: PartitionState
+    entry: AdmittedRecord
+    task: asyncio.Task[None] | None = None
+    # The partition was revoked, so the result is not needed.
+    cancelled: bool = False
 
     def cancel(self) -> None:
         self.cancelled = True

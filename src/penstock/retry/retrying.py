@@ -17,13 +17,8 @@ from typing import Any
 
 from penstock.client.admin.aio import Admin
 from penstock.client.failures import Fenced, ProducerLost, is_retriable
-from penstock.client.serde import (
-    DeserializerLike,
-    SerializerLike,
-    deserializer_of,
-    serializer_of,
-    unwaiting,
-)
+from penstock.client.serde.protocols import DeserializerLike, SerializerLike, unwaiting
+from penstock.client.serde.serde_lookup import deserializer_of, serializer_of
 from penstock.client.settings import SettingValue
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import InvalidProducerEpoch, ProducerFenced

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from penstock.client.failures import DeserializationError, SerializationError
 from penstock.client.records import Headers, OutRecord, Record, headers_to_send
-from penstock.client.serde import Deserializer, NotToldYet, Serializer
+from penstock.client.serde.protocols import Deserializer, NotToldYet, Serializer
 from penstock.errors import MessageTooLarge
 from penstock.retry.ladder import Ladder, wait_ms_of
 from penstock.retry.partition_state import AdmittedRecord, Write

@@ -17,8 +17,12 @@ from time import monotonic
 from penstock.client.consumer import Consumer
 from penstock.client.failures import (
     ClientError,
+    InvalidArgument,
+    OtherRecordInvalid,
     PurgedInFlight,
     PurgedInQueue,
+    SerializationError,
+    UnknownPartition,
     is_fatal,
     is_retriable,
     requires_abort,
@@ -27,16 +31,21 @@ from penstock.client.namespace import Namespace
 from penstock.client.producer import Producer, RecordsUndelivered
 from penstock.errors import (
     CoordinatorLoadInProgress,
+    CorruptMessage,
     FencedMemberEpoch,
     IllegalGeneration,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
     OutOfOrderSequenceNumber,
     RebalanceInProgress,
+    RecordListTooLarge,
     StaleMemberEpoch,
     UnknownMemberId,
+    UnsupportedForMessageFormat,
 )
 from penstock.model import TopicPartition
 from penstock.retry.partition_state import AdmittedRecord, PartitionState, Portion
-from penstock.retry.rejections import end_of_producer, is_unfit, limit_portions, rejection_in
 
 log = logging.getLogger("penstock.retry")
 
@@ -339,3 +348,58 @@ def _may_help(error: Exception) -> bool:
             isinstance(each.error, _GIVEN_UP) or _may_help(each.error) for each in error.failures
         )
     return requires_abort(error) or is_retriable(error) or isinstance(error, _GROUP_MOVED)
+
+
+# -- failures of a transaction that one of its records has caused
+
+# Errors of one record, raised by its topic or by the producer before the send.
+_OF_A_RECORD = (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    OtherRecordInvalid,
+    RecordListTooLarge,
+    SerializationError,
+    UnknownPartition,
+    UnsupportedForMessageFormat,
+)
+# Errors of one record if the producer raises these when the record is handed over.
+_OF_WHAT_IS_SENT = (*_OF_A_RECORD, InvalidArgument, OverflowError, TypeError, ValueError)
+
+
+def rejection_in(error: BaseException) -> Exception | None:
+    """Return the rejection of a record in a failed transaction; None for other failures."""
+    if isinstance(error, RecordsUndelivered):
+        if is_fatal(error):
+            return None
+        told = [each.error for each in error.failures if isinstance(each.error, _OF_A_RECORD)]
+        # Records in the same batch as the rejected one fail, too.
+        own = [each for each in told if not isinstance(each, OtherRecordInvalid)]
+        return next(iter([*own, *told]), None)
+    return error if isinstance(error, _OF_A_RECORD) and not is_fatal(error) else None
+
+
+def is_unfit(error: BaseException) -> bool:
+    """Return whether an error at the handover means that the record can never be sent."""
+    return isinstance(error, _OF_WHAT_IS_SENT) and not is_fatal(error)
+
+
+def limit_portions(
+    parts: Iterable[tuple[PartitionState, Portion]], entries_max: int
+) -> list[tuple[PartitionState, Portion]]:
+    """Return portions with at most `entries_max` records, from the fronts."""
+    taken, room = list[tuple[PartitionState, Portion]](), entries_max
+    for partition_state, portion in parts:
+        part = Portion(portion.entries[:room])
+        room -= len(part.entries)
+        if part:
+            taken.append((partition_state, part))
+    return taken
+
+
+def end_of_producer(error: BaseException) -> Exception | None:
+    """Return the fatal error of the producer if records were not delivered because of it."""
+    if not isinstance(error, RecordsUndelivered):
+        return None
+    return next((each.error for each in error.failures if is_fatal(each.error)), None)

@@ -94,6 +94,21 @@ class Builder:
         return self._internal[id(node)]
 
 
+class BuiltNode:
+    """A node of a topology under construction, and its builder."""
+
+    def __init__(self, builder: Builder, node: TopologyNode) -> None:
+        self._builder, self._node = builder, node
+
+    @property
+    def node(self) -> TopologyNode:
+        return self._node
+
+    @property
+    def builder(self) -> Builder:
+        return self._builder
+
+
 def _loses_event_time(node: TopologyNode) -> bool:
     match node:
         case Joined(partners=Partners.TABLES):

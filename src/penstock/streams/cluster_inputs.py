@@ -24,26 +24,25 @@ class ClusterInputs:
 
     def stream(self, node: SourceNode | Internal, columns: tuple[str, ...]) -> DataFrame:
         # A table needs its past, and so does an internal topic: both are read from the start.
-        start = (
-            node.start if isinstance(node, SourceNode) and node.role is Role.STREAM else "earliest"
-        )
-        options = {
+        start = "earliest"
+        if isinstance(node, SourceNode) and node.role is Role.STREAM:
+            start = node.start
+        options = self._options(node, columns, start)
+        if node.topic in self._groups:
+            options["group.id"] = self._groups[node.topic]
+        return self._spark.readStream.format(FORMAT).options(**options).load().select(*columns)
+
+    def table_now(self, node: SourceNode, columns: tuple[str, ...]) -> DataFrame:
+        options = self._options(node, columns, "earliest")
+        return self._spark.read.format(FORMAT).options(**options).load().select(*columns)
+
+    def _options(
+        self, node: SourceNode | Internal, columns: tuple[str, ...], start: str
+    ) -> dict[str, str]:
+        return {
             **self._settings.client_options(),
             "subscribe": node.topic,
             "startingOffsets": start,
             "isolation.level": "read_committed",
             "columns": ",".join(columns),
         }
-        if node.topic in self._groups:
-            options["group.id"] = self._groups[node.topic]
-        return self._spark.readStream.format(FORMAT).options(**options).load().select(*columns)
-
-    def table_now(self, node: SourceNode, columns: tuple[str, ...]) -> DataFrame:
-        options = {
-            **self._settings.client_options(),
-            "subscribe": node.topic,
-            "startingOffsets": "earliest",
-            "isolation.level": "read_committed",
-            "columns": ",".join(columns),
-        }
-        return self._spark.read.format(FORMAT).options(**options).load().select(*columns)

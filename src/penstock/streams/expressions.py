@@ -5,7 +5,7 @@ into Spark's columns. Python's `and`, `or`, `not` and `if` cannot be recorded, a
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn
 
@@ -51,6 +51,23 @@ class ExpressionKind(StrEnum):
 Fields = tuple[str, ...] | None  # None: not a structure, or unknown before Spark's analysis
 
 
+def _refuses(reason: str) -> Callable[..., Any]:
+    """Return a method of Python that has no meaning for a column."""
+
+    def method(*_: object) -> NoReturn:
+        raise TracingError(reason)
+
+    return method
+
+
+def _infix(name: str) -> "Callable[[Expression, object], Expression]":
+    return lambda left, right: _operator(name, left, right)
+
+
+def _reflected(name: str) -> "Callable[[Expression, object], Expression]":
+    return lambda right, left: _operator(name, left, right)
+
+
 class Expression:
     """A value in every record. Attributes are fields; [] takes any name."""
 
@@ -81,74 +98,34 @@ class Expression:
 
     # -- what cannot be recorded
 
-    def __bool__(self) -> NoReturn:
-        raise TracingError(NO_TRUTH)
-
-    def __iter__(self) -> Iterator[Any]:
-        raise TracingError("a column cannot be looped over: flat_map does this per record")
-
-    def __contains__(self, item: object) -> NoReturn:
-        raise TracingError(
-            "`in` cannot be recorded: write column.isin(...) or column.contains(...)"
-        )
-
-    def __len__(self) -> NoReturn:
-        raise TracingError("len() cannot be recorded: write f.length(column) or f.size(column)")
-
-    def __float__(self) -> NoReturn:
-        raise TracingError('float() cannot be recorded: write column.cast("double")')
-
-    def __int__(self) -> NoReturn:
-        raise TracingError('int() cannot be recorded: write column.cast("bigint")')
-
-    def __str__(self) -> NoReturn:
-        raise TracingError(NO_TEXT)
-
-    def __format__(self, form: str) -> NoReturn:
-        raise TracingError(NO_TEXT)
+    __bool__ = _refuses(NO_TRUTH)
+    __str__ = _refuses(NO_TEXT)
+    __format__ = _refuses(NO_TEXT)
+    __len__ = _refuses("len() cannot be recorded: write f.length(column) or f.size(column)")
+    __int__ = _refuses('int() cannot be recorded: write column.cast("bigint")')
+    __float__ = _refuses('float() cannot be recorded: write column.cast("double")')
+    __iter__ = _refuses("a column cannot be looped over: flat_map does this per record")
+    __contains__ = _refuses(
+        "`in` cannot be recorded: write column.isin(...) or column.contains(...)"
+    )
+    __floordiv__ = __rfloordiv__ = _refuses("// cannot be recorded: write f.floor(a / b)")
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:  # noqa: ARG002
         raise TracingError(_no_method(self))
-
-    def __floordiv__(self, other: object) -> NoReturn:
-        raise TracingError("// cannot be recorded: write f.floor(a / b)")
-
-    def __rfloordiv__(self, other: object) -> NoReturn:
-        raise TracingError("// cannot be recorded: write f.floor(a / b)")
 
     __hash__ = None  # type: ignore[assignment]  # == makes an expression, so there is no equality
 
     # -- operators
 
-    def __eq__(self, other: object) -> "Expression":  # type: ignore[override]
-        return _operator("==", self, other)
-
-    def __ne__(self, other: object) -> "Expression":  # type: ignore[override]
-        return _operator("!=", self, other)
-
-    def __lt__(self, other: object) -> "Expression":
-        return _operator("<", self, other)
-
-    def __le__(self, other: object) -> "Expression":
-        return _operator("<=", self, other)
-
-    def __gt__(self, other: object) -> "Expression":
-        return _operator(">", self, other)
-
-    def __ge__(self, other: object) -> "Expression":
-        return _operator(">=", self, other)
-
-    def __and__(self, other: object) -> "Expression":
-        return _operator("&", self, other)
-
-    def __rand__(self, other: object) -> "Expression":
-        return _operator("&", other, self)
-
-    def __or__(self, other: object) -> "Expression":
-        return _operator("|", self, other)
-
-    def __ror__(self, other: object) -> "Expression":
-        return _operator("|", other, self)
+    __eq__ = _infix("==")  # type: ignore[assignment]
+    __ne__ = _infix("!=")  # type: ignore[assignment]
+    __lt__, __le__, __gt__, __ge__ = _infix("<"), _infix("<="), _infix(">"), _infix(">=")
+    __and__, __rand__ = _infix("&"), _reflected("&")
+    __or__, __ror__ = _infix("|"), _reflected("|")
+    __sub__, __rsub__ = _infix("-"), _reflected("-")
+    __mul__, __rmul__ = _infix("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _infix("/"), _reflected("/")
+    __mod__, __rmod__ = _infix("%"), _reflected("%")
 
     def __invert__(self) -> "Expression":
         return _operator("~", self)
@@ -163,30 +140,6 @@ class Expression:
     def __radd__(self, other: object) -> "Expression":
         _refuse_text(other)
         return _operator("+", other, self)
-
-    def __sub__(self, other: object) -> "Expression":
-        return _operator("-", self, other)
-
-    def __rsub__(self, other: object) -> "Expression":
-        return _operator("-", other, self)
-
-    def __mul__(self, other: object) -> "Expression":
-        return _operator("*", self, other)
-
-    def __rmul__(self, other: object) -> "Expression":
-        return _operator("*", other, self)
-
-    def __truediv__(self, other: object) -> "Expression":
-        return _operator("/", self, other)
-
-    def __rtruediv__(self, other: object) -> "Expression":
-        return _operator("/", other, self)
-
-    def __mod__(self, other: object) -> "Expression":
-        return _operator("%", self, other)
-
-    def __rmod__(self, other: object) -> "Expression":
-        return _operator("%", other, self)
 
     def __pow__(self, other: object) -> "Expression":
         return Expression(ExpressionKind.CALL, "pow", (self, other))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.streams.aggregates import Aggregate, count, refuse_other
-from penstock.streams.builder import Builder
+from penstock.streams.builder import Builder, BuiltNode
 from penstock.streams.errors import NotOffered, TopologyError
 from penstock.streams.topology import (
     Aggregated,
@@ -26,11 +26,8 @@ WINDOW_FIELDS = ("window_start", "window_end")
 EMIT = ("final", "updates")
 
 
-class GroupedStream:
+class GroupedStream(BuiltNode):
     """Records by key, over all time: results are a table that changes with every record."""
-
-    def __init__(self, builder: Builder, node: TopologyNode) -> None:
-        self._builder, self._node = builder, node
 
     def windowed(self, window: Window) -> "WindowedStream":
         return WindowedStream(self._builder, self._node, window)

@@ -58,11 +58,19 @@ class Typed:
         return self._instance(named)
 
 
-class ValueState(Generic[T]):
-    """One value per key."""
+class _KeyedState:
+    """The state of the key at hand, in Spark's form and in the user's."""
 
-    def __init__(self, state: Any, typed: Typed) -> None:
-        self._state, self._typed = state, typed
+    def __init__(self, state: Any, *typed: Typed) -> None:
+        self._state, self._typed = state, typed[-1]
+        self._keys = typed[0]
+
+    def clear(self) -> None:
+        self._state.clear()
+
+
+class ValueState(_KeyedState, Generic[T]):
+    """One value per key."""
 
     def get(self) -> T | None:
         row = self._state.get()
@@ -71,15 +79,9 @@ class ValueState(Generic[T]):
     def set(self, value: T) -> None:
         self._state.update(self._typed.row(value))
 
-    def clear(self) -> None:
-        self._state.clear()
 
-
-class ListState(Generic[T]):
+class ListState(_KeyedState, Generic[T]):
     """A list per key."""
-
-    def __init__(self, state: Any, typed: Typed) -> None:
-        self._state, self._typed = state, typed
 
     def __iter__(self) -> Iterator[T]:
         return (self._typed.value(row) for row in self._state.get())
@@ -97,32 +99,23 @@ class ListState(Generic[T]):
         else:
             self._state.clear()
 
-    def clear(self) -> None:
-        self._state.clear()
 
-
-class MapState(Generic[MapKey, T]):
+class MapState(_KeyedState, Generic[MapKey, T]):
     """A dictionary per key."""
-
-    def __init__(self, state: Any, keys: Typed, values: Typed) -> None:
-        self._state, self._keys, self._values = state, keys, values
 
     def get(self, key: MapKey) -> T | None:
         row = self._state.getValue(self._keys.row(key))
-        return None if row is None else self._values.value(row)
+        return None if row is None else self._typed.value(row)
 
     def set(self, key: MapKey, value: T) -> None:
-        self._state.updateValue(self._keys.row(key), self._values.row(value))
+        self._state.updateValue(self._keys.row(key), self._typed.row(value))
 
     def remove(self, key: MapKey) -> None:
         self._state.removeKey(self._keys.row(key))
 
     def items(self) -> Iterator[tuple[MapKey, T]]:
         for key, value in self._state.iterator():
-            yield self._keys.value(key), self._values.value(value)
-
-    def clear(self) -> None:
-        self._state.clear()
+            yield self._keys.value(key), self._typed.value(value)
 
 
 class Slot(Generic[T]):
@@ -151,14 +144,14 @@ class Slot(Generic[T]):
         return states[self.name]
 
     def open(self, handle: "StatefulProcessorHandle") -> Any:
-        if self.kind == "map":
-            keys, values = self.typed
-            state = handle.getMapState(self.name, keys.structure, values.structure, self.ttl_ms)
-            return MapState(state, keys, values)
-        of = self.typed[0]
-        if self.kind == "list":
-            return ListState(handle.getListState(self.name, of.structure, self.ttl_ms), of)
-        return ValueState(handle.getValueState(self.name, of.structure, self.ttl_ms), of)
+        kinds: dict[str, tuple[Any, Any]] = {
+            "value": (ValueState[Any], handle.getValueState),
+            "list": (ListState[Any], handle.getListState),
+            "map": (MapState[Any, Any], handle.getMapState),
+        }
+        kind, opened = kinds[self.kind]
+        structures = [each.structure for each in self.typed]
+        return kind(opened(self.name, *structures, self.ttl_ms), *self.typed)
 
 
 @overload

@@ -3,16 +3,20 @@ metrics."""
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TextIO
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.observe.metric import Metric, MetricKind, Sample
-from penstock.observe.text import page
+from penstock.observe.text import TEXT_TYPE, page
 
+PATH = "/metrics"
 EPOCH = "1970-01-01T00:00:00"
 METRICS = {
     "rows_per_second": "Rows that the last micro-batch processed per second.",
@@ -167,7 +171,8 @@ def _samples(application_id: str, name: str, progress: Sequence[QueryProgress]) 
 def _metric(name: str, of: QueryProgress) -> float | int | None:
     match name:
         case "watermark_seconds":
-            return None if of.watermark is None else _seconds(of.watermark)
+            at = of.watermark
+            return None if at is None else datetime.fromisoformat(at).timestamp()
         case "batch_seconds":
             return None if of.batch_ms is None else of.batch_ms / 1000
         case _:
@@ -175,7 +180,35 @@ def _metric(name: str, of: QueryProgress) -> float | int | None:
             return value
 
 
-def _seconds(text: str) -> float:
-    from datetime import datetime
+class StreamsMetricsPort:
+    """Serves `text()` at /metrics until it is closed; port 0 takes a free one."""
 
-    return datetime.fromisoformat(text).timestamp()
+    def __init__(self, text: Callable[[], str], port: int, host: str = "127.0.0.1") -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path != PATH:
+                    self.send_error(404)
+                    return
+                body = text().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", TEXT_TYPE)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                """Log nothing: a scrape is no event."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

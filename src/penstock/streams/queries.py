@@ -5,7 +5,7 @@ other sink, and every named store without one, is a query of its own. If no stat
 the bad records of a source, a query of their own reports them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.streams.compilation.outputs import Path
@@ -120,33 +120,27 @@ class TopologyPlan:
         )
 
     def _add(self, sinks: Sequence[SinkNode | Internal]) -> None:
-        nodes = _all_nodes([sink.parents[0] for sink in sinks])
         first = sinks[0].topic
         name = first if len(sinks) == 1 else f"{first}+{len(sinks) - 1}"
+        self._add_query(name, [_path(sink) for sink in sinks], writes=True)
+
+    def _add_store(self, end: TopologyNode) -> None:
+        sink = SinkNode(f"{end.name}-nothing", (end,), end.shape, "", None, None)
+        name = next(iter(_stores(upstream(end))), end.name)
+        self._add_query(name, [Path(end, (), sink)], writes=False)
+
+    def _add_query(self, name: str, paths: Sequence[Path], writes: bool) -> None:
+        ends = [path.sink.parents[0] for path in paths]
+        nodes = _all_nodes(ends)
         self.queries.append(
             Query(
                 name=self._unique(name),
-                paths=tuple(_path(sink) for sink in sinks),
+                paths=tuple(paths),
                 nodes=tuple(nodes),
-                updates=any(emits_updates(sink.parents[0]) for sink in sinks),
+                updates=any(emits_updates(end) for end in ends),
                 grace_ms=self._grace(nodes),
                 stores=_stores(nodes),
-                plan=self,
-            )
-        )
-
-    def _add_store(self, end: TopologyNode) -> None:
-        nodes = _all_nodes([end])
-        sink = SinkNode(f"{end.name}-nothing", (end,), end.shape, "", None, None)
-        self.queries.append(
-            Query(
-                name=self._unique(next(iter(_stores(nodes)), end.name)),
-                paths=(Path(end, (), sink),),
-                nodes=tuple(nodes),
-                updates=emits_updates(end),
-                grace_ms=self._grace(nodes),
-                stores=_stores(nodes),
-                writes=False,
+                writes=writes,
                 plan=self,
             )
         )
@@ -245,7 +239,7 @@ def _sources(node: TopologyNode) -> tuple[str, ...]:
     return tuple(sorted(each.name for each in upstream(node) if isinstance(each, kinds)))
 
 
-def _stores(nodes: Sequence[TopologyNode]) -> tuple[str, ...]:
+def _stores(nodes: Iterable[TopologyNode]) -> tuple[str, ...]:
     named = (Aggregated, Reduced, Processed)
     return tuple(each.store for each in nodes if isinstance(each, named) and each.store)
 

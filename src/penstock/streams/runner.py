@@ -7,8 +7,8 @@ checkpoints: every input is counted once, and results are written once.
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,6 @@ from penstock.streams.cluster_inputs import FORMAT, ClusterInputs
 from penstock.streams.compilation.compiler import Compiler
 from penstock.streams.durations import duration_ms
 from penstock.streams.errors import QueryFailed, reason_of
-from penstock.streams.finite_queries import ending
 from penstock.streams.java_output import carried_output
 from penstock.streams.progress import QueryProgress, Terminal, metrics_text, progress_of
 from penstock.streams.queries import Query, TopologyPlan
@@ -39,6 +38,27 @@ NEEDS_RESET = ("knows nothing of it", "the checkpoint went back in time", "new.c
 
 Show = Callable[[list[QueryProgress]], None]
 Begin = Callable[[Query], StreamingQuery]
+
+
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@contextmanager
+def ending(spark: SparkSession, query: Query) -> Iterator[None]:
+    """Start a query in this block that ends after the present records.
+
+    With timers by the wall clock Spark always sees a reason for one more batch without data, and
+    would never end. A query takes the session's settings at its start.
+    """
+    if not query.by_the_wall:
+        yield
+        return
+    before = spark.conf.get(NO_DATA_BATCHES)
+    spark.conf.set(NO_DATA_BATCHES, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(NO_DATA_BATCHES, before or "true")
 
 
 class RunningStreams:
@@ -112,12 +132,7 @@ class RunningStreams:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_failure: object) -> None:
         self.stop()
 
     def _next_level(self) -> None:

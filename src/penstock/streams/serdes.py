@@ -87,8 +87,8 @@ class StringSerde:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeSerde:
-    """Two's complement, big-endian: Kafka's Short, Integer and Long serdes."""
+class NumberSerde:
+    """A number of fixed size, big-endian."""
 
     name: str
     type: DataType
@@ -98,6 +98,23 @@ class WholeSerde:
 
     def __str__(self) -> str:
         return self.name
+
+    def decode(self, raw: str, parsed: str) -> DecodedColumn:
+        said = quoted(f"{self.name} takes {self.size} bytes and this has ")
+        wrong = case(f"length({raw}) <> {self.size}", f"concat({said}, length({raw}))")
+        return DecodedColumn(parsed, wrong)
+
+    def to_bytes(self, value: Any) -> bytes | None:
+        return None if value is None else struct.pack(self.layout, value)
+
+    def from_bytes(self, data: bytes | None) -> Any:
+        return None if data is None else struct.unpack(self.layout, data)[0]
+
+
+class WholeSerde(NumberSerde):
+    """Two's complement: Kafka's Short, Integer and Long serdes."""
+
+    __slots__ = ()
 
     def parse(self, raw: Column) -> Column:
         fits = sql.length(raw) == self.size
@@ -108,34 +125,17 @@ class WholeSerde:
             signed = sql.when(unsigned >= half, unsigned - 2 * half).otherwise(unsigned)
         return sql.when(fits, signed.cast(self.type))
 
-    def decode(self, raw: str, parsed: str) -> DecodedColumn:
-        return DecodedColumn(parsed, _wrong_size(raw, self))
-
     def encode(self, value: Column) -> Column:
         mask = (1 << (self.size * 8)) - 1
         whole = value.cast("bigint")
         digits = whole if self.size == 8 else whole.bitwiseAND(mask)
         return sql.unhex(sql.lpad(sql.hex(digits), self.size * 2, "0"))
 
-    def to_bytes(self, value: Any) -> bytes | None:
-        return None if value is None else struct.pack(self.layout, value)
 
-    def from_bytes(self, data: bytes | None) -> Any:
-        return None if data is None else struct.unpack(self.layout, data)[0]
+class FloatingSerde(NumberSerde):
+    """IEEE 754: Kafka's Float and Double serdes; in Python, since Spark has none."""
 
-
-@dataclass(frozen=True, slots=True)
-class FloatingSerde:
-    """IEEE 754, big-endian: Kafka's Float and Double serdes; in Python, since Spark has none."""
-
-    name: str
-    type: DataType
-    size: int
-    layout: str
-    can_fail: bool = True
-
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
 
     def parse(self, raw: Column) -> Column:
         layout, size = self.layout, self.size
@@ -149,9 +149,6 @@ class FloatingSerde:
 
         return arrow_function(read, self.type)(raw)
 
-    def decode(self, raw: str, parsed: str) -> DecodedColumn:
-        return DecodedColumn(parsed, _wrong_size(raw, self))
-
     def encode(self, value: Column) -> Column:
         layout = self.layout
 
@@ -162,17 +159,6 @@ class FloatingSerde:
             return pa.array(packed, pa.binary())
 
         return arrow_function(write, BinaryType())(value.cast(self.type))
-
-    def to_bytes(self, value: Any) -> bytes | None:
-        return None if value is None else struct.pack(self.layout, value)
-
-    def from_bytes(self, data: bytes | None) -> Any:
-        return None if data is None else struct.unpack(self.layout, data)[0]
-
-
-def _wrong_size(raw: str, serde: WholeSerde | FloatingSerde) -> str:
-    said = quoted(f"{serde.name} takes {serde.size} bytes and this has ")
-    return case(f"length({raw}) <> {serde.size}", f"concat({said}, length({raw}))")
 
 
 def bytes_() -> BytesSerde:

@@ -5,10 +5,10 @@ peek, process and reduce.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from penstock.streams.builder import (
-    Builder,
+    BuiltNode,
     On,
     expression_of,
     joined_value,
@@ -53,19 +53,23 @@ KEPT: Any = None  # an unchanged type
 TIMERS = {None: TimeMode.NONE, "event": TimeMode.EVENT, "wall": TimeMode.WALL}
 
 
-class Stream:
+class JoinOptions(TypedDict, total=False):
+    """The options of a join.
+
+    `on` is a field of this stream (and of the other stream); without it the keys are compared.
+    `within` is the largest distance of two records; `before` and `after` set it per direction.
+    """
+
+    on: On | None
+    within: str | int | None
+    before: str | int | None
+    after: str | int | None
+    grace: str | int
+    joiner: Callable[[Any, Any], Any] | None
+
+
+class Stream(BuiltNode):
     """Records of a topic, or of a step."""
-
-    def __init__(self, builder: Builder, node: TopologyNode) -> None:
-        self._builder, self._node = builder, node
-
-    @property
-    def node(self) -> TopologyNode:
-        return self._node
-
-    @property
-    def builder(self) -> Builder:
-        return self._builder
 
     def _next(self, node: TopologyNode) -> "Stream":
         return Stream(self._builder, node)
@@ -239,64 +243,38 @@ class Stream:
     # -- joins
 
     def join(
-        self,
-        other: "Stream | Table | GlobalTable",
-        *,
-        on: On | None = None,
-        within: str | int | None = None,
-        before: str | int | None = None,
-        after: str | int | None = None,
-        grace: str | int = 0,
-        joiner: Callable[[Any, Any], Any] | None = None,
+        self, other: "Stream | Table | GlobalTable", **options: Unpack[JoinOptions]
     ) -> "Stream":
-        """Join with a table by its key, or with a stream by key or `on`, within a time.
-
-        `on` is a field of this stream (and of the other stream); without it the keys are compared.
-        `within` is the largest distance of two records; `before` and `after` set it per direction.
-        """
-        return self._join(JoinKind.INNER, other, on, (within, before, after), grace, joiner)
+        """Join with a table by its key, or with a stream by key or `on`, within a time."""
+        return self._join(JoinKind.INNER, other, **options)
 
     def left_join(
-        self,
-        other: "Stream | Table | GlobalTable",
-        *,
-        on: On | None = None,
-        within: str | int | None = None,
-        before: str | int | None = None,
-        after: str | int | None = None,
-        grace: str | int = 0,
-        joiner: Callable[[Any, Any], Any] | None = None,
+        self, other: "Stream | Table | GlobalTable", **options: Unpack[JoinOptions]
     ) -> "Stream":
         """As join, with every record of this side; nulls without a partner."""
-        return self._join(JoinKind.LEFT, other, on, (within, before, after), grace, joiner)
+        return self._join(JoinKind.LEFT, other, **options)
 
     def outer_join(
-        self,
-        other: "Stream | Table | GlobalTable",
-        *,
-        on: On | None = None,
-        within: str | int | None = None,
-        before: str | int | None = None,
-        after: str | int | None = None,
-        grace: str | int = 0,
-        joiner: Callable[[Any, Any], Any] | None = None,
+        self, other: "Stream | Table | GlobalTable", **options: Unpack[JoinOptions]
     ) -> "Stream":
         """As join, with every record of both streams."""
-        return self._join(JoinKind.OUTER, other, on, (within, before, after), grace, joiner)
+        return self._join(JoinKind.OUTER, other, **options)
 
     def _join(
         self,
         kind: JoinKind,
         other: "Stream | Table | GlobalTable",
-        on: On | None,
-        times: tuple[str | int | None, str | int | None, str | int | None],
-        grace: str | int,
-        joiner: Callable[[Any, Any], Any] | None,
+        *,
+        on: On | None = None,
+        within: str | int | None = None,
+        before: str | int | None = None,
+        after: str | int | None = None,
+        grace: str | int = 0,
+        joiner: Callable[[Any, Any], Any] | None = None,
     ) -> "Stream":
         self._refuse_updates("a join")
         self._builder.require_same(other.builder)
-        within, before, after = times
-        timed = any(each is not None for each in times)
+        timed = any(each is not None for each in (within, before, after))
         if isinstance(other, Stream):
             if not timed:
                 raise TopologyError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from penstock.streams.builder import Builder, joined_value, key_expression, shape_after
+from penstock.streams.builder import BuiltNode, joined_value, key_expression, shape_after
 from penstock.streams.errors import NotOffered
 from penstock.streams.expressions import trace, trace_condition
 from penstock.streams.topology import (
@@ -29,19 +29,8 @@ FOREIGN_KEY = (
 )
 
 
-class Table:
+class Table(BuiltNode):
     """A changelog: a record replaces the previous one of its key, and null deletes it."""
-
-    def __init__(self, builder: Builder, node: TopologyNode) -> None:
-        self._builder, self._node = builder, node
-
-    @property
-    def node(self) -> TopologyNode:
-        return self._node
-
-    @property
-    def builder(self) -> Builder:
-        return self._builder
 
     def filter(self, condition: Callable[..., Any]) -> "Table":
         """Keep keys whose value passes; the others are deleted from the result."""
@@ -134,19 +123,8 @@ class Table:
         return emits_updates(self._node)
 
 
-class GlobalTable:
+class GlobalTable(BuiltNode):
     """All of a topic's last values, read again for every micro-batch and sent to every task."""
-
-    def __init__(self, builder: Builder, node: TopologyNode) -> None:
-        self._builder, self._node = builder, node
-
-    @property
-    def node(self) -> TopologyNode:
-        return self._node
-
-    @property
-    def builder(self) -> Builder:
-        return self._builder
 
     def join_side(self) -> tuple[Partners, TopologyNode]:
         return Partners.STREAM_GLOBAL, self._node

@@ -15,15 +15,16 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
+from penstock.bulk.columns import schema_of
 from penstock.spark.datasource import TYPES
 from penstock.streams.column_serde import ColumnSerde
 from penstock.streams.compilation.compiler import Compiler
 from penstock.streams.compilation.frames import HEADERS, KEY, RAW, VALUE
 from penstock.streams.compilation.outputs import serdes_of_sink
 from penstock.streams.errors import QueryFailed, reason_of
-from penstock.streams.finite_queries import ending
 from penstock.streams.processor_test_driver import ProcessorTestDriver
 from penstock.streams.queries import Query
+from penstock.streams.runner import ending
 from penstock.streams.settings import StreamsSettings
 from penstock.streams.topology import (
     DataFrameNode,
@@ -37,17 +38,7 @@ from penstock.streams.topology import (
 )
 
 COLUMNS = (*RAW, HEADERS)
-ARROW = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
+ARROW = schema_of(COLUMNS)
 SCHEMA = StructType([StructField(name, TYPES[name]) for name in COLUMNS])
 STATE_IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 STATE_IN_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

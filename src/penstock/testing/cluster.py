@@ -6,9 +6,10 @@ cluster with files removes those of a killed one.
 
 import atexit
 import os
+import socket
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeAlias, TypeVar, overload
 
 from penstock.testing.failures import NodeFailed, NotPossible
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from penstock.testing.embedded import EmbeddedNode
     from penstock.testing.intercepting.actions import Action, InterceptedRequest
     from penstock.testing.intercepting.taps import Interception, Taps
-    from penstock.testing.ports import HeldPort
     from penstock.testing.scratch import Scratch
 
 __all__ = ["Cluster", "NodeFailed", "NotPossible", "SettingValue"]
@@ -39,6 +39,27 @@ MEMORY_DIRECTORY = Path("/dev/shm")
 BROKERS_MAX = 1
 
 SettingValue: TypeAlias = str | int | float | bool
+
+
+# Linux lets a listener bind beside a bound socket that does not listen, and reserves the port
+# meanwhile; connections are rejected. Elsewhere the port is only remembered.
+HOLDS = sys.platform == "linux"
+
+
+class HeldPort:
+    """One port of an address, from its choice until `close`: a node keeps it while it is down, so
+    that its clients find it again."""
+
+    def __init__(self, host: str) -> None:
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind((host, 0))
+        self.port: int = self._socket.getsockname()[1]
+        if not HOLDS:
+            self._socket.close()
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class ClusterNode(Protocol):
@@ -189,12 +210,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -202,12 +218,7 @@ class Cluster:
 
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         import asyncio
 
         await asyncio.to_thread(self.close)
@@ -356,7 +367,6 @@ class Cluster:
 
     def _with_port(self, config: "BrokerConfig", listener: "ListenerAddress") -> "ListenerAddress":
         """Return the listener with a fixed port, if any free one was requested."""
-        from penstock.testing.ports import HeldPort
 
         if listener.port or listener.name in config.controller_listener_names:
             return listener

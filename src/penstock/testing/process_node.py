@@ -63,7 +63,6 @@ class ProcessRun:
         self.process: subprocess.Popen[bytes] | None = None
         self.announced: dict[str, Any] | None = None
         self.failure: BaseException | None = None
-        self.asked_to_end = False
         self._thread = threading.Thread(target=self._live, name="penstock-process", daemon=True)
 
     def begin(self) -> None:

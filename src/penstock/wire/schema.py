@@ -309,9 +309,9 @@ def record(
     return decorate
 
 
-def by_key(*classes: type) -> dict[int, type]:
-    """Return record classes by their type."""
-    found = {schema_of(cls).key: cls for cls in classes}
-    assert None not in found, "each class has a key"
-    assert len(found) == len(classes), "no two classes have the same key"
-    return cast("dict[int, type]", found)
+def records_in(*modules: dict[str, Any]) -> list[tuple[int, type]]:
+    """Return the record classes of the modules' namespaces in order, each behind its type."""
+    names = [found for module in modules for found in module.values()]
+    classes = [found for found in names if isinstance(found, type) and hasattr(found, "__schema__")]
+    keyed = [(schema_of(cls).key, cls) for cls in classes]
+    return [(key, cls) for key, cls in keyed if key is not None]

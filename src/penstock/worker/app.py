@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from penstock.client.producer import Producer
 from penstock.client.records import Record
-from penstock.client.serde import DeserializerLike, SerializerLike
+from penstock.client.serde.protocols import DeserializerLike, SerializerLike
 from penstock.client.settings import SettingValue
 from penstock.client.settings.table import Client
 from penstock.observe.times import Times
@@ -45,15 +45,9 @@ class Handling:
 
     topic: str
     function: Function
-    key: DeserializerLike[Any] | None
-    value: DeserializerLike[Any] | None
-    ladder: Ladder
-    ordered: bool
     concurrency: int
-    guard: Guard | None
-    output: str | None
-    output_key: SerializerLike[Any] | None
-    output_value: SerializerLike[Any] | None
+    has_output: bool
+    options: dict[str, Any]  # of Retrying.add
 
 
 class Worker:
@@ -115,15 +109,19 @@ class Worker:
             self.handlings[topic] = Handling(
                 topic,
                 function,
-                key,
-                value,
-                ladder,
-                ordered,
                 concurrency,
-                guard,
-                output,
-                output_key,
-                output_value,
+                output is not None,
+                {
+                    "key": key,
+                    "value": value,
+                    "ladder": ladder,
+                    "ordered": ordered,
+                    "concurrency": concurrency,
+                    "guard": guard,
+                    "output": output,
+                    "output_key": output_key,
+                    "output_value": output_value,
+                },
             )
             return function
 
@@ -162,19 +160,8 @@ class Worker:
         figures = Figures(retrying)
         for each in self.handlings.values():
             figures.times[each.topic] = Times()
-            retrying.add(
-                each.topic,
-                self._handler(each, figures.times[each.topic]),
-                key=each.key,
-                value=each.value,
-                ladder=each.ladder,
-                ordered=each.ordered,
-                concurrency=each.concurrency,
-                guard=each.guard,
-                output=each.output,
-                output_key=each.output_key,
-                output_value=each.output_value,
-            )
+            handler = self._handler(each, figures.times[each.topic])
+            retrying.add(each.topic, handler, **each.options)
         namespace = self.settings.get("namespace") if self.namespace is None else self.namespace
         producer: Producer[Any, Any] = Producer(
             split(self.settings, self.bootstrap)[Client.PRODUCER],
@@ -211,7 +198,7 @@ class Worker:
 
     def _handler(self, said: Handling, times: Times) -> Handler:
         call = call_of(said.function, self._threads)
-        group, has_output = self.group, said.output is not None
+        group, has_output = self.group, said.has_output
 
         async def handle(record: Record[Any, Any]) -> object:
             begun = perf_counter()

@@ -41,20 +41,14 @@ class CoordinatorsWithMarkers(Protocol):
 
 
 class BackgroundBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def settings(self) -> BrokerSettings: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def integrity(self) -> Integrity: ...
+    world: World
+    settings: BrokerSettings
+    metadata: Metadata
+    replicas: Replicas
+    integrity: Integrity
+    rejections: ThrottledLog
+    auto_topics: AutoTopics
+    stopping: bool
 
     @property
     def cleaner(self) -> StartableCleaner: ...
@@ -63,16 +57,7 @@ class BackgroundBroker(Protocol):
     def frames(self) -> FrameMemory: ...
 
     @property
-    def rejections(self) -> ThrottledLog: ...
-
-    @property
-    def auto_topics(self) -> AutoTopics: ...
-
-    @property
     def known_coordinators(self) -> CoordinatorsWithMarkers | None: ...
-
-    @property
-    def stopping(self) -> bool: ...
 
     def when_warm(
         self, look: Callable[[], T], done: Callable[[T], None], failed: Callable[[KafkaError], None]

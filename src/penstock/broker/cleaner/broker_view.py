@@ -20,17 +20,10 @@ class MovesWithClaims(Protocol):
 
 
 class CleanerBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def cleaned_offsets(self) -> CleanedOffsets: ...
+    world: World
+    config: BrokerConfig
+    replicas: Replicas
+    cleaned_offsets: CleanedOffsets
 
     @property
     def moves(self) -> MovesWithClaims: ...

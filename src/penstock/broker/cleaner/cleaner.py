@@ -8,18 +8,24 @@ cleaning failed rests for log.cleaner.backoff.ms. A log without room above the r
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.cleaner.cleaner_job import CleanerJob
-from penstock.broker.cleaner.cleaner_settings import CleanerSettings
-from penstock.broker.cleaner.deferred import DeferredLooks
-from penstock.broker.cleaner.dirty_ratio import DirtyRange, assess, make_order, segments_of
+from penstock.broker.cleaner.dirty_ratio import Budget, DirtyRange, assess, make_order, segments_of
 from penstock.broker.cleaner.headroom import CleanerHeadroom, bytes_written_max, kept_bytes
 from penstock.broker.cleaner.statistics import CleanerStatistics
 from penstock.broker.progress import TaskProgress
+from penstock.config.key_fields import configured, read_configured
 from penstock.errors import KafkaError
-from penstock.log.compaction.order import BrokenBatch, CleaningReport, CompactionStopped, Order
+from penstock.log.compaction.order import (
+    MAP_BYTES_PER_KEY,
+    BrokenBatch,
+    CleaningReport,
+    CompactionStopped,
+    Order,
+)
 from penstock.log.directory import ACCEPT_LOSS
 from penstock.world import DiskFailed, DiskFull, FileLost, ProcessDied, Timer, TooManyFiles
 
@@ -36,20 +42,41 @@ FAILED_REST_MS_MIN = 1_000  # however short the backoff is
 UNKNOWN_ROOM_RETRY_MS = 50  # at the start, until the disks were asked
 
 
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """The settings log.cleaner.* as plain values."""
+
+    enabled: bool = configured("log.cleaner.enable")
+    threads: int = configured("log.cleaner.threads")
+    backoff_ms: int = configured("log.cleaner.backoff.ms")
+    map_bytes_max: int = configured("log.cleaner.dedupe.buffer.size")
+    map_load_max: float = configured("log.cleaner.io.buffer.load.factor")
+    io_bytes_per_second_max: float = configured("log.cleaner.io.max.bytes.per.second")
+
+    def budget(self) -> Budget:
+        """Return the share of one thread."""
+        threads = max(1, self.threads)
+        return Budget(
+            max(MAP_BYTES_PER_KEY * 2, self.map_bytes_max // threads),
+            self.map_load_max,
+            self.io_bytes_per_second_max / threads,
+        )
+
+
 class Cleaner:
     """The cleaner of one broker. Used on the loop only."""
 
     def __init__(self, broker: "CleanerBroker") -> None:
         self._broker = broker
         self._world = broker.world
-        self.settings = CleanerSettings.of(broker.config)
+        self.settings = read_configured(CleanerSettings, broker.config)
         self.statistics = CleanerStatistics(broker.world.clock.wall_ms())
         self.offsets = broker.cleaned_offsets
         self.uncleanable: dict[Partition, str] = {}
         self.runs: dict[Partition, CleanerJob] = {}
         self._to_look: dict[Partition, None] = {}
         self._line: dict[Partition, DirtyRange] = {}
-        self._later = DeferredLooks()
+        self._later: dict[Partition, int] = {}  # to be looked at again, by the wall clock
         self._room = CleanerHeadroom(broker)
         self._resting: dict[Partition, Timer] = {}  # after a failure
         self._ratios: dict[Partition, float] = {}  # as last looked at
@@ -86,10 +113,11 @@ class Cleaner:
 
     def reconfigured(self) -> None:
         """Apply changed broker settings; break off jobs that run with the former ones."""
-        before, self.settings = self.settings, CleanerSettings.of(self._broker.config)
+        before = self.settings
+        self.settings = read_configured(CleanerSettings, self._broker.config)
         if before == self.settings or not self._started:
             return
-        if before._replace(backoff_ms=0) != self.settings._replace(backoff_ms=0):
+        if replace(before, backoff_ms=0) != replace(self.settings, backoff_ms=0):
             for run in list(self.runs.values()):
                 run.break_off()
         self._schedule()
@@ -149,7 +177,7 @@ class Cleaner:
         self._ratios.pop(partition, None)
         self._deaths.pop(partition, None)
         self._warned.pop(partition, None)
-        self._later.forget(partition)
+        self._later.pop(partition, None)
         self._room.forget(partition)
         self._rest_no_more(partition)
         if self.uncleanable.pop(partition, None) is not None:
@@ -197,7 +225,8 @@ class Cleaner:
             return
         now_ms = self._world.clock.wall_ms()
         self.statistics.last_look_ms = now_ms
-        for partition in self._later.take_due(now_ms):
+        for partition in [each for each, at_ms in self._later.items() if at_ms <= now_ms]:
+            del self._later[partition]
             self._look_at(partition)
         to_look, self._to_look = list(self._to_look), {}
         self._looking = True
@@ -260,7 +289,7 @@ class Cleaner:
         if dirt.unstable:
             self._to_look[partition] = None
         if dirt.look_again_ms is not None:
-            self._later.put(partition, dirt.look_again_ms)
+            self._later[partition] = dirt.look_again_ms
 
     # -- cleaning
 

@@ -8,8 +8,5 @@ from penstock.broker.transactions.broker_view import TransactionsBroker
 
 
 class CoordinatorsBroker(TransactionsBroker, Protocol):
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def sliced_work(self) -> SlicedWork: ...
+    replicas: Replicas
+    sliced_work: SlicedWork

@@ -9,9 +9,7 @@ from penstock.coordinator.records import EndMarker
 from penstock.errors import CorruptMessage, KafkaError
 from penstock.machine.protocols import LogFollower, LogUnreadable
 from penstock.wire.batch import (
-    ABORT_MARKER,
     BASE_OFFSET,
-    COMMIT_MARKER,
     HEADER,
     LAST_OFFSET_DELTA,
     LEADER_EPOCH,
@@ -84,14 +82,7 @@ class CoordinatorLog:
         first = records[0]
         if isinstance(first, EndMarker):
             assert len(records) == 1, "a marker is a batch of its own"
-            partition.append_marker(
-                COMMIT_MARKER if first.committed else ABORT_MARKER,
-                first.producer_id,
-                first.producer_epoch,
-                first.coordinator_epoch,
-                first.transactions_v2,
-                now_ms,
-            )
+            partition.append_marker(first, now_ms)
         else:
             try:
                 batch = encode(records, now_ms, self._compression)

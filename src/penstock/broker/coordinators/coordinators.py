@@ -14,6 +14,7 @@ from penstock.broker.metadata.cluster_view import ImageView
 from penstock.broker.sliced_work import Work
 from penstock.broker.transactions.txn_markers import MarkerWriter
 from penstock.broker.transactions.txn_verification import TxnVerification
+from penstock.config.key_fields import read_configured
 from penstock.controller.delta import Delta
 from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.group_settings import GroupSettings
@@ -100,7 +101,7 @@ class Coordinators:
             groups.gained()
             return
         stored = CoordinatorLog(self._broker.world.clock, partition, TRANSACTION_RECORDS, 0)
-        limits = TransactionSettings.of(config)
+        limits = read_configured(TransactionSettings, config)
         transactions = self._run(
             lambda: TransactionCoordinator(limits, partition.leader.epoch), stored
         )
@@ -208,6 +209,17 @@ class Coordinators:
             self._broker.world.entropy.uuid() if type(message) in NEED_RANDOM else NO_RANDOM,
         )
 
+    def submit(
+        self, group_id: str, request: "ClientRequest", message: Any, done: Callable[[Any], None]
+    ) -> None:
+        """Have the group's coordinator handle a request; `done` gets its answer or a KafkaError."""
+        try:
+            runtime = self.group_runtime(group_id)
+        except KafkaError as error:
+            done(error)
+        else:
+            runtime.submit(self.call(request, message), done)
+
     def ask_group(
         self,
         group_id: str,
@@ -226,10 +238,7 @@ class Coordinators:
                 request.connection.close()  # later answers would wait behind this one for ever
                 raise
 
-        try:
-            self.group_runtime(group_id).submit(self.call(request, message), done)
-        except KafkaError as error:
-            request.reply(rejected(error))
+        self.submit(group_id, request, message, done)
 
     def all_groups(self) -> Iterator[Runtime[GroupCoordinator]]:
         yield from self.groups.values()

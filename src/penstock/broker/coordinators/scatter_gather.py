@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.broker.coordinator_errors import to_client_error
+from penstock.broker.metadata.authorized_operations import GROUP_OPERATIONS
 from penstock.broker.sliced_work import Slices
 from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.errors import KafkaError
+from penstock.errors import NONE, KafkaError
 from penstock.machine.runtime import Runtime
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators.coordinators import Coordinators
     from penstock.broker.request import ClientRequest
+
+G = TypeVar("G")  # a described group
 
 
 def ask_each(asked: Sequence[tuple[Runtime[Any], Any]], done: Callable[[list[Any]], None]) -> None:
@@ -79,3 +83,23 @@ def ask_about_groups(
         ],
         answered,
     )
+
+
+def described_groups(
+    replies: Iterable[tuple[list[str], Any]], rejected: Callable[..., G], *, with_operations: bool
+) -> dict[str, G]:
+    """Return the descriptions by group; `rejected` makes the one of a group with an error."""
+    described: dict[str, Any] = {}
+    for group_ids, answer in replies:
+        if isinstance(answer, KafkaError):
+            error = to_client_error(answer)
+            code, message = error.code, error.message
+            for each in group_ids:
+                described[each] = rejected(group_id=each, error_code=code, error_message=message)
+        else:
+            described.update(zip(group_ids, answer.groups, strict=True))
+    if with_operations:
+        for group in described.values():
+            if group.error_code == NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return described

@@ -29,6 +29,7 @@ PARTITIONS_PER_SLICE = 100
 TOPICS_PER_SLICE = 500  # without partitions
 # Of all sessions of a node, some 400 bytes each. A client beyond fetches without a session.
 SESSION_PARTITIONS_MAX = 100_000
+SESSION_EVICTION_MS = 120_000  # without a fetch: another session may take the slot
 
 TopicKey = str | bytes  # the name, or from v13 the id
 

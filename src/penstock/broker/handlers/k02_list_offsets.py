@@ -119,16 +119,6 @@ def _start_epoch(partition: "Partition") -> int:
 class TimestampSearches:
     """The searches of one request, a few partitions at a time, between turns."""
 
-    __slots__ = (
-        "_left",
-        "_response",
-        "_running",
-        "broker",
-        "committed_only",
-        "request",
-        "vain_bytes",
-    )
-
     def __init__(
         self,
         broker: "Broker",
@@ -169,16 +159,6 @@ class TimestampSearches:
 
 class TimestampSearch:
     """The search for one timestamp in one partition."""
-
-    __slots__ = (
-        "_answer",
-        "_candidate",
-        "_partition",
-        "_search",
-        "_searches",
-        "_topic",
-        "_wanted",
-    )
 
     def __init__(
         self,

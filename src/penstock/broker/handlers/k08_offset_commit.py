@@ -15,9 +15,9 @@ from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from penstock.wire.structures import PartitionError
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -51,13 +51,7 @@ def handle(
         request.reply(answers.response)
 
     message.topics = known
-    coordinators = broker.coordinators
-    try:
-        coordinators.group_runtime(message.group_id).submit(
-            coordinators.call(request, message), done
-        )
-    except KafkaError as error:
-        done(error)
+    broker.coordinators.submit(message.group_id, request, message, done)
     return None
 
 
@@ -92,21 +86,13 @@ class _Answers:
 
     def reject(self, topic: OffsetCommitRequestTopic, error_code: int) -> None:
         indexes = (each.partition_index for each in topic.partitions)
-        self._add(
-            topic.name,
-            topic.topic_id,
-            [
-                OffsetCommitResponsePartition(partition_index=i, error_code=error_code)
-                for i in indexes
-            ],
-        )
+        errors = [PartitionError(partition_index=each, error_code=error_code) for each in indexes]
+        self._add(topic.name, topic.topic_id, errors)
 
     def take(self, answer: OffsetCommitResponseTopic) -> None:
         self._add(answer.name, answer.topic_id, answer.partitions)
 
-    def _add(
-        self, name: str, topic_id: bytes, partitions: Iterable[OffsetCommitResponsePartition]
-    ) -> None:
+    def _add(self, name: str, topic_id: bytes, partitions: Iterable[PartitionError]) -> None:
         topic = self._topics.get((name, topic_id))
         if topic is None:
             topic = OffsetCommitResponseTopic(name=name, topic_id=topic_id)

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
 from penstock.coordinator.groups.classic.replies import join_error
-from penstock.errors import InvalidGroupId, KafkaError
+from penstock.errors import (
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    InvalidRequest,
+    KafkaError,
+)
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+
+PROTOCOLS_MAX = 1_000  # of one member, which offers one or two
+# A member id is the client's or the instance's name and a UUID; a string has 32,767 bytes at most.
+NAME_BYTES_MAX = 32_767 - 37
 
 
 def handle(
@@ -23,5 +32,10 @@ def handle(
 
     if not message.group_id:
         return join_error(InvalidGroupId, request.api_version, message.member_id)
+    name = message.group_instance_id or request.client_id or ""
+    if len(name.encode()) > NAME_BYTES_MAX:
+        return join_error(InvalidRequest, request.api_version, message.member_id)
+    if len(message.protocols) > PROTOCOLS_MAX:
+        return join_error(InconsistentGroupProtocol, request.api_version, message.member_id)
     broker.coordinators.ask_group(message.group_id, request, message, rejected)
     return None

@@ -7,14 +7,13 @@ v2: how strictly each marker's epoch is judged (KIP-1228).
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.coordinator_errors import errors_by_topic
 from penstock.broker.request import ClientRequest
-from penstock.broker.transactions.txn_markers import Marker
+from penstock.coordinator.records import EndMarker
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.messages.k27_write_txn_markers import (
-    WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -35,7 +34,11 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
         nonlocal left
         left -= 1
         if left == 0:
-            request.reply(_response(results))
+            markers = [
+                WritableTxnMarkerResult(producer_id=producer_id, topics=errors_by_topic(codes))
+                for producer_id, codes in results.items()
+            ]
+            request.reply(WriteTxnMarkersResponse(markers=markers))
 
     def written(codes: Codes, topic_partition: TopicPartition, error: KafkaError | None) -> None:
         codes[topic_partition] = 0 if error is None else error.code
@@ -49,7 +52,7 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
         ]
         codes = results.setdefault(wanted.producer_id, {})
         left += len(topic_partitions)
-        marker = Marker(
+        marker = EndMarker(
             wanted.producer_id,
             wanted.producer_epoch,
             wanted.coordinator_epoch,
@@ -58,22 +61,3 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
         )
         broker.coordinators.markers.here.write(marker, topic_partitions, partial(written, codes))
     settle()
-
-
-def _response(results: dict[int, Codes]) -> WriteTxnMarkersResponse:
-    response = WriteTxnMarkersResponse()
-    for producer_id, codes in results.items():
-        topics: dict[str, WritableTxnMarkerTopicResult] = {}
-        for topic_partition, code in codes.items():
-            topic = topics.setdefault(
-                topic_partition.topic, WritableTxnMarkerTopicResult(name=topic_partition.topic)
-            )
-            topic.partitions.append(
-                WritableTxnMarkerPartitionResult(
-                    partition_index=topic_partition.partition, error_code=code
-                )
-            )
-        response.markers.append(
-            WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))
-        )
-    return response

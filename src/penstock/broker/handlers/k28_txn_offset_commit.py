@@ -8,7 +8,7 @@ added it, and that is verified.
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.coordinator_errors import client_error_code
+from penstock.broker.coordinator_errors import client_error_code, codes_of, errors_by_topic
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.txn_verification import Errors, VerificationRequest, known_error
 from penstock.errors import (
@@ -23,8 +23,6 @@ from penstock.wire.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 if TYPE_CHECKING:
@@ -57,16 +55,10 @@ def handle(
         if isinstance(result, KafkaError):
             reject(result)
         else:
-            request.reply(_response({**_codes(result), **unknown}))
+            request.reply(_response({**codes_of(result.topics), **unknown}))
 
     def commit() -> None:
-        coordinators = broker.coordinators
-        try:
-            runtime = coordinators.group_runtime(message.group_id)
-        except KafkaError as error:
-            reject(error)
-        else:
-            runtime.submit(coordinators.call(request, message), committed)
+        broker.coordinators.submit(message.group_id, request, message, committed)
 
     def joined(errors: Errors) -> None:
         [(topic_partition, error)] = errors.items()
@@ -144,23 +136,5 @@ def _every_partition(
     }
 
 
-def _codes(response: TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic.name, each.partition_index): each.error_code
-        for topic in response.topics
-        for each in topic.partitions
-    }
-
-
 def _response(codes: dict[TopicPartition, int]) -> TxnOffsetCommitResponse:
-    topics: dict[str, TxnOffsetCommitResponseTopic] = {}
-    for topic_partition, code in codes.items():
-        topic = topics.setdefault(
-            topic_partition.topic, TxnOffsetCommitResponseTopic(name=topic_partition.topic)
-        )
-        topic.partitions.append(
-            TxnOffsetCommitResponsePartition(
-                partition_index=topic_partition.partition, error_code=code
-            )
-        )
-    return TxnOffsetCommitResponse(topics=list(topics.values()))
+    return TxnOffsetCommitResponse(topics=errors_by_topic(codes))

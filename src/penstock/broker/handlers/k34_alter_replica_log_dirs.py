@@ -19,11 +19,11 @@ from penstock.errors import (
 )
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.wire.messages.k34_alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from penstock.wire.structures import PartitionError
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -45,9 +45,7 @@ def handle(
             )
             for index in topic.partitions:
                 code = _move(broker, wanted.path, topic.name, index)
-                result.partitions.append(
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                )
+                result.partitions.append(PartitionError(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 

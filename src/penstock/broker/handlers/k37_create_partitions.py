@@ -1,9 +1,19 @@
-"""CreatePartitions, v0-v3: gives topics more partitions. Answered by the controller."""
+"""CreatePartitions, v0-v3: gives topics more partitions.
 
+The controller answers, one topic at a time. A request for more than 10,000 partitions is rejected.
+"""
+
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.handlers.k19_create_topics import (
+    PARTITIONS_PER_REQUEST_MAX,
+    REJECTIONS_PER_SLICE,
+)
 from penstock.broker.request import ClientRequest
-from penstock.errors import KafkaError
+from penstock.broker.request_pieces import Equals, Level, PieceRule, answer_in_pieces
+from penstock.broker.sliced_work import Slices
+from penstock.errors import KafkaError, PolicyViolation
 from penstock.wire.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -14,12 +24,44 @@ from penstock.wire.messages.k37_create_partitions import (
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
+CUT = PieceRule((Level("topics", "results", ("name",)),), equals=Equals.TOGETHER, items=1)
 
-def handle(broker: "Broker", request: ClientRequest, message: CreatePartitionsRequest) -> None:
+
+def handle(
+    broker: "Broker", request: ClientRequest, message: CreatePartitionsRequest
+) -> Slices[CreatePartitionsResponse]:
+    if not _is_too_large(broker, message):
+        created: CreatePartitionsResponse = yield from answer_in_pieces(
+            request, message, CUT, partial(_create, broker)
+        )
+        return created
+    error = PolicyViolation("Excessively large number of partitions per request.")
+    response = CreatePartitionsResponse()
+    for topic in message.topics:
+        response.results.append(_rejected(topic, error))
+        if not len(response.results) % REJECTIONS_PER_SLICE:
+            yield None
+    return response
+
+
+def _is_too_large(broker: "Broker", message: CreatePartitionsRequest) -> bool:
+    partitions = 0
+    for wanted in message.topics:
+        topic = broker.image.topics.get(wanted.name)
+        partitions += 1 if topic is None else max(1, wanted.count - len(topic.partitions))
+        if partitions > PARTITIONS_PER_REQUEST_MAX:
+            return True
+    return False
+
+
+def _create(
+    broker: "Broker", part: ClientRequest, message: CreatePartitionsRequest
+) -> Slices[None]:
     def rejected(error: KafkaError) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(results=[_rejected(each, error) for each in message.topics])
 
-    broker.ask_controller(request, message, rejected)
+    broker.ask_controller(part, message, rejected)
+    yield None
 
 
 def _rejected(topic: CreatePartitionsTopic, error: KafkaError) -> CreatePartitionsTopicResult:

@@ -13,10 +13,10 @@ from penstock.controller.image import BROKER_LOGGER
 from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.wire.structures import AlterConfigsResourceResponse
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -30,8 +30,7 @@ def handle(
     changed = iter(_change_levels(broker, levels, validate_only=message.validate_only))
 
     def rejected(error: KafkaError) -> IncrementalAlterConfigsResponse:
-        rejections = reject_each(AlterConfigsResourceResponse, others, error)
-        return IncrementalAlterConfigsResponse(responses=rejections)
+        return IncrementalAlterConfigsResponse(responses=reject_each(others, error))
 
     def in_order(answer: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
         decided = iter(answer.responses)
@@ -59,7 +58,7 @@ def _change_levels(
                 raise InvalidRequest("Each resource must appear at most once.")
             _check_levels(broker, each)
         except KafkaError as error:
-            answers += reject_each(AlterConfigsResourceResponse, [each], error)
+            answers += reject_each([each], error)
             continue
         if not validate_only:
             loggers.apply(each.configs)

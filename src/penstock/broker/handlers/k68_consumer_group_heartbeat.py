@@ -2,13 +2,14 @@
 
 v1: subscription by regular expression; the member makes its own id.
 UNSUPPORTED_VERSION before every other check where the consumer protocol is off: by group.version 0
-or by group.coordinator.rebalance.protocols.
+or by group.coordinator.rebalance.protocols. Topic names that fit into no record are rejected before
+their group sees them.
 """
 
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from penstock.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -16,6 +17,9 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+
+# Of one member's topics, with two for each length: as much as a record holds by default.
+NAME_CHARACTERS_MAX = 1024 * 1024
 
 
 def handle(
@@ -25,6 +29,12 @@ def handle(
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersion.code)
     if not message.group_id:
         return _rejected(InvalidRequest("GroupId can't be empty."))
+    names = message.subscribed_topic_names or ()
+    left = NAME_CHARACTERS_MAX - 2 * len(names)
+    if left < 0 or sum(map(len, names)) > left:
+        return _rejected(
+            UnknownServerError("SubscribedTopicNames are too long. Subscribe to a pattern instead.")
+        )
     broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 

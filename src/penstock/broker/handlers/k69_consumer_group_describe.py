@@ -6,11 +6,9 @@ UNSUPPORTED_VERSION where the consumer protocol is off, as for ConsumerGroupHear
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.coordinator_errors import to_client_error
-from penstock.broker.coordinators.scatter_gather import ask_about_groups
-from penstock.broker.metadata.authorized_operations import GROUP_OPERATIONS
+from penstock.broker.coordinators.scatter_gather import ask_about_groups, described_groups
 from penstock.broker.request import ClientRequest
-from penstock.errors import NONE, InvalidGroupId, KafkaError, UnsupportedVersion
+from penstock.errors import InvalidGroupId, UnsupportedVersion
 from penstock.wire.messages.k69_consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -27,24 +25,17 @@ def handle(broker: "Broker", request: ClientRequest, message: ConsumerGroupDescr
         groups = [DescribedGroup(group_id=each, error_code=off) for each in message.group_ids]
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
         return
-    described: dict[str, DescribedGroup] = {}
 
     def done(replies: list[tuple[list[str], Any]]) -> None:
-        for group_ids, answer in replies:
-            for place, group_id in enumerate(group_ids):
-                rejected = isinstance(answer, KafkaError)
-                described[group_id] = (
-                    _rejected(group_id, answer) if rejected else answer.groups[place]
-                )
-        if message.include_authorized_operations:
-            for group in described.values():
-                if group.error_code == NONE:
-                    group.authorized_operations = GROUP_OPERATIONS
+        unnamed = ([""], InvalidGroupId("the group id is missing"))
+        described = described_groups(
+            [unnamed, *replies],
+            DescribedGroup,
+            with_operations=message.include_authorized_operations,
+        )
         groups = [described[group_id] for group_id in message.group_ids]
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
-    if "" in message.group_ids:
-        described[""] = _rejected("", InvalidGroupId("the group id is missing"))
     ask_about_groups(
         broker.coordinators,
         request,
@@ -52,8 +43,3 @@ def handle(broker: "Broker", request: ClientRequest, message: ConsumerGroupDescr
         lambda mine: ConsumerGroupDescribeRequest(group_ids=mine),
         done,
     )
-
-
-def _rejected(group_id: str, error: KafkaError) -> DescribedGroup:
-    error = to_client_error(error)
-    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)

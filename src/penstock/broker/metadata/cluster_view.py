@@ -11,11 +11,8 @@ from penstock.coordinator.cluster import TopicView
 class ImageHolder(Protocol):
     """The broker, whose image and settings change."""
 
-    @property
-    def image(self) -> Image: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
+    image: Image
+    config: BrokerConfig
 
 
 class ImageView:

@@ -11,6 +11,7 @@ from penstock.broker.metadata.snapshot_files import (
     read_snapshot,
     remove_parts_now,
 )
+from penstock.log.checkpoints import read_whole
 from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.protocols import MetadataLog
 from penstock.raft.quorum_state import QuorumState, format_quorum_state, parse_quorum_state
@@ -81,38 +82,22 @@ class DiskQuorumFiles:
     # -- the epoch and the vote
 
     def load_state_now(self) -> QuorumState | None:
-        return load_quorum_state(self._disk, self._directory)
+        """Return what the file says; None if there is none, or a kill left the file empty."""
+        path = f"{self._directory}/{QUORUM_STATE}"
+        data = read_whole(self._disk, path) or b""
+        if not data.strip(b"\0"):
+            return None
+        try:
+            return parse_quorum_state(data)
+        except (ValueError, KeyError, TypeError) as error:
+            raise QuorumFilesCorrupt(
+                f"{self._disk.root}/{path} is damaged ({error}). With one voter nothing is lost by "
+                "deleting it: the epoch is found in the log again."
+            ) from error
 
     def store_state_now(
         self, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
     ) -> None:
-        store_quorum_state_now(self._disk, self._directory, state, voter_ids, kraft_version)
-
-
-def load_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
-    """Return what the file says; None if there is none, or a kill left the file empty."""
-    path = f"{directory}/{QUORUM_STATE}"
-    if not disk.exists(path):
-        return None
-    file = disk.open(path)
-    try:
-        data = file.read_now(0, file.size)
-    finally:
-        file.close()
-    if not data.strip(b"\0"):
-        return None
-    try:
-        return parse_quorum_state(data)
-    except (ValueError, KeyError, TypeError) as error:
-        raise QuorumFilesCorrupt(
-            f"{disk.root}/{path} is damaged ({error}). With one voter nothing is lost by deleting "
-            "it: the epoch is found in the log again."
-        ) from error
-
-
-def store_quorum_state_now(
-    disk: Disk, directory: str, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int
-) -> None:
-    """Write the file durably: an epoch must never be used twice."""
-    data = format_quorum_state(state, voter_ids, kraft_version)
-    disk.replace_now(f"{directory}/{QUORUM_STATE}", data)
+        """Write the file durably: an epoch must never be used twice."""
+        data = format_quorum_state(state, voter_ids, kraft_version)
+        self._disk.replace_now(f"{self._directory}/{QUORUM_STATE}", data)

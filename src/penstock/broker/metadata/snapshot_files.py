@@ -6,6 +6,7 @@ A snapshot is written under a name that ends in `.part`, synced, and then rename
 import re
 from collections.abc import Callable, Iterator
 
+from penstock.log.checkpoints import read_whole
 from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.snapshot import MetadataSnapshotId, Snapshot, parse_snapshot
 from penstock.wire.primitives import Malformed
@@ -30,13 +31,8 @@ def remove_parts_now(disk: Disk, directory: str) -> None:
 
 def read_snapshot(disk: Disk, path: str, snapshot_id: MetadataSnapshotId) -> Snapshot:
     """Return one snapshot. QuorumFilesCorrupt if the file is not whole. Waits for the disk."""
-    file = disk.open(path)
     try:
-        data = file.read_now(0, file.size)
-    finally:
-        file.close()
-    try:
-        return parse_snapshot(data, snapshot_id)
+        return parse_snapshot(read_whole(disk, path) or b"", snapshot_id)
     except Malformed as error:
         raise QuorumFilesCorrupt(
             f"{disk.root}/{path} is not a whole snapshot: {error}. Restore it from a copy, or "

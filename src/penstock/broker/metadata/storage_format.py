@@ -23,7 +23,7 @@ from penstock.controller.records import (
     decode_record,
     encode_record,
 )
-from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_whole
 from penstock.log.directory import LOG, PartitionDirectory, partition_directories
 from penstock.model import CLUSTER_METADATA_TOPIC, id_from_text, id_to_text
 from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
@@ -79,11 +79,11 @@ class MetaProperties:
 
 def load_meta_properties(disk: Disk) -> MetaProperties | None:
     """Return the meta.properties of a directory; None if the directory was never formatted."""
-    if not disk.exists(META_PROPERTIES):
+    content = read_whole(disk, META_PROPERTIES)
+    if content is None:
         return None
-    where = f"{disk.root}/{META_PROPERTIES}"
     fields: dict[str, str] = {}
-    for line in _read(disk, META_PROPERTIES).decode(errors="replace").splitlines():
+    for line in content.decode(errors="replace").splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "!")):
             name, _, value = line.partition("=")
             fields[name.strip()] = value.strip()
@@ -98,9 +98,9 @@ def load_meta_properties(disk: Disk) -> MetaProperties | None:
     except (KeyError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise MetaPropertiesCorrupt(
-            f"{where} cannot be read: {what}. Restore it from a copy; the cluster id and node id "
-            "are the same in every directory of this node. Do not format: that would start an "
-            "empty cluster."
+            f"{disk.root}/{META_PROPERTIES} cannot be read: {what}. Restore it from a copy; the "
+            "cluster id and node id are the same in every directory of this node. Do not format: "
+            "that would start an empty cluster."
         ) from error
 
 
@@ -113,10 +113,6 @@ def store_meta_properties_now(disk: Disk, properties: MetaProperties) -> None:
         f"cluster.id={properties.cluster_id}\n"
     )
     disk.replace_now(META_PROPERTIES, text.encode())
-
-
-def new_cluster_id(entropy: Entropy) -> str:
-    return _easy_id(entropy)
 
 
 def _easy_id(entropy: Entropy) -> str:
@@ -183,11 +179,7 @@ def write_bootstrap_now(
     disk: Disk, now_ms: int, features: Mapping[str, int] = NEW_CLUSTER_FEATURES
 ) -> None:
     """Write the records that a new cluster starts with. A feature at level 0 has none."""
-    records = [
-        FeatureLevelRecord(name=name, feature_level=level)
-        for name, level in features.items()
-        if level
-    ]
+    records = _feature_records(features)
     batches = snapshot_batches(
         FIRST_SNAPSHOT,
         (encode_record(record, METADATA_VERSION_LATEST) for record in records),
@@ -199,23 +191,17 @@ def write_bootstrap_now(
     write_snapshot_now(disk, BOOTSTRAP, batches)
 
 
+def _feature_records(features: Mapping[str, int]) -> list[FeatureLevelRecord]:
+    levels = [(name, level) for name, level in features.items() if level]
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+
+
 def read_bootstrap(disk: Disk) -> list[Any]:
     """Return the records of bootstrap.checkpoint; without the file, those of a new cluster."""
     if not disk.exists(BOOTSTRAP):
-        return [
-            FeatureLevelRecord(name=name, feature_level=level)
-            for name, level in NEW_CLUSTER_FEATURES.items()
-        ]
+        return _feature_records(NEW_CLUSTER_FEATURES)
     snapshot = read_snapshot(disk, BOOTSTRAP, FIRST_SNAPSHOT)
     return [decode_record(value) for value in snapshot.values]
-
-
-def _read(disk: Disk, path: str) -> bytes:
-    file = disk.open(path)
-    try:
-        return file.read_now(0, file.size)
-    finally:
-        file.close()
 
 
 def open_directories_now(
@@ -259,7 +245,7 @@ def open_directories_now(
         return format_now(
             disks,
             node_id=node_id,
-            cluster_id=cluster_id or new_cluster_id(entropy),
+            cluster_id=cluster_id or _easy_id(entropy),
             endpoint=endpoint,
             clock=clock,
             entropy=entropy,

@@ -9,9 +9,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.metrics.health import readiness
-from penstock.broker.metrics.loop_idle import LoopIdle
-from penstock.broker.metrics.status import Json, status
+from penstock.broker.metrics.snapshot import LoopIdle, MetricsSnapshot
+from penstock.broker.metrics.status import Json, readiness, status
 from penstock.observe.http import HttpRequest, Response
 from penstock.observe.server import HttpServer, Reply
 from penstock.observe.text import OPENMETRICS_TYPE, TEXT_TYPE, pieces, wants_openmetrics
@@ -112,7 +111,6 @@ class NodeMetricsPort:
 
     def _make(self, broker: "Broker", wanted: _Wanted) -> Iterator[str]:
         # Loaded by the first scrape: a start should not have to wait for it.
-        from penstock.broker.metrics.snapshot import MetricsSnapshot
         from penstock.broker.metrics.table import TABLE
 
         seen = MetricsSnapshot(broker, self._idleness, wanted.by_partition)

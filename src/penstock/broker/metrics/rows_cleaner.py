@@ -3,76 +3,67 @@
 from collections.abc import Callable, Iterable
 
 from penstock.broker.cleaner.statistics import CleanerStatistics
+from penstock.broker.metrics.row import Row, RowReader, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
-from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
+from penstock.broker.partitions.partition import Partition
+from penstock.observe.metric import Number, Sample
 
 
-def _read(
-    value: Callable[[CleanerStatistics], Number],
-) -> Callable[[MetricsSnapshot], Iterable[Sample]]:
-    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
-        return (((), value(seen.broker.cleaner.statistics)),)
-
-    return read
+def _cleaner(
+    name: str, about: str, value: Callable[[CleanerStatistics], Number], unit: str = ""
+) -> Row:
+    return row(name, about, lambda seen: value(seen.broker.cleaner.statistics), unit)
 
 
 def _gauge(
     name: str, about: str, value: Callable[[CleanerStatistics], Number], unit: str = ""
-) -> Metric[MetricsSnapshot]:
-    return Metric(f"kafka_log_{name}", MetricKind.GAUGE, about, _read(value), (), unit)
+) -> Row:
+    return _cleaner(f"kafka_log_{name}", about, value, unit)
 
 
 def _counter(
     name: str, about: str, value: Callable[[CleanerStatistics], Number], unit: str = ""
-) -> Metric[MetricsSnapshot]:
-    full = f"penstock_cleaner_{name}_total"
-    return Metric(full, MetricKind.COUNTER, about, _read(value), (), unit)
+) -> Row:
+    return _cleaner(f"penstock_cleaner_{name}_total", about, value, unit)
 
 
-def _uncleanable(seen: MetricsSnapshot) -> Iterable[Sample]:
-    found = dict.fromkeys((each.directory for each in seen.directories), 0)
-    for partition in seen.broker.cleaner.uncleanable:
-        found[partition.directory] = found.get(partition.directory, 0) + 1
-    return [((directory.disk.root,), count) for directory, count in found.items()]
+def _uncleanable(count: Callable[[Partition], int]) -> RowReader:
+    """Return the sums over partitions that the cleaner has given up, by log directory."""
+
+    def read(seen: MetricsSnapshot) -> Iterable[Sample]:
+        found = dict.fromkeys((each.directory for each in seen.directories), 0)
+        for partition in seen.broker.cleaner.uncleanable:
+            found[partition.directory] = found.get(partition.directory, 0) + count(partition)
+        return [((directory.disk.root,), total) for directory, total in found.items()]
+
+    return read
 
 
-def _uncleanable_bytes(seen: MetricsSnapshot) -> Iterable[Sample]:
-    found = dict.fromkeys((each.directory for each in seen.directories), 0)
-    for partition in seen.broker.cleaner.uncleanable:
-        size = partition.log.size
-        found[partition.directory] = found.get(partition.directory, 0) + size
-    return [((directory.disk.root,), size) for directory, size in found.items()]
-
-
-ROWS: tuple[Metric[MetricsSnapshot], ...] = (
+ROWS: tuple[Row, ...] = (
     _gauge(
         "logcleanermanager_max_dirty_percent",
         "The dirtiest log that was looked at: the part, 0 to 100, that was not cleaned yet.",
         lambda it: it.max_dirty_percent,
     ),
-    Metric(
+    row(
         "kafka_log_logcleanermanager_time_since_last_run_ms",
-        MetricKind.GAUGE,
         "Since the cleaner last looked for work.",
-        single(lambda seen: seen.broker.cleaner.statistics.time_since_last_run_ms(seen.wall_ms)),
-        (),
+        lambda seen: seen.broker.cleaner.statistics.time_since_last_run_ms(seen.wall_ms),
         "ms",
     ),
-    Metric(
+    labelled(
         "kafka_log_logcleanermanager_uncleanable_partitions_count",
-        MetricKind.GAUGE,
         "Partitions that the cleaner has given up; /status, `penstock log status` and the log say "
         "which, why, and what to do. Should be 0.",
-        _uncleanable,
-        ("logdirectory",),
+        _uncleanable(lambda _: 1),
+        "logdirectory",
     ),
-    Metric(
+    labelled(
         "kafka_log_logcleanermanager_uncleanable_bytes",
-        MetricKind.GAUGE,
         "Size of those partitions.",
-        _uncleanable_bytes,
-        ("logdirectory",),
-        "bytes",
+        _uncleanable(lambda partition: partition.log.size),
+        "logdirectory",
+        unit="bytes",
     ),
     _gauge(
         "logcleaner_max_buffer_utilization_percent",

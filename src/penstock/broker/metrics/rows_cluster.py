@@ -2,30 +2,24 @@
 
 from collections.abc import Callable, Iterable
 
+from penstock.broker.metrics.row import Row, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
-from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
+from penstock.observe.metric import Number, Sample
 
 CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 
 
-def _controller(
-    name: str, about: str, value: Callable[[MetricsSnapshot], Number]
-) -> Metric[MetricsSnapshot]:
-    full = f"kafka_controller_kafkacontroller_{name}"
-    return Metric(full, MetricKind.GAUGE, about, single(value))
+def _controller(name: str, about: str, value: Callable[[MetricsSnapshot], Number]) -> Row:
+    return row(f"kafka_controller_kafkacontroller_{name}", about, value)
 
 
-def _raft(
-    name: str, about: str, value: Callable[[MetricsSnapshot], Number]
-) -> Metric[MetricsSnapshot]:
-    return Metric(f"kafka_server_raft_metrics_{name}", MetricKind.GAUGE, about, single(value))
+def _raft(name: str, about: str, value: Callable[[MetricsSnapshot], Number]) -> Row:
+    return row(f"kafka_server_raft_metrics_{name}", about, value)
 
 
-def _classic(name: str, state: str, about: str) -> Metric[MetricsSnapshot]:
+def _classic(name: str, state: str, about: str) -> Row:
     full = f"kafka_coordinator_group_groupmetadatamanager_{name}"
-    return Metric(
-        full, MetricKind.GAUGE, about, single(lambda seen: seen.groups.get(("classic", state), 0))
-    )
+    return row(full, about, lambda seen: seen.groups.get(("classic", state), 0))
 
 
 def _kinds(seen: MetricsSnapshot) -> Iterable[Sample]:
@@ -38,7 +32,7 @@ def _is_active(seen: MetricsSnapshot) -> int:
     return int(broker.metadata.describe().leader_id == broker.node_id)
 
 
-ROWS: tuple[Metric[MetricsSnapshot], ...] = (
+ROWS: tuple[Row, ...] = (
     _controller(
         "activecontrollercount",
         "1 on the node whose controller is active. The sum over all nodes should be 1.",
@@ -76,18 +70,15 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
         "The last metadata record that is committed.",
         lambda seen: seen.broker.metadata.describe().high_watermark - 1,
     ),
-    Metric(
+    row(
         "kafka_server_broker_metadata_metrics_last_applied_record_offset",
-        MetricKind.GAUGE,
         "The last metadata record that this broker goes by.",
-        single(lambda seen: seen.broker.image.offset),
+        lambda seen: seen.broker.image.offset,
     ),
-    Metric(
+    row(
         "kafka_server_broker_metadata_metrics_last_applied_record_timestamp",
-        MetricKind.GAUGE,
         "When that record was written, in milliseconds since 1970.",
-        single(lambda seen: seen.broker.image.timestamp_ms),
-        (),
+        lambda seen: seen.broker.image.timestamp_ms,
         "ms",
     ),
     _raft(
@@ -110,17 +101,15 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
         "Where the metadata log ends.",
         lambda seen: seen.broker.metadata.describe().end_offset,
     ),
-    Metric(
+    row(
         "kafka_coordinator_group_groupmetadatamanager_numgroups",
-        MetricKind.GAUGE,
         "Classic groups that this node coordinates.",
-        single(lambda seen: sum(n for (kind, _), n in seen.groups.items() if kind == "classic")),
+        lambda seen: sum(n for (kind, _), n in seen.groups.items() if kind == "classic"),
     ),
-    Metric(
+    row(
         "kafka_coordinator_group_groupmetadatamanager_numoffsets",
-        MetricKind.GAUGE,
         "Committed offsets that this node keeps, of groups of all kinds.",
-        single(lambda seen: seen.offsets),
+        lambda seen: seen.offsets,
     ),
     _classic("numgroupsempty", "Empty", "Classic groups without members."),
     _classic(
@@ -135,36 +124,33 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
     ),
     _classic("numgroupsstable", "Stable", "Classic groups at work."),
     _classic("numgroupsdead", "Dead", "Classic groups that are about to be forgotten."),
-    Metric(
+    labelled(
         "kafka_server_group_coordinator_metrics_group_count",
-        MetricKind.GAUGE,
         "Groups that this node coordinates, by protocol.",
         _kinds,
-        ("protocol",),
+        "protocol",
     ),
-    Metric(
+    labelled(
         "kafka_server_group_coordinator_metrics_consumer_group_count",
-        MetricKind.GAUGE,
         "Groups of the consumer protocol that this node coordinates, by state.",
         lambda seen: [
             ((state.lower(),), seen.groups.get(("consumer", state), 0)) for state in CONSUMER_STATES
         ],
-        ("state",),
+        "state",
     ),
-    Metric(
+    labelled(
         "penstock_consumer_group_lag",
-        MetricKind.GAUGE,
         "Records that a group has not committed yet, over the partitions of a topic: the high "
         "watermark less the committed offset, as kafka-consumer-groups counts it. Told by the "
         "node that coordinates the group, of partitions that the node leads.",
         lambda seen: list(seen.lags.items()),
-        ("group", "topic"),
+        "group",
+        "topic",
     ),
-    Metric(
+    labelled(
         "penstock_transactional_ids",
-        MetricKind.GAUGE,
         "Transactional ids that this node coordinates, by the state of their last transaction.",
         lambda seen: [((state,), count) for state, count in sorted(seen.transactions.items())],
-        ("state",),
+        "state",
     ),
 )

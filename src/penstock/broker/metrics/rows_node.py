@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 
+from penstock.broker.metrics.row import Row, RowReader, labelled, row
 from penstock.broker.metrics.snapshot import LogDirSnapshot, MetricsSnapshot
 from penstock.broker.metrics.status import python_version
 from penstock.observe.metric import Metric, MetricKind, Number, Sample, single
@@ -13,9 +14,7 @@ from penstock.world import LATE_BOUNDS_MS, ProcessStats
 STARTING, RUNNING, STOPPING = 1, 3, 6  # Kafka's numbers of a broker's states
 
 
-def _per_directory(
-    value: Callable[[LogDirSnapshot], Number | None],
-) -> Callable[[MetricsSnapshot], Iterable[Sample]]:
+def _per_directory(value: Callable[[LogDirSnapshot], Number | None]) -> RowReader:
     def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         for each in seen.directories:
             found = value(each)
@@ -27,9 +26,8 @@ def _per_directory(
 
 def _process(
     name: str, about: str, value: Callable[[ProcessStats], Number | None], unit: str = ""
-) -> Metric[MetricsSnapshot]:
-    kind = MetricKind.COUNTER if name.endswith("_total") else MetricKind.GAUGE
-    return Metric(name, kind, about, single(lambda seen: value(seen.vitals)), (), unit)
+) -> Row:
+    return row(name, about, lambda seen: value(seen.vitals), unit)
 
 
 def _lateness(seen: MetricsSnapshot) -> Distribution | None:
@@ -56,55 +54,48 @@ def _duties(seen: MetricsSnapshot) -> Iterable[Sample]:
     return [((duty,), count) for duty, count in found.items()]
 
 
-ROWS: tuple[Metric[MetricsSnapshot], ...] = (
-    Metric(
+ROWS: tuple[Row, ...] = (
+    row(
         "kafka_server_kafkaserver_brokerstate",
-        MetricKind.GAUGE,
         "1 while it starts, 3 while it runs, 6 while it stops.",
-        single(_state),
+        _state,
     ),
-    Metric(
+    row(
         "kafka_log_logmanager_offlinelogdirectorycount",
-        MetricKind.GAUGE,
         "Log directories that have failed. Should be 0.",
-        single(lambda seen: sum(each.directory.failed is not None for each in seen.directories)),
+        lambda seen: sum(each.directory.failed is not None for each in seen.directories),
     ),
-    Metric(
+    labelled(
         "kafka_log_logmanager_logdirectoryoffline",
-        MetricKind.GAUGE,
         "1 if this log directory has failed.",
         _per_directory(lambda it: int(it.directory.failed is not None)),
-        ("logdirectory",),
+        "logdirectory",
     ),
-    Metric(
+    labelled(
         "penstock_directory_partitions",
-        MetricKind.GAUGE,
         "Partitions in this log directory.",
         _per_directory(lambda it: len(it.directory.partitions)),
-        ("logdirectory",),
+        "logdirectory",
     ),
-    Metric(
+    labelled(
         "penstock_directory_free_bytes",
-        MetricKind.GAUGE,
         "Room left on the file system of this log directory.",
         _per_directory(lambda it: it.free_bytes),
-        ("logdirectory",),
-        "bytes",
+        "logdirectory",
+        unit="bytes",
     ),
-    Metric(
+    labelled(
         "penstock_directory_total_bytes",
-        MetricKind.GAUGE,
         "Size of the file system of this log directory.",
         _per_directory(lambda it: it.total_bytes),
-        ("logdirectory",),
-        "bytes",
+        "logdirectory",
+        unit="bytes",
     ),
-    Metric(
+    labelled(
         "penstock_directory_full",
-        MetricKind.GAUGE,
         "1 while writes to this log directory are refused because it is full. Should be 0.",
         _per_directory(lambda it: int(it.directory.full)),
-        ("logdirectory",),
+        "logdirectory",
     ),
     Metric(
         "kafka_log_logflushstats_logflushrateandtimems",
@@ -114,31 +105,29 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
         (),
         "ms",
     ),
-    Metric(
+    row(
         "penstock_deletions_total",
-        MetricKind.COUNTER,
         "Files and directories that were removed after file.delete.delay.ms.",
-        single(lambda seen: seen.broker.replicas.deletions.removed),
+        lambda seen: seen.broker.replicas.deletions.removed,
     ),
-    Metric(
+    row(
         "penstock_deletions_waiting",
-        MetricKind.GAUGE,
         "Files and directories that wait for that.",
-        single(lambda seen: seen.broker.replicas.deletions.waiting),
+        lambda seen: seen.broker.replicas.deletions.waiting,
     ),
-    Metric(
+    labelled(
         "penstock_duties",
-        MetricKind.GAUGE,
         "Long duties under way or waiting; `penstock log status` shows each of them.",
         _duties,
-        ("duty",),
+        "duty",
     ),
-    Metric(
+    labelled(
         "penstock_build_info",
-        MetricKind.GAUGE,
         "1; the labels say what runs here.",
         lambda seen: (((VERSION, python_version(), str(seen.broker.node_id)), 1),),
-        ("version", "python", "node_id"),
+        "version",
+        "python",
+        "node_id",
     ),
     _process("penstock_turns_total", "Turns of the loop.", lambda it: it.turns),
     Metric(

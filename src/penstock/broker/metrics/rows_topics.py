@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
+from penstock.broker.metrics.row import Row, RowReader, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot, TopicSnapshot
-from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.partition_totals import PartitionTotals
-from penstock.observe.metric import Metric, MetricKind, Sample, single
-
-Reader = Callable[[MetricsSnapshot], Iterable[Sample]]
+from penstock.broker.partitions.partition import Partition, PartitionTotals
+from penstock.observe.metric import Sample
 
 
-def _per_topic(value: Callable[[PartitionTotals], int]) -> Reader:
+def _per_topic(value: Callable[[PartitionTotals], int]) -> RowReader:
     """Return a series for all topics without a label, as in Kafka, and one for each topic."""
 
     def read(seen: MetricsSnapshot) -> Iterable[Sample]:
@@ -21,7 +19,7 @@ def _per_topic(value: Callable[[PartitionTotals], int]) -> Reader:
     return read
 
 
-def _per_log(whole: Callable[[TopicSnapshot], int], one: Callable[[Partition], int]) -> Reader:
+def _per_log(whole: Callable[[TopicSnapshot], int], one: Callable[[Partition], int]) -> RowReader:
     """Return the sum of a topic, or its partitions on request."""
 
     def read(seen: MetricsSnapshot) -> Iterable[Sample]:
@@ -35,7 +33,7 @@ def _per_log(whole: Callable[[TopicSnapshot], int], one: Callable[[Partition], i
     return read
 
 
-def _per_partition(one: Callable[[Partition], int]) -> Reader:
+def _per_partition(one: Callable[[Partition], int]) -> RowReader:
     def read(seen: MetricsSnapshot) -> Iterable[Sample]:
         for name, topic in seen.topics.items():
             for partition in topic.partitions or ():
@@ -49,14 +47,12 @@ def _stable_lag(partition: Partition) -> int:
     return high_watermark - partition.log.stable_offset(high_watermark)
 
 
-def _counter(
-    name: str, about: str, value: Callable[[PartitionTotals], int], unit: str = ""
-) -> Metric[MetricsSnapshot]:
+def _counter(name: str, about: str, value: Callable[[PartitionTotals], int], unit: str = "") -> Row:
     full = f"kafka_server_brokertopicmetrics_{name}_total"
-    return Metric(full, MetricKind.COUNTER, about, _per_topic(value), ("topic",), unit)
+    return labelled(full, about, _per_topic(value), "topic", unit=unit)
 
 
-ROWS: tuple[Metric[MetricsSnapshot], ...] = (
+ROWS: tuple[Row, ...] = (
     _counter(
         "messagesin",
         "Records that were appended, by producers and by this node's coordinators.",
@@ -102,46 +98,45 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
         "expect.",
         lambda it: it.failed_fetches,
     ),
-    Metric(
+    labelled(
         "kafka_log_log_size",
-        MetricKind.GAUGE,
         "Bytes of the log's segments: of a topic's partitions here together, or of one.",
         _per_log(lambda it: it.size, lambda it: it.log.size),
-        ("topic", "partition"),
-        "bytes",
+        "topic",
+        "partition",
+        unit="bytes",
     ),
-    Metric(
+    labelled(
         "kafka_log_log_numlogsegments",
-        MetricKind.GAUGE,
         "Segments of the log: of a topic's partitions here together, or of one.",
         _per_log(lambda it: it.segments, lambda it: len(it.log.closed) + 1),
-        ("topic", "partition"),
+        "topic",
+        "partition",
     ),
-    Metric(
+    labelled(
         "kafka_log_log_logstartoffset",
-        MetricKind.GAUGE,
         "The first offset of the log; for a topic the sum over its partitions.",
         _per_log(lambda it: it.start_offsets, lambda it: it.log.start_offset),
-        ("topic", "partition"),
+        "topic",
+        "partition",
     ),
-    Metric(
+    labelled(
         "kafka_log_log_logendoffset",
-        MetricKind.GAUGE,
         "The offset that the next record gets; for a topic the sum over its partitions.",
         _per_log(lambda it: it.end_offsets, lambda it: it.log.end_offset),
-        ("topic", "partition"),
+        "topic",
+        "partition",
     ),
-    Metric(
+    labelled(
         "kafka_cluster_partition_laststableoffsetlag",
-        MetricKind.GAUGE,
         "How far open transactions keep read_committed consumers behind the high watermark; only "
         "where partitions are asked for.",
         _per_partition(_stable_lag),
-        ("topic", "partition"),
+        "topic",
+        "partition",
     ),
-    Metric(
+    labelled(
         "penstock_metrics_left_out",
-        MetricKind.GAUGE,
         "Topics, partitions that were asked for, and lags of groups that have no series of their "
         "own because there are too many.",
         lambda seen: (
@@ -149,50 +144,43 @@ ROWS: tuple[Metric[MetricsSnapshot], ...] = (
             (("partitions",), seen.partitions_left_out),
             (("group_lags",), seen.lags_left_out),
         ),
-        ("what",),
+        "what",
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_partitioncount",
-        MetricKind.GAUGE,
         "Partitions that belong here, those that are offline too.",
-        single(lambda seen: seen.partitions),
+        lambda seen: seen.partitions,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_leadercount",
-        MetricKind.GAUGE,
         "Partitions that this node leads and can serve.",
-        single(lambda seen: seen.leaders),
+        lambda seen: seen.leaders,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_offlinereplicacount",
-        MetricKind.GAUGE,
         "Partitions that belong here and cannot be used: their directory failed, their log could "
         "not be opened, or somebody has removed its files. Should be 0.",
-        single(lambda seen: seen.offline),
+        lambda seen: seen.offline,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_underreplicatedpartitions",
-        MetricKind.GAUGE,
         "Partitions led here that have replicas out of sync. Should be 0.",
-        single(lambda seen: seen.under_replicated),
+        lambda seen: seen.under_replicated,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_underminisrpartitioncount",
-        MetricKind.GAUGE,
         "Partitions led here with fewer in-sync replicas than min.insync.replicas: producers with "
         "acks=all are refused. Should be 0.",
-        single(lambda seen: seen.under_min_insync),
+        lambda seen: seen.under_min_insync,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_atminisrpartitioncount",
-        MetricKind.GAUGE,
         "Partitions led here with as many in-sync replicas as min.insync.replicas asks for.",
-        single(lambda seen: seen.at_min_insync),
+        lambda seen: seen.at_min_insync,
     ),
-    Metric(
+    row(
         "kafka_server_replicamanager_produceridcount",
-        MetricKind.GAUGE,
         "Producers whose last batches are remembered, over all partitions here.",
-        single(lambda seen: seen.producer_ids),
+        lambda seen: seen.producer_ids,
     ),
 )

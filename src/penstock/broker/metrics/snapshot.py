@@ -4,11 +4,12 @@ Sums over partitions, groups and transactions are made once for all rows, in ste
 thousand partitions do not stall the loop. A row reads plain attributes of the broker itself.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.broker.metrics.loop_idle import LoopIdle
-from penstock.broker.partitions.partition_totals import PartitionTotals
+from penstock.broker.partitions.partition import PartitionTotals
 from penstock.controller.image import NO_LEADER, PartitionImage, Topic
 from penstock.coordinator.groups.offset_store import OFFSET, OffsetStore
 from penstock.world import DiskFailed, ProcessStats
@@ -23,6 +24,30 @@ TOPICS_MAX = 5_000  # with series of their own; all of them are in the sums with
 LAGS_MAX = 5_000  # groups and topics with a series of their own
 PARTITIONS_MAX = 10_000  # with series of their own, on request
 EVERY_TOPIC = "*"
+RECENT_MS = 60_000.0  # the measured time of the loop, if there were looks before
+MARK_MS = 5_000.0
+
+
+class LoopIdle:
+    """The idle part of the loop's time between looks, from the processor time of its thread."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, float]] = deque()  # (steady clock, seconds of the thread)
+
+    def measure(self, vitals: ProcessStats, now_ms: float) -> float | None:
+        """Return the idle part, 0 to 1; None before two looks."""
+        used = vitals.loop_cpu_seconds
+        if used is None:
+            return None
+        marks = self._marks
+        while len(marks) > 1 and marks[1][0] <= now_ms - RECENT_MS:
+            marks.popleft()
+        if not marks or now_ms - marks[-1][0] >= MARK_MS:
+            marks.append((now_ms, used))
+        at_ms, before = marks[0]
+        if now_ms <= at_ms:
+            return None
+        return min(1.0, max(0.0, 1.0 - (used - before) * 1000 / (now_ms - at_ms)))
 
 
 class TopicSnapshot:
@@ -103,9 +128,7 @@ class MetricsSnapshot:
 
     def _look_at_partitions(self) -> Iterator[None]:
         replicas = self.broker.replicas
-        retired = self.broker.replicas.retired
-        for name in PartitionTotals.__slots__:
-            setattr(self.all_topics, name, getattr(retired, name))
+        self.all_topics = replace(replicas.retired)
         left = PARTITIONS_MAX
         for name in sorted(replicas.by_name):
             here = list(replicas.by_name.get(name, {}).values())

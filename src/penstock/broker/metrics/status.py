@@ -1,7 +1,7 @@
-"""The page /status: the node, its directories, their problems, and its long tasks, as JSON."""
+"""The pages for operators: /health/ready with reasons, and /status with directories and tasks."""
 
 import sys
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from penstock.broker.metrics.snapshot import LogDirSnapshot
 from penstock.release import VERSION
@@ -79,3 +79,29 @@ def _directory(seen: LogDirSnapshot) -> Json:
         "free_bytes": seen.free_bytes,
         "total_bytes": seen.total_bytes,
     }
+
+
+class Check(NamedTuple):
+    """One condition; `reason` is empty if the condition holds."""
+
+    name: str
+    reason: str
+
+
+def readiness(broker: "Broker | None") -> list[Check]:
+    """Return all conditions. `broker` is None while the node opens its directories."""
+    if broker is None:
+        return [Check("started", "the node is starting")]
+    started = "" if broker.ready else "the logs are being opened or recovered"
+    stopping = "the node is stopping" if broker.stopping else ""
+    working = [each for each in broker.replicas.directories if not each.failed]
+    total = len(broker.replicas.directories)
+    directories = "" if working else f"none of {total} log directories works"
+    leads = broker.metadata.describe().leader_id == broker.node_id
+    metadata = "" if leads else "the metadata log has no leader"
+    return [
+        Check("started", started),
+        Check("not_stopping", stopping),
+        Check("metadata", metadata),
+        Check("directories", directories),
+    ]

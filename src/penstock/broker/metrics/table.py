@@ -7,15 +7,15 @@ from penstock.broker.metrics import (
     rows_requests,
     rows_topics,
 )
-from penstock.broker.metrics.snapshot import MetricsSnapshot
-from penstock.observe.metric import Metric, check_table
+from penstock.broker.metrics.row import Row
+from penstock.observe.metric import check_table
 
-SECTIONS: tuple[tuple[str, tuple[Metric[MetricsSnapshot], ...]], ...] = (
+SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Topics and partitions", rows_topics.ROWS),
     ("Requests and connections", rows_requests.ROWS),
     ("Cluster and coordinators", rows_cluster.ROWS),
     ("Compaction", rows_cleaner.ROWS),
     ("Node, directories, process", rows_node.ROWS),
 )
-TABLE: tuple[Metric[MetricsSnapshot], ...] = tuple(row for _, rows in SECTIONS for row in rows)
+TABLE: tuple[Row, ...] = tuple(row for _, rows in SECTIONS for row in rows)
 check_table(TABLE)

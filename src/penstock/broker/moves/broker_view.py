@@ -21,19 +21,12 @@ class PausableCleaner(Protocol):
 
 
 class MovesBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def settings(self) -> BrokerSettings: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
+    world: World
+    settings: BrokerSettings
+    replicas: Replicas
+    stopping: bool
 
     @property
     def cleaner(self) -> PausableCleaner: ...
-
-    @property
-    def stopping(self) -> bool: ...
 
     def touch_partition(self, partition: Partition) -> None: ...

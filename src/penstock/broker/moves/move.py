@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.broker.moves.move_cutover import MoveCutover
-from penstock.broker.moves.stall_detector import StallDetector
 from penstock.broker.progress import TaskProgress
 from penstock.log.directory import DirectoryKind, marked_name
 from penstock.log.future_log import (
@@ -45,6 +44,9 @@ QUIET_RETRY_MS = 2
 STALL_RETRY_MS = 1_000  # for what the log could not write down, as its disk was full
 NODE_STOPS = "the node stops"  # why a move is cancelled that is still wanted
 ROOM_REST_MS = 10_000  # at least, after what was copied had to be given back
+
+STUCK_MS = 5 * 60_000  # so long without coming closer
+STUCK_REPEAT_MS = 30 * 60_000
 
 
 class ReplicaMove:
@@ -472,3 +474,37 @@ class ReplicaMove:
         total = partition.log.size
         done = max(0, total - self.copy.missing_bytes)
         return TaskProgress("move", str(partition), done, total, "bytes", self.since_ms, note)
+
+
+class StallDetector:
+    """Detects a move that comes no closer to its end, and limits the warnings about it. Reads no
+    clock."""
+
+    def __init__(self, now_ms: float) -> None:
+        self._least_bytes: int | None = None
+        self._closer_ms = now_ms  # when there was last so little missing as never before
+        self._warned_ms = -float(STUCK_REPEAT_MS)
+        self._warned_hold_ms = -float(STUCK_REPEAT_MS)
+
+    def should_warn(self, now_ms: float, missing_bytes: int) -> bool:
+        """Return True from time to time while the move is stuck."""
+        if self._least_bytes is None or missing_bytes < self._least_bytes:
+            self._least_bytes = missing_bytes
+            self._closer_ms = now_ms
+        if not self.is_stuck(now_ms) or now_ms - self._warned_ms < STUCK_REPEAT_MS:
+            return False
+        self._warned_ms = now_ms
+        return True
+
+    def is_stuck(self, now_ms: float) -> bool:
+        return now_ms - self._closer_ms >= STUCK_MS
+
+    def stuck_minutes(self, now_ms: float) -> int:
+        return int(now_ms - self._closer_ms) // 60_000
+
+    def should_warn_of_hold(self, now_ms: float) -> bool:
+        """Return True from time to time for producers that waited too long."""
+        if now_ms - self._warned_hold_ms < STUCK_REPEAT_MS:
+            return False
+        self._warned_hold_ms = now_ms
+        return True

@@ -56,8 +56,9 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
     connection.unanswered += 1
     request_metrics = listener.broker.request_metrics
     request_metrics.count_request(key, version if low <= version <= high else OTHER_VERSION)
+    slot, arrived_ms = connection.take_slot(), connection.active_at_ms
     request = ClientRequest(
-        connection, connection.take_slot(), key, version, header.correlation_id, header.client_id
+        connection, slot, key, version, header.correlation_id, header.client_id, arrived_ms
     )
     known = low <= version <= high
     if known and len(frame) > SLICE_BYTES:

@@ -36,41 +36,22 @@ class PartitionMoves(Protocol):
 
 
 class PartitionsBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def settings(self) -> BrokerSettings: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    @property
-    def image(self) -> Image: ...
-
-    @property
-    def replicas(self) -> "Replicas": ...
-
-    @property
-    def integrity(self) -> "Integrity": ...
-
-    @property
-    def cleaned_offsets(self) -> CleanedOffsets: ...
+    world: World
+    node_id: int
+    config: BrokerConfig
+    settings: BrokerSettings
+    metadata: Metadata
+    image: Image
+    replicas: "Replicas"
+    integrity: "Integrity"
+    cleaned_offsets: CleanedOffsets
+    stopping: bool
 
     @property
     def cleaner(self) -> PartitionCleaner: ...
 
     @property
     def moves(self) -> PartitionMoves: ...
-
-    @property
-    def stopping(self) -> bool: ...
 
     def hosted(self, partition: "Partition") -> None: ...
 

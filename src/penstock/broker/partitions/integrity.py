@@ -120,8 +120,10 @@ class Integrity:
         )
         self._broker.cleaner.lost(partition)
         self._broker.clear_caches()
-        self._broker.replicas.placements.changed()
-        partition.abandon(KafkaStorageError(f"{partition} is offline: {failure}"))
+        error = KafkaStorageError(f"{partition} is offline: {failure}")
+        # No answer before the damage is on record: a kill would forget it, and the next start find
+        # a shorter log.
+        self._broker.replicas.placements.write_at_once(lambda: partition.abandon(error))
 
     def _log_once(self, failure: FileLost) -> None:
         """Log a lost file that belongs to no segment of a log, once."""

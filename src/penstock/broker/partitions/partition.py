@@ -6,10 +6,12 @@ fields are plain and the tickets are tuples because every produced batch passes 
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from penstock.broker.partitions.verified_producers import PendingVerification, VerifiedProducers
+from penstock.coordinator.records import EndMarker
 from penstock.errors import (
     KafkaError,
     KafkaStorageError,
@@ -23,7 +25,7 @@ from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
 from penstock.log.retention import Renamed
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import PartitionLeader
-from penstock.wire.batch import LAST_OFFSET_DELTA, Header
+from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER, LAST_OFFSET_DELTA, Header
 from penstock.world import Buffer, DiskFailed, DiskFull
 
 if TYPE_CHECKING:
@@ -327,32 +329,24 @@ class Partition:
         epoch = self.leader.epoch
         return self._write(lambda: self.log.append([(batch, header)], epoch, now_ms)[0])
 
-    def append_marker(
-        self,
-        marker: int,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        transactions_v2: bool,
-        now_ms: int,
-    ) -> int:
+    def append_marker(self, marker: EndMarker, now_ms: int) -> int:
         """Append the end of a producer's transaction at once; return the offset of the marker.
         Batches of this turn must be written before."""
         assert self.held or not self.batches, "a marker comes after what it ends"
         offset = self._write(
             lambda: self.log.append_control(
-                marker,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                coordinator_epoch=coordinator_epoch,
+                COMMIT_MARKER if marker.committed else ABORT_MARKER,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
                 leader_epoch=self.leader.epoch,
                 now_ms=now_ms,
-                transactions_v2=transactions_v2,
+                transactions_v2=marker.transactions_v2,
             )
         )
-        self.verified_producers.ended(producer_id)
+        self.verified_producers.ended(marker.producer_id)
         for (waiting, _epoch), joining in self.pending_verifications.items():
-            if waiting == producer_id:
+            if waiting == marker.producer_id:
                 joining.ended = True
         return offset
 
@@ -467,3 +461,27 @@ class Partition:
         """Notify fetch sessions and coordinators that the partition changed."""
         for watcher in list(self.watchers) if len(self.watchers) > 1 else self.watchers:
             watcher.partition_changed()
+
+
+@dataclass(slots=True)
+class PartitionTotals:
+    """The counters of some partitions, summed."""
+
+    records_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_rejected: int = 0
+    produces: int = 0
+    fetches: int = 0
+    failed_produces: int = 0
+    failed_fetches: int = 0
+
+    def add(self, partition: Partition) -> None:
+        self.records_in += partition.log.appended_records
+        self.bytes_in += partition.log.appended_bytes
+        self.bytes_out += partition.bytes_out
+        self.bytes_rejected += partition.bytes_rejected
+        self.produces += partition.produces
+        self.fetches += partition.fetches
+        self.failed_produces += partition.failed_produces
+        self.failed_fetches += partition.failed_fetches

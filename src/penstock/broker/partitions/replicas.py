@@ -10,10 +10,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partition import Partition, PartitionTotals
 from penstock.broker.partitions.partition_creation import NewPartition, PartitionCreation
 from penstock.broker.partitions.partition_deletion import PartitionDeletion
-from penstock.broker.partitions.partition_totals import PartitionTotals
 from penstock.broker.partitions.topic_settings import TopicSettings
 from penstock.broker.storage.checkpoint_writer import Checkpointer
 from penstock.broker.storage.delayed_delete import DelayedDeletions
@@ -105,11 +104,11 @@ class Replicas:
     def use(self, directories: list[LogDirectory], metadata_disk: Disk) -> None:
         self.directories = directories
         world = self._world
+        self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
         for directory in directories:
             directory.now_ms = world.clock.mono_ms
             directory.sync_times = self.sync_times
             self._watch(directory)
-        self.placements = Placements(metadata_disk, world.clock, world.timers, self._placed)
         self.move_sources = MoveSources(
             world,
             self.placements,
@@ -121,6 +120,7 @@ class Replicas:
     def _watch(self, directory: LogDirectory) -> None:
         integrity = self._broker.integrity
         directory.on_lost = lambda failure: integrity.look_through(directory, failure)
+        directory.on_first_sync = self.placements.changed
         directory.check = lambda partitions, done: integrity.check(
             directory, partitions, done, closed=True
         )

@@ -16,24 +16,6 @@ from penstock.world import Buffer
 class TopicSettings:
     """Shared by all partitions of a topic; replaced when its configuration changes."""
 
-    __slots__ = (
-        "append_time",
-        "codec",
-        "compact",
-        "flush_messages",
-        "flush_ms",
-        "flushes",
-        "level",
-        "log",
-        "message_bytes_max",
-        "min_insync",
-        "plain",
-        "plain_in_codec",
-        "timestamp_after_ms_max",
-        "timestamp_before_ms_max",
-        "unpacked_bytes_max",
-    )
-
     def __init__(self, config: TopicConfig, producer_expiration_ms: int) -> None:
         policies = config.texts("cleanup.policy")
         self.message_bytes_max = config.integer("max.message.bytes")

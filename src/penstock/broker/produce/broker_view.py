@@ -16,16 +16,11 @@ class RequestBackpressure(Protocol):
 
 
 class ProduceBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def wall_ms(self) -> int: ...
+    world: World
+    wall_ms: int
+    unpacking: Unpacking
 
     @property
     def backpressure(self) -> RequestBackpressure: ...
-
-    @property
-    def unpacking(self) -> Unpacking: ...
 
     def touch(self) -> None: ...

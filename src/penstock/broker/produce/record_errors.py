@@ -23,18 +23,6 @@ SHOWN_MAX = 3
 class RecordFaults:
     """Collects the bad records of one batch for one partition."""
 
-    __slots__ = (
-        "_bad",
-        "_faults",
-        "_header",
-        "_high",
-        "_index",
-        "_keys",
-        "_low",
-        "_partition",
-        "_times",
-    )
-
     def __init__(self, partition: "Partition", header: Header, now_ms: int) -> None:
         settings = partition.settings
         self._partition = partition

@@ -158,18 +158,6 @@ class Unpacking:
 class RecordScan:
     """One batch that is being scanned."""
 
-    __slots__ = (
-        "_bytes",
-        "_bytes_max",
-        "_cut",
-        "_ended",
-        "_judge",
-        "_may_cut",
-        "_records",
-        "_source",
-        "_unpacking",
-    )
-
     def __init__(
         self,
         unpacking: Unpacking,

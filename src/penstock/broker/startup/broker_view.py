@@ -6,6 +6,7 @@ from typing import Protocol
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
 from penstock.broker.startup.recovery_progress import RecoveryProgress
+from penstock.broker.storage.cleaner_offsets import CleanedOffsets
 from penstock.broker.storage.log_dir import LogDirectory
 from penstock.controller.image import Image
 from penstock.world import World
@@ -31,6 +32,9 @@ class StartupBroker(Protocol):
 
     @property
     def replicas(self) -> Replicas: ...
+
+    @property
+    def cleaned_offsets(self) -> CleanedOffsets: ...
 
     @property
     def moves(self) -> RequestableMoves: ...

@@ -51,7 +51,8 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.log import Log
-from penstock.log.recovery import LogCorrupted, open_log
+from penstock.log.missing_segments import LogCorrupted
+from penstock.log.recovery import open_log
 from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID, TopicPartition, id_from_text
 from penstock.world import Disk, DiskFailed, DiskFull, FileLost, TooManyFiles
 
@@ -310,6 +311,8 @@ def _open(
     clean = found.clean and not was_offline and (moved_start is None or sizes is not None)
     if was_offline:
         sizes = replicas.placements.sizes.get((topic.topic_id, index))
+    # The first sync is on record before the first checkpoint of the recovery point.
+    durable_to = int(before is not None and before.state is PlacementState.DURABLE)
     accepted = disk.exists(f"{entry.name}/{ACCEPT_LOSS}")
     lost = None if accepted else _lost_records(directory, entry, before)
     try:
@@ -324,7 +327,7 @@ def _open(
             replicas.settings(name).log,
             now_ms=broker.world.clock.wall_ms(),
             clean=clean,
-            recovery_point=found.recovery_points.get(entry.partition, 0),
+            recovery_point=max(found.recovery_points.get(entry.partition, 0), durable_to),
             start_offset=max(found.start_offsets.get(entry.partition, 0), moved_start or 0),
             salvage=accepted,
             sizes=sizes,
@@ -333,6 +336,8 @@ def _open(
             scanned=broker.recovery_progress.scanned,
             sync_follows=True,
             may_wait=True,
+            # Apache Kafka's logs may lack offsets without a trace of a compaction.
+            compacted=before is None or entry.partition in broker.cleaned_offsets.names(directory),
         )
     except (LogCorrupted, FileLost, DiskFull, TooManyFiles) as error:
         what = _why_offline(directory, entry, error)

@@ -82,6 +82,7 @@ class LogDirectory:
         self.strays: tuple[str, ...] = ()  # directories of no partition of this node
         self.strays_known = False  # False has them looked for again
         self.on_lost: Callable[[FileLost], None] = _ignore_lost  # a file of a partition
+        self.on_first_sync: Callable[[], None] = _ignore_first_sync  # of a partition's records
         self.check: Check = _no_check
         self._rest_until_ms = -inf
         self.flushing: FlushScheduler  # set when the broker takes the directory over
@@ -186,6 +187,8 @@ class LogDirectory:
         self.check([each for each, _ in ends], looked)
 
     def _synced(self, ends: list[tuple["Partition", int]]) -> None:
+        if any(each.log.synced_offset == 0 < end_offset for each, end_offset in ends):
+            self.on_first_sync()
         for partition, end_offset in ends:
             partition.log.synced_to(end_offset)
             partition.synced()
@@ -286,6 +289,10 @@ class LogDirectory:
 
 
 def _ignore_lost(_failure: FileLost) -> None:
+    """Do nothing: there is no broker yet."""
+
+
+def _ignore_first_sync() -> None:
     """Do nothing: there is no broker yet."""
 
 

@@ -104,6 +104,7 @@ class Placements:
         self._writing = False
         self._stored = b""
         self._waiting: list[Callable[[], None]] = []  # for a file that says what is so
+        self._after_write: list[Callable[[], None]] = []  # for the next write, durable or not
         self._small = Chores(disk)  # writes of the second file, in order
         self._coming: dict[TopicIdPartition, str] = {}  # announced, and not yet in the file itself
         self._arrived: set[TopicIdPartition] = (
@@ -251,6 +252,14 @@ class Placements:
         self._waiting.append(call)
         self.changed()
 
+    def write_at_once(self, done: Callable[[], None]) -> None:
+        """Write the file without the delay; call `done` after that, also if the write failed."""
+        self._after_write.append(done)
+        if self._is_whole and not self._writing:
+            self._write()
+        else:
+            self.changed()
+
     def _write(self) -> None:
         self._due = False
         if self._writing:
@@ -258,9 +267,10 @@ class Placements:
             return
         data, arrived = self._content(), set(self._arrived)
         waiting, self._waiting = self._waiting, []
+        after, self._after_write = self._after_write, []
         if data == self._stored:
             self._settle(arrived)
-            _call_all(waiting)
+            _call_all([*waiting, *after])
             return
         self._writing = True
 
@@ -271,6 +281,7 @@ class Placements:
             if failure is None:
                 self._settle(arrived & self._arrived)
                 _call_all(waiting)
+            _call_all(after)
 
         self._disk.replace(PLACEMENTS, data, written)
 

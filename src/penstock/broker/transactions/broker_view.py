@@ -11,7 +11,7 @@ from penstock.machine.runtime import Runtime
 from penstock.world import World
 
 if TYPE_CHECKING:
-    from penstock.broker.transactions.producer_ids import ProducerIdSource
+    from penstock.broker.transactions.transactions import ProducerIdSource
     from penstock.coordinator.groups.machine import GroupCoordinator
     from penstock.coordinator.transactions.machine import TransactionCoordinator
 
@@ -28,29 +28,18 @@ class TransactionCoordinators(Protocol):
 
 
 class TransactionsBroker(Protocol):
-    @property
-    def world(self) -> World: ...
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def metadata(self) -> Metadata: ...
-
-    @property
-    def image(self) -> Image: ...
+    world: World
+    node_id: int
+    config: BrokerConfig
+    metadata: Metadata
+    image: Image
+    producer_ids: "ProducerIdSource"
 
     @property
     def find(self) -> Callable[[str | bytes, int], Partition]: ...
 
     @property
     def coordinators(self) -> TransactionCoordinators: ...
-
-    @property
-    def producer_ids(self) -> "ProducerIdSource": ...
 
     def append_now(self) -> None: ...
 

@@ -9,11 +9,11 @@ end the next transaction.
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from penstock.controller.image import NO_LEADER
-from penstock.coordinator.events import WriteMarker
 from penstock.coordinator.partitions import partition_for
+from penstock.coordinator.records import EndMarker
 from penstock.coordinator.transactions.events import MarkersWritten, ProducerTakenOver, WriteMarkers
 from penstock.errors import (
     CoordinatorLoadInProgress,
@@ -28,7 +28,6 @@ from penstock.log.producers import COORDINATOR_EPOCH, UNKNOWN_STATE
 from penstock.machine.runtime import Runtime
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from penstock.summed_log import SummedLog
-from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER
 from penstock.world import Timer
 
 if TYPE_CHECKING:
@@ -41,26 +40,6 @@ RETRY_MS_MIN, RETRY_MS_MAX = 50, 5_000
 MarkerWritten = Callable[[TopicPartition, KafkaError | None], None]
 
 
-class Marker(NamedTuple):
-    """The end of one producer's transaction, for all its partitions."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transactions_v2: bool
-
-
-class Destination(Protocol):
-    """One leader, and the partitions that it leads."""
-
-    def write(
-        self, marker: Marker, topic_partitions: Iterable[TopicPartition], written: MarkerWritten
-    ) -> None:
-        """Write the marker to each partition; call `written` for each, committed or failed."""
-        ...
-
-
 class LocalMarkers:
     """The partitions of this node."""
 
@@ -68,8 +47,9 @@ class LocalMarkers:
         self._broker = broker
 
     def write(
-        self, marker: Marker, topic_partitions: Iterable[TopicPartition], written: MarkerWritten
+        self, marker: EndMarker, topic_partitions: Iterable[TopicPartition], written: MarkerWritten
     ) -> None:
+        """Write the marker to each partition; call `written` for each, committed or failed."""
         self._broker.append_now()  # a marker comes after the batches that it ends
         for topic_partition in topic_partitions:
             if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
@@ -92,25 +72,18 @@ class LocalMarkers:
                 partition.verified_producers.taken_over(effect.producer_id, effect.producer_epoch)
 
     def _end_records(
-        self, marker: Marker, topic_partition: TopicPartition, written: MarkerWritten
+        self, marker: EndMarker, topic_partition: TopicPartition, written: MarkerWritten
     ) -> None:
         try:
             partition = self._broker.find(topic_partition.topic, topic_partition.partition)
-            offset = partition.append_marker(
-                COMMIT_MARKER if marker.committed else ABORT_MARKER,
-                marker.producer_id,
-                marker.producer_epoch,
-                marker.coordinator_epoch,
-                marker.transactions_v2,
-                self._broker.world.clock.wall_ms(),
-            )
+            offset = partition.append_marker(marker, self._broker.world.clock.wall_ms())
         except KafkaError as error:
             written(topic_partition, error)
             return
         partition.when_committed(offset + 1, lambda error: written(topic_partition, error))
 
     def _end_offsets(
-        self, marker: Marker, topic_partition: TopicPartition, written: MarkerWritten
+        self, marker: EndMarker, topic_partition: TopicPartition, written: MarkerWritten
     ) -> None:
         """Have the group coordinator write the marker, since the offsets count from then on."""
         try:
@@ -133,7 +106,7 @@ class LocalMarkers:
             else:
                 written(topic_partition, result if isinstance(result, KafkaError) else None)
 
-        runtime.submit(WriteMarker(*marker), done)
+        runtime.submit(marker, done)
 
 
 class MarkerWriter:
@@ -168,7 +141,7 @@ class MarkerWriter:
 
     def destinations(
         self, topic_partitions: Iterable[TopicPartition]
-    ) -> list[tuple[Destination, list[TopicPartition]]]:
+    ) -> list[tuple[LocalMarkers, list[TopicPartition]]]:
         """Return the destinations of partitions. Partitions without a reachable leader are left
         out, and tried again later."""
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -200,7 +173,7 @@ class TransactionMarkers:
     def __init__(self, writer: MarkerWriter, effect: WriteMarkers, runtime: Runtime[Any]) -> None:
         self._writer = writer
         self._effect = effect
-        self._marker = Marker(
+        self._marker = EndMarker(
             effect.producer_id,
             effect.producer_epoch,
             effect.coordinator_epoch,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import WrongUsage
 from penstock.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def matching(pattern: str, names: Iterable[str], option: str) -> list[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise CommandFailed(
-            f"{option} {pattern!r} is no regular expression: {error}", ExitCode.USAGE
-        ) from None
+        raise WrongUsage(f"{option} {pattern!r} is no regular expression: {error}") from None
     return [each for each in names if compiled.fullmatch(each)]
 
 

@@ -8,7 +8,7 @@ import typer
 from penstock.cli.arguments.completion import complete_topic
 from penstock.cli.arguments.known_names import missing_topic
 from penstock.cli.arguments.number_limits import DIGITS_MAX
-from penstock.cli.terminal.output import CommandFailed, ExitCode, error_text
+from penstock.cli.terminal.output import CommandFailed, WrongUsage, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
@@ -36,12 +36,11 @@ def parse_topics(texts: Sequence[str], option: str = "--topic") -> PartitionChoi
         topic, colon, numbers = text.partition(":")
         parts = numbers.split(",") if colon else []
         if not topic or not all(part.isdecimal() and len(part) <= DIGITS_MAX for part in parts):
-            raise CommandFailed(
-                f"{option} {text}: must be NAME, or NAME:0,1 with numbers of partitions",
-                ExitCode.USAGE,
+            raise WrongUsage(
+                f"{option} {text}: must be NAME, or NAME:0,1 with numbers of partitions"
             )
         if topic in chosen:
-            raise CommandFailed(f"{option} {topic}: named twice", ExitCode.USAGE)
+            raise WrongUsage(f"{option} {topic}: named twice")
         chosen[topic] = list(dict.fromkeys(map(int, parts)))
     return chosen
 

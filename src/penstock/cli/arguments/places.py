@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.cli.arguments.number_limits import DIGITS_MAX, INT64_MAX
 from penstock.cli.arguments.partitions import offsets_at
 from penstock.cli.arguments.times import parse_time
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import CommandFailed, WrongUsage
 from penstock.client.values import At
 from penstock.model import TopicPartition
 
@@ -57,10 +57,9 @@ def parse_place(text: str, option: str) -> LogPlace:
     try:
         return LogPlace(PlaceKind.TIME, parse_time(text.removeprefix("@")))
     except ValueError:
-        raise CommandFailed(
+        raise WrongUsage(
             f"{option} {text}: must be start, end, an offset, -10 (before the end), +5 (after the "
-            "start), or @ and a time such as @2026-01-31T12:00 or @ and milliseconds",
-            ExitCode.USAGE,
+            "start), or @ and a time such as @2026-01-31T12:00 or @ and milliseconds"
         ) from None
 
 
@@ -69,7 +68,7 @@ _COUNTED = {"-": PlaceKind.BEFORE_END, "+": PlaceKind.AFTER_START, "@": PlaceKin
 
 def _numbered(kind: PlaceKind, digits: str, option: str) -> LogPlace:
     if len(digits) > DIGITS_MAX or int(digits) > INT64_MAX:
-        raise CommandFailed(f"{option} {digits}: too large", ExitCode.USAGE)
+        raise WrongUsage(f"{option} {digits}: too large")
     return LogPlace(kind, int(digits))
 
 

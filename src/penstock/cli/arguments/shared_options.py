@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments.completion import complete_client_setting, complete_profile
-from penstock.cli.terminal.output import CommandFailed, ExitCode, Format, Options, shown
+from penstock.cli.terminal.output import Format, Options, WrongUsage, shown
 
 SETTINGS_HELP = "A client key of Kafka or librdkafka, e.g. security.protocol=SSL; may be repeated."
 
@@ -58,7 +58,7 @@ def _reject_no_text(given: Iterable[object]) -> None:
     """Raise CommandFailed for arguments that are no UTF-8; names of files are no `str` here."""
     for each in given:
         if isinstance(each, str) and not _is_text(each):
-            raise CommandFailed(f"{shown(each)} is no UTF-8", ExitCode.USAGE)
+            raise WrongUsage(f"{shown(each)} is no UTF-8")
         if isinstance(each, list | tuple):
             _reject_no_text(each)
 

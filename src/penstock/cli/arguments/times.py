@@ -4,7 +4,7 @@ import re
 import time
 from datetime import UTC, datetime
 
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import WrongUsage
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -49,9 +49,8 @@ def duration_of(option: str, text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError:
-        raise CommandFailed(
-            f"{option} {text}: must be a duration such as PT15M, P1DT12H, 90s or 2h",
-            ExitCode.USAGE,
+        raise WrongUsage(
+            f"{option} {text}: must be a duration such as PT15M, P1DT12H, 90s or 2h"
         ) from None
 
 

@@ -13,11 +13,14 @@ from penstock.cli.arguments.completion import (
 from penstock.cli.arguments.shared_options import on_cluster, with_format
 from penstock.cli.config.keys import note_without_effect, unknown_keys, with_dynamic_sibling
 from penstock.cli.connection.access import Access, access_of, connect
+from penstock.cli.connection.results import value_of
 from penstock.cli.terminal.output import (
     CommandFailed,
     ExitCode,
     Format,
     Json,
+    Row,
+    WrongUsage,
     error_text,
     format_of,
     key_values,
@@ -66,9 +69,8 @@ def _resource(
     from penstock.client.values import Resource, ResourceType
 
     if (topic is not None) + (group is not None) + (broker is not None) + all_brokers != 1:
-        raise CommandFailed(
-            "say whose settings: one of --topic NAME, --group NAME, --broker ID, --all-brokers",
-            ExitCode.USAGE,
+        raise WrongUsage(
+            "say whose settings: one of --topic NAME, --group NAME, --broker ID, --all-brokers"
         )
     if topic is not None:
         return Resource(ResourceType.TOPIC, topic)
@@ -94,10 +96,8 @@ def describe(
     """Show settings: those that somebody set, unless keys are named or --all is given."""
     resource = _resource(topic, group, broker, all_brokers)
     with connect(access_of(context)) as admin:
-        values = admin.describe_configs([resource], keys=keys or None)[resource]
+        values = value_of(admin.describe_configs([resource], keys=keys or None)[resource])
         unknown = unknown_keys(admin, resource, keys)
-    if isinstance(values, KafkaError):
-        raise values
     shown = sorted(values, key=lambda each: each.name)
     if not everything and not keys:
         shown = [each for each in shown if each.source != SOURCE_DEFAULT]
@@ -111,7 +111,7 @@ def describe(
         raise typer.Exit(ExitCode.PARTIAL if rows else ExitCode.REJECTED)
 
 
-def _row(value: "ConfigValue") -> dict[str, Json]:
+def _row(value: "ConfigValue") -> Row:
     synonyms: list[Json] = [
         {"name": each.name, "value": each.value, "source": SOURCES.get(each.source, "other")}
         for each in value.synonyms
@@ -202,19 +202,19 @@ def explain(context: typer.Context, keys: Keys) -> None:
         print()
 
 
-def _explained(name: str) -> list[dict[str, Json]]:
+def _explained(name: str) -> list[Row]:
     from penstock.config.environment import variable_of_key
     from penstock.config.keys_group import allowed_text
     from penstock.config.table import BROKER_KEYS, GROUP_KEYS, TOPIC_KEYS, nearest, removed_key
 
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     if (key := TOPIC_KEYS.get(name)) is not None:
         rows.append({**_explained_key(key, "topic"), "from": _behind(key)})
     if (key := GROUP_KEYS.get(name)) is not None:
-        limited: dict[str, Json] = {"allowed": allowed_text(key) or None, "from": _behind(key)}
+        limited: Row = {"allowed": allowed_text(key) or None, "from": _behind(key)}
         rows.append({**_explained_key(key, "group"), **limited})
     if (key := BROKER_KEYS.get(name)) is not None:
-        more: dict[str, Json] = {"changes": key.mode.value, "environment": variable_of_key(name)}
+        more: Row = {"changes": key.mode.value, "environment": variable_of_key(name)}
         rows.append({**_explained_key(key, "broker"), **more})
     if rows:
         return rows
@@ -229,7 +229,7 @@ def _behind(key: "Key") -> str | None:
     return ", ".join(name for name, _ in key.synonyms) or None
 
 
-def _explained_key(key: "Key", scope: str) -> dict[str, Json]:
+def _explained_key(key: "Key", scope: str) -> Row:
     from penstock.config.values import to_text
 
     return {

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.terminal.output import note
 from penstock.errors import InvalidConfig, InvalidRequest, KafkaError
 
@@ -40,9 +41,7 @@ def unknown_keys(
     strange = [name for name in names if _key(resource, name) is None]
     if not strange:
         return {}
-    found = admin.describe_configs([resource], keys=strange)[resource]
-    if isinstance(found, KafkaError):
-        raise found
+    found = value_of(admin.describe_configs([resource], keys=strange)[resource])
     answered = {each.name for each in found}
     rejections = {
         ResourceType.TOPIC: unknown_topic_key,
@@ -98,7 +97,6 @@ def note_without_effect(resource: "Resource", settings: Mapping[str, str]) -> No
 
     for name, text in settings.items():
         key = _key(resource, name)
-        idle = None if key is None else key.idle_part(text)
-        if key is not None and idle is not None:
+        if key is not None and key.effect is not Effect.NOW:
             end = ": nothing here needs it" if key.effect is Effect.NEVER else " yet"
-            note(f"note: {name}={idle} is kept but has no effect{end}")
+            note(f"note: {name}={text} is kept but has no effect{end}")

@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from penstock.cli.profile.profiles import Profile, profiles_path, read_profiles, readable_by_others
-from penstock.cli.terminal.output import (
-    BOOTSTRAP_DEFAULT,
-    CommandFailed,
-    ExitCode,
-    Options,
-    key_values,
-    note,
-)
+from penstock.cli.terminal.output import BOOTSTRAP_DEFAULT, Options, WrongUsage, key_values, note
 from penstock.client.namespace import NO_NAMESPACE, BadNamespace, Namespace, namespace_of
 
 if TYPE_CHECKING:
@@ -88,7 +81,7 @@ def resolve(options: Options, profile: Profile, environment: Mapping[str, str]) 
         # An empty namespace counts, too: it overrides the profile's.
         namespace = namespace_of(next((each for each in prefixes if each is not None), None))
     except BadNamespace as wrong:
-        raise CommandFailed(str(wrong), ExitCode.USAGE) from None
+        raise WrongUsage(str(wrong)) from None
     bootstrap = typed.get(BOOTSTRAP_KEY) or options.bootstrap or said or profile.bootstrap
     return Access(bootstrap or BOOTSTRAP_DEFAULT, settings, namespace, frozenset(typed))
 
@@ -135,7 +128,7 @@ def connect(access: Access) -> Iterator["Admin"]:
                 namespace=access.namespace,
             )
     except ValueError as problem:
-        raise CommandFailed(f"--bootstrap: {problem}", ExitCode.USAGE) from None
+        raise WrongUsage(f"--bootstrap: {problem}") from None
     with admin:
         yield admin
 
@@ -147,4 +140,4 @@ def _settings(access: Access) -> "AdminSettings":
     try:
         return admin_settings(access.settings, bootstrap=access.bootstrap)
     except SettingRefused as rejected:
-        raise CommandFailed(f"-X {rejected}", ExitCode.USAGE) from None
+        raise WrongUsage(f"-X {rejected}") from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.cli.connection.access import Access
-from penstock.cli.terminal.output import CommandFailed, ExitCode, note
+from penstock.cli.terminal.output import CommandFailed, WrongUsage, note
 from penstock.client.settings import (
     ConsumerSettings,
     ProducerSettings,
@@ -37,9 +37,7 @@ def producer_values(access: Access, own: Mapping[str, str | int | bool]) -> dict
     except SettingRefused as rejected:
         raise _usage(rejected) from None
     if settings.transactional_id is not None:
-        raise CommandFailed(
-            "-X transactional.id: this command writes no transactions", ExitCode.USAGE
-        )
+        raise WrongUsage("-X transactional.id: this command writes no transactions")
     _tell(access, [*settings.ignored, *_serdes(settings)])
     return {**settings.rdkafka, **_partitioner(settings.partitioner)}
 
@@ -49,9 +47,7 @@ def _partitioner(said: object) -> dict[str, str]:
     if said is None:
         return {}
     if said not in PARTITIONERS:
-        raise CommandFailed(
-            f"-X partitioner.class: {said} is not one of {', '.join(PARTITIONERS)}", ExitCode.USAGE
-        )
+        raise WrongUsage(f"-X partitioner.class: {said} is not one of {', '.join(PARTITIONERS)}")
     return {"partitioner": str(said)}
 
 
@@ -87,4 +83,4 @@ def _tell(access: Access, ignored: Iterable[tuple[str, str]]) -> None:
 
 
 def _usage(rejected: SettingRefused) -> CommandFailed:
-    return CommandFailed(f"-X {rejected}", ExitCode.USAGE)
+    return WrongUsage(f"-X {rejected}")

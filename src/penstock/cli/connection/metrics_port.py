@@ -8,8 +8,8 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.connection.access import Access, connect
-from penstock.cli.terminal.output import CommandFailed, ExitCode
-from penstock.errors import KafkaError
+from penstock.cli.connection.results import value_of
+from penstock.cli.terminal.output import CommandFailed, ExitCode, WrongUsage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +56,7 @@ def metrics_address(admin: "Admin", broker: "Broker") -> str:
     from penstock.client.values import Resource, ResourceType
 
     resource = Resource(ResourceType.BROKER, str(broker.node_id))
-    found = admin.describe_configs([resource], keys=[KEY])[resource]
-    if isinstance(found, KafkaError):
-        raise found
+    found = value_of(admin.describe_configs([resource], keys=[KEY])[resource])
     values = [each.value for each in found if each.name == KEY]
     if not values:
         raise CommandFailed(f"broker {broker.node_id} has no {KEY}: it is no node of Penstock")
@@ -79,7 +77,7 @@ def read_page(address: str, path: str) -> MetricsPage:
     """Return a page of the metrics port; CommandFailed if nothing answers there."""
     host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
     if not host or not port.isdecimal():
-        raise CommandFailed(f"--address {address}: must be HOST:PORT", ExitCode.USAGE)
+        raise WrongUsage(f"--address {address}: must be HOST:PORT")
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=ANSWER_SECONDS_MAX)
     try:
         connection.request("GET", path)

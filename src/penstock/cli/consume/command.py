@@ -1,28 +1,32 @@
 """`penstock consume`: the records of topics, to their ends or as they come."""
 
 import sys
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from penstock.cli.arguments.completion import complete_topic
-from penstock.cli.arguments.known_names import matching
+from penstock.cli.arguments.completion import complete_group, complete_topic
+from penstock.cli.arguments.known_names import PATTERN_HELP, matching
 from penstock.cli.arguments.partitions import partitions_of
-from penstock.cli.arguments.places import LogPlace, PlaceKind, find_place, parse_place
+from penstock.cli.arguments.places import PLACE_HELP, LogPlace, PlaceKind, find_place, parse_place
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import CLIENT_ID, Access, access_of, connect
 from penstock.cli.consume.filters import parse_filters
 from penstock.cli.consume.printers import Shown, printer_for
-from penstock.cli.terminal.output import CommandFailed, ExitCode, Format, counted, format_of, note
+from penstock.cli.terminal.output import (
+    CommandFailed,
+    ExitCode,
+    Format,
+    WrongUsage,
+    counted,
+    format_of,
+    note,
+)
 from penstock.cli.terminal.signals import Signalled, ended_by_signals
 
 if TYPE_CHECKING:
     from penstock.cli.consume.reader import RecordReader
-from enum import StrEnum
-
-from penstock.cli.arguments.completion import complete_group
-from penstock.cli.arguments.known_names import PATTERN_HELP
-from penstock.cli.arguments.places import PLACE_HELP
 
 
 class ConsumeIsolation(StrEnum):
@@ -148,7 +152,7 @@ def consume(
 ) -> None:
     """Print the records of topics. Without --group it joins no group and commits nothing."""
     if bool(topics) == (pattern is not None):
-        raise CommandFailed("say what to read: TOPIC..., or --pattern REGEX", ExitCode.USAGE)
+        raise WrongUsage("say what to read: TOPIC..., or --pattern REGEX")
     place = parse_place(begin, "--from")
     if read_committed:
         isolation = ConsumeIsolation.COMMITTED
@@ -158,11 +162,11 @@ def consume(
     named = tuple(dict.fromkeys(topics)) if topics else _matching(access, pattern or "")
     wanted = ConsumeRequest(named, place, partitions, group, isolation, wait)
     if partitions and len(named) > 1:
-        raise CommandFailed("--partition goes with one topic", ExitCode.USAGE)
+        raise WrongUsage("--partition goes with one topic")
     shown = Shown(offsets, timestamps, keys, headers, topics=len(named) > 1)
     form = format_of(context)
     if template is not None and form is not Format.TABLE:
-        raise CommandFailed("--template and --format are two ways to say it", ExitCode.USAGE)
+        raise WrongUsage("--template and --format are two ways to say it")
     print_record = printer_for(form, template, shown, null_marker.encode(), pretty)
     printed = 0
     with ended_by_signals(), _reading(access, wanted) as reading:
@@ -248,14 +252,11 @@ def _ask_why_quiet(access: Access, wanted: ConsumeRequest) -> None:
 
 def _check_member(wanted: ConsumeRequest) -> None:
     if wanted.group == "":
-        raise CommandFailed("--group: a group needs a name", ExitCode.USAGE)
+        raise WrongUsage("--group: a group needs a name")
     if wanted.partitions:
-        raise CommandFailed(
-            "--group and --partition: a group shares the partitions out itself", ExitCode.USAGE
-        )
+        raise WrongUsage("--group and --partition: a group shares the partitions out itself")
     if wanted.place.kind not in RESETS:
-        raise CommandFailed(
+        raise WrongUsage(
             "--group goes with --from start or --from end, where nothing is committed yet; "
-            f"`penstock group reset {wanted.group}` moves a group",
-            ExitCode.USAGE,
+            f"`penstock group reset {wanted.group}` moves a group"
         )

@@ -20,20 +20,16 @@ passes no comparison but `!=` and `!~`. Several filters must all pass.
 
 import json
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from penstock.cli.arguments.times import parse_time
 from penstock.cli.consume.record_view import RawRecord
-from penstock.cli.terminal.output import CommandFailed, ExitCode, Json
+from penstock.cli.terminal.output import Json, WrongUsage
 
 PATTERN_CHARACTERS_MAX = 1_000
 SEARCHED_CHARACTERS_MAX = 1_000_000
-MATCH_SECONDS_MAX = 2.0  # backtracking can take exponential time
 JSON_BYTES_MAX = 16 * 1024 * 1024
 NUMBER_CHARACTERS_MAX = 1_000
 
@@ -96,8 +92,7 @@ class PatternFilter:
         if isinstance(found, _Missing) or found is None:
             return not self.wanted
         text = _text_of(found)[:SEARCHED_CHARACTERS_MAX]
-        with _limited(self.pattern.pattern, record):
-            return (self.pattern.search(text) is not None) is self.wanted
+        return (self.pattern.search(text) is not None) is self.wanted
 
 
 # -- from text to filters
@@ -111,10 +106,9 @@ def parse_filter(text: str) -> Filter:
     try:
         return _parse(text)
     except ValueError as problem:
-        raise CommandFailed(
+        raise WrongUsage(
             f"--filter {text}: {problem}. Such as key=abc, value~order, header.trace=1, "
-            "value.user.id=7, offset>=100, timestamp>=2026-01-31, !value",
-            ExitCode.USAGE,
+            "value.user.id=7, offset>=100, timestamp>=2026-01-31, !value"
         ) from None
 
 
@@ -272,27 +266,3 @@ def _number(text: str) -> float | int | None:
     if found is None or len(text) > NUMBER_CHARACTERS_MAX:
         return None
     return float(text) if found[1] or found[2] else int(text)
-
-
-@contextmanager
-def _limited(pattern: str, record: RawRecord) -> Iterator[None]:
-    """Raise CommandFailed in a search after MATCH_SECONDS_MAX; `re` checks for signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def too_long(_signal: int, _frame: object) -> None:
-        raise CommandFailed(
-            f"--filter: the pattern {pattern!r} took longer than {MATCH_SECONDS_MAX:.0f} s on "
-            f"{record.topic}-{record.partition} at offset {record.offset}; write it so that its "
-            "repetitions do not overlap",
-            ExitCode.USAGE,
-        )
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, MATCH_SECONDS_MAX)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -12,7 +12,7 @@ import confluent_kafka as kafka
 
 from penstock.cli.connection.rdkafka import error_text, silent_logger
 from penstock.cli.consume.record_view import RawRecord
-from penstock.cli.terminal.output import CommandFailed, ExitCode, note
+from penstock.cli.terminal.output import CommandFailed, WrongUsage, note
 from penstock.client.namespace import Namespace
 from penstock.client.records import Record
 from penstock.model import TopicPartition
@@ -168,7 +168,7 @@ def _open(settings: Mapping[str, Any]) -> "Consumer":
     try:
         return kafka.Consumer({**settings, **own}, logger=silent_logger())
     except kafka.KafkaException as problem:
-        raise CommandFailed(error_text(problem.args[0]), ExitCode.USAGE) from None
+        raise WrongUsage(error_text(problem.args[0])) from None
 
 
 def _place(message: "Message") -> TopicPartition:

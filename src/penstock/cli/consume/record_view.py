@@ -5,7 +5,7 @@ import json
 import re
 from typing import TypeAlias
 
-from penstock.cli.terminal.output import Json
+from penstock.cli.terminal.output import Json, Row
 from penstock.client.records import Record, TimestampType
 
 RawRecord: TypeAlias = Record[bytes, bytes]
@@ -19,7 +19,7 @@ _TIMESTAMP_TYPES = {
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def as_json(record: RawRecord) -> dict[str, Json]:
+def as_json(record: RawRecord) -> Row:
     headers: list[Json] = [
         {"key": name, **_bytes_json("value", value)} for name, value in record.headers
     ]
@@ -43,7 +43,7 @@ def as_json_line(record: RawRecord) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _bytes_json(name: str, data: bytes | None) -> dict[str, Json]:
+def _bytes_json(name: str, data: bytes | None) -> Row:
     """Return UTF-8 as text, other bytes as base64 under the name `..._base64`."""
     if data is None:
         return {name: None}

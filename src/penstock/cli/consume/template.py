@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from penstock.cli.arguments.times import time_text
 from penstock.cli.consume.record_view import RawRecord, as_json_line
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import CommandFailed, WrongUsage
 
 NO_TIME = "-"
 
@@ -110,4 +110,4 @@ _NUMBERS: dict[str, Callable[[RawRecord], str]] = {
 
 
 def _rejected(what: str, known: str) -> CommandFailed:
-    return CommandFailed(f"--template: {what or 'the end'} has no meaning; {known}", ExitCode.USAGE)
+    return WrongUsage(f"--template: {what or 'the end'} has no meaning; {known}")

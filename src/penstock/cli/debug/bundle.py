@@ -23,7 +23,7 @@ from penstock.cli.connection.access import Access, connect
 from penstock.cli.connection.metrics_port import metrics_address, read_page
 from penstock.cli.debug.redaction import redacted, redacted_settings
 from penstock.cli.profile.profiles import HIDDEN, OWNER_ONLY
-from penstock.cli.terminal.output import CommandFailed, Json, reason_of
+from penstock.cli.terminal.output import CommandFailed, Json, Row, reason_of
 from penstock.client.values import At, Resource, ResourceType
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition, id_to_text
@@ -104,8 +104,8 @@ def _free_name(taken: Mapping[str, bytes], log: Path) -> str:
     return next(name for name in chain([f"logs/{log.name}"], names) if name not in taken)
 
 
-def _about(access: Access) -> dict[str, Json]:
-    packages: dict[str, Json] = {}
+def _about(access: Access) -> Row:
+    packages: Row = {}
     for each in PACKAGES:
         try:
             packages[each] = package_version(each)

@@ -9,9 +9,9 @@ from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.arguments.times import time_text, wall_ms
 from penstock.cli.connection.access import access_of
 from penstock.cli.terminal.output import (
-    CommandFailed,
     ExitCode,
     Format,
+    WrongUsage,
     counted,
     format_of,
     note,
@@ -49,7 +49,7 @@ def bundle(
     try:
         found.write(path, folder)
     except OSError as problem:
-        raise CommandFailed(f"{path}: {reason_of(problem)}", ExitCode.USAGE) from None
+        raise WrongUsage(f"{path}: {reason_of(problem)}") from None
     if format_of(context) is not Format.TABLE:
         print_value(
             format_of(context),

@@ -15,6 +15,7 @@ from penstock.cli.arguments.partitions import (
 )
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import Access, access_of, connect
+from penstock.cli.connection.results import split_results
 from penstock.cli.group.reset import reset
 from penstock.cli.group.view import (
     MEMBER_COLUMNS,
@@ -32,7 +33,8 @@ from penstock.cli.terminal.output import (
     DryRunOption,
     ExitCode,
     Format,
-    Json,
+    Row,
+    WrongUsage,
     YesOrExecuteOption,
     confirm,
     counted,
@@ -96,7 +98,7 @@ def list_groups(
     """List groups."""
     with connect(access_of(context)) as admin:
         found = admin.groups.list_all(states=states, types=types)
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "group": each.group_id,
             "type": each.type or None,
@@ -123,15 +125,14 @@ def describe(
 ) -> None:
     """Describe groups, all of them unless named: what they have committed, and what is left."""
     if state and (members or offsets):
-        raise CommandFailed(
-            "--state is one line per group; it does not go with --members or --offsets",
-            ExitCode.USAGE,
+        raise WrongUsage(
+            "--state is one line per group; it does not go with --members or --offsets"
         )
     offsets = offsets or not (members or state)
     with connect(access_of(context)) as admin:
         wanted = names or _describable(admin)
-        found = admin.groups.describe(wanted)
-        described = [each for each in found.values() if not isinstance(each, KafkaError)]
+        found, errors = split_results(admin.groups.describe(wanted))
+        described = list(found.values())
         rows = [state_row(each) for each in described]
         if members:
             for row, group in zip(rows, described, strict=True):
@@ -139,9 +140,7 @@ def describe(
         if offsets:
             for row, partitions in zip(rows, _offset_rows(admin, described), strict=True):
                 row["partitions"] = [*partitions]
-        failed = _explained(
-            admin, {name: each for name, each in found.items() if isinstance(each, KafkaError)}
-        )
+        failed = _explained(admin, errors)
     if format_of(context) is not Format.TABLE:
         print_value(format_of(context), [*rows])
     elif state:
@@ -166,7 +165,7 @@ def _describable(admin: "Admin") -> list[str]:
     return [each.group_id for each in listed if not each.type or each.type in set(GroupType)]
 
 
-def _offset_rows(admin: "Admin", groups: "list[GroupDescription]") -> list[list[dict[str, Json]]]:
+def _offset_rows(admin: "Admin", groups: "list[GroupDescription]") -> list[list[Row]]:
     """Return the rows of each group; one request asks for the offsets of all logs."""
     committed = [admin.groups.offsets(group.group_id) for group in groups]
     partitions = [
@@ -187,7 +186,7 @@ def _offset_rows(admin: "Admin", groups: "list[GroupDescription]") -> list[list[
     ]
 
 
-def _print_described(row: dict[str, Json], group: "GroupDescription") -> None:
+def _print_described(row: Row, group: "GroupDescription") -> None:
     print(heading(group))
     if "members" in row:
         members = [
@@ -239,7 +238,7 @@ def _question(what: str, access: Access, names: list[str]) -> str:
 
 
 def _show_deletable(admin: "Admin", names: list[str], form: Format) -> None:
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     failed: dict[str, KafkaError] = {}
     for name, found in admin.groups.describe(names).items():
         if isinstance(found, KafkaError):
@@ -276,7 +275,7 @@ def delete_offsets(
         committed = admin.groups.offsets(name)
         chosen = _chosen(name, choice, committed)
         if dry_run:
-            rows: list[dict[str, Json]] = [
+            rows: list[Row] = [
                 {**each._asdict(), "committed": committed[each].offset} for each in chosen
             ]
             print_rows(form, ("topic", "partition", "committed"), rows)

@@ -21,10 +21,8 @@ from penstock.cli.group.reset_plan import (
     Aim,
     OffsetMove,
     ResetRejected,
+    ResetTo,
     ShiftBy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToListed,
     ToOffset,
     ToTime,
@@ -39,7 +37,8 @@ from penstock.cli.terminal.output import (
     ExecuteOption,
     ExitCode,
     Format,
-    Json,
+    Row,
+    WrongUsage,
     counted,
     error_text,
     format_of,
@@ -106,13 +105,13 @@ def reset(
 ) -> None:
     """Move the offsets of a group that has no members."""
     aim = _only(
-        ToEarliest() if to_earliest else None,
-        ToLatest() if to_latest else None,
+        ResetTo.EARLIEST if to_earliest else None,
+        ResetTo.LATEST if to_latest else None,
         None if to_datetime is None else _to_time(to_datetime),
         None if by_duration is None else _ago(by_duration),
         None if shift_by is None else ShiftBy(shift_by),
         None if to_offset is None else ToOffset(to_offset),
-        ToCurrent() if to_current else None,
+        ResetTo.CURRENT if to_current else None,
         None if from_file is None else _listed(from_file, group),
     )
     _check_scope(aim, topics, all_topics)
@@ -132,7 +131,7 @@ def reset(
 def _only(*aims: Aim | None) -> Aim:
     said = [each for each in aims if each is not None]
     if len(said) != 1:
-        raise CommandFailed(f"say where to: one of {AIMS}", ExitCode.USAGE)
+        raise WrongUsage(f"say where to: one of {AIMS}")
     return said[0]
 
 
@@ -140,8 +139,8 @@ def _to_time(text: str) -> ToTime:
     try:
         return ToTime(parse_time(text))
     except ValueError:
-        raise CommandFailed(
-            f"--to-datetime {text}: must be a time such as 2026-01-31T12:00:00Z", ExitCode.USAGE
+        raise WrongUsage(
+            f"--to-datetime {text}: must be a time such as 2026-01-31T12:00:00Z"
         ) from None
 
 
@@ -154,22 +153,21 @@ def _listed(path: Path, group: str) -> ToListed:
     try:
         return ToListed(from_csv(path.read_text("utf-8"), group))
     except OSError as problem:
-        raise CommandFailed(f"--from-file {path}: {reason_of(problem)}", ExitCode.USAGE) from None
+        raise WrongUsage(f"--from-file {path}: {reason_of(problem)}") from None
     except UnicodeDecodeError:
-        raise CommandFailed(f"--from-file {path}: is no text", ExitCode.USAGE) from None
+        raise WrongUsage(f"--from-file {path}: is no text") from None
     except ResetRejected as problem:
-        raise CommandFailed(f"--from-file {path}: {problem}", ExitCode.USAGE) from None
+        raise WrongUsage(f"--from-file {path}: {problem}") from None
 
 
 def _check_scope(aim: Aim, topics: list[str], all_topics: bool) -> None:
     if isinstance(aim, ToListed):
         if topics or all_topics:
-            raise CommandFailed(
-                "--from-file says which partitions; leave out --topic and --all-topics",
-                ExitCode.USAGE,
+            raise WrongUsage(
+                "--from-file says which partitions; leave out --topic and --all-topics"
             )
     elif bool(topics) == all_topics:
-        raise CommandFailed("say what to reset: --topic or --all-topics", ExitCode.USAGE)
+        raise WrongUsage("say what to reset: --topic or --all-topics")
 
 
 # -- offsets
@@ -257,7 +255,7 @@ def _show(
     if export:
         print(to_csv(moves), end="")
         return
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for move in moves:
         error = results.get(move.partition)
         rows.append(

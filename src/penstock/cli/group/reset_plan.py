@@ -7,25 +7,19 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from penstock.client.values import At
 from penstock.model import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class ToEarliest:
-    pass
+class ResetTo(Enum):
+    """A place that each partition has."""
 
-
-@dataclass(frozen=True, slots=True)
-class ToLatest:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class ToCurrent:
-    """Keep committed offsets; partitions without one go to the end."""
+    EARLIEST = "the start of the log"
+    LATEST = "the end of the log"
+    CURRENT = "the committed offset, or the end without one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ class ToListed:
     offsets: Mapping[TopicPartition, int]
 
 
-Aim: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToTime | ToOffset | ShiftBy | ToListed
+Aim: TypeAlias = ResetTo | ToTime | ToOffset | ShiftBy | ToListed
 
 
 class PlannedOffsets(NamedTuple):
@@ -114,11 +108,11 @@ def plan_moves(aim: Aim, known: Mapping[TopicPartition, PlannedOffsets]) -> list
 
 def _wanted(aim: Aim, partition: TopicPartition, known: PlannedOffsets) -> int:
     match aim:
-        case ToEarliest():
+        case ResetTo.EARLIEST:
             return known.log_start
-        case ToLatest():
+        case ResetTo.LATEST:
             return known.log_end
-        case ToCurrent():
+        case ResetTo.CURRENT:
             return known.log_end if known.committed is None else known.committed
         case ToTime():
             return known.log_end if known.at_time is None else known.at_time

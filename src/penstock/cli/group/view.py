@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.cli.terminal.output import Json, counted
+from penstock.cli.terminal.output import Json, Row, counted
 from penstock.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -62,10 +62,10 @@ def offset_rows(
     committed: Mapping[TopicPartition, "CommittedOffset"],
     starts: OffsetsFound,
     ends: OffsetsFound,
-) -> list[dict[str, Json]]:
+) -> list[Row]:
     """Return a row per partition; the member is None if no member reads it."""
     readers = {each: member for member in group.members for each in member.assigned}
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for each in shown_partitions(group, committed):
         member = readers.get(each)
         offset = committed[each].offset if each in committed else None
@@ -90,7 +90,7 @@ def _known(found: "FoundOffset | KafkaError | None") -> int | None:
     return None if found is None or isinstance(found, KafkaError) else found.offset
 
 
-def state_row(group: "GroupDescription") -> dict[str, Json]:
+def state_row(group: "GroupDescription") -> Row:
     return {
         "group": group.group_id,
         "type": group.type,
@@ -101,7 +101,7 @@ def state_row(group: "GroupDescription") -> dict[str, Json]:
     }
 
 
-def member_row(member: "GroupMember") -> dict[str, Json]:
+def member_row(member: "GroupMember") -> Row:
     assigned: list[Json] = [
         {"topic": each.topic, "partition": each.partition} for each in member.assigned
     ]

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.cli.connection.results import raise_first, value_of
 from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_CONTROLLER,
     BOOTSTRAP_SERVER,
@@ -11,13 +12,11 @@ from penstock.cli.kafka.framework.client_options import (
 )
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
     UsageRejected,
+    command,
     message_of,
     one_action,
-    run_command,
 )
 from penstock.client.admin.access_values import (
     Acl,
@@ -28,7 +27,6 @@ from penstock.client.admin.access_values import (
     PatternType,
 )
 from penstock.client.admin.blocking import Admin
-from penstock.errors import KafkaError
 
 CLUSTER_NAME = "kafka-cluster"
 EVERY_HOST = "*"
@@ -119,11 +117,12 @@ class AclEntry(NamedTuple):
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
+def _failed(problem: Exception) -> None:
+    print(f"Error while executing ACL command: {message_of(problem)}")
 
 
-def _run(given: GivenOptions) -> int:
+@command("kafka-acls", "Who may do what.", OPTIONS, failed=_failed)
+def main(given: GivenOptions) -> None:
     if given.has("bootstrap-server") == given.has("bootstrap-controller"):
         raise UsageRejected("One of --bootstrap-server or --bootstrap-controller must be specified")
     action = one_action(given, "list", "add", "remove")
@@ -136,14 +135,7 @@ def _run(given: GivenOptions) -> int:
                 _remove(admin, given)
             case _:
                 _list(admin, given)
-    return OK
 
-
-def _failed(problem: Exception) -> None:
-    print(f"Error while executing ACL command: {message_of(problem)}")
-
-
-COMMAND = Command("kafka-acls", "Who may do what.", OPTIONS, _run, _failed)
 
 # -- arguments
 
@@ -290,9 +282,7 @@ def _add(admin: Admin, given: GivenOptions) -> None:
             )
             for entry in new
         ]  # fmt: skip
-        for error in admin.acls.create(acls).values():
-            if error is not None:
-                raise error
+        raise_first(admin.acls.create(acls))
 
 
 def _entry(acl: Acl) -> AclEntry:
@@ -313,11 +303,7 @@ def _remove(admin: Admin, given: GivenOptions) -> None:
             continue
         filters = list(_filters(pattern, entries))
         for result in admin.acls.delete(filters).values():
-            if isinstance(result, KafkaError):
-                raise result
-            for error in result.values():
-                if error is not None:
-                    raise error
+            raise_first(value_of(result))
 
 
 def _confirmed(question: str) -> bool:

@@ -1,27 +1,22 @@
 """kafka-broker-api-versions: the API versions that each broker serves."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import GivenOptions
-from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
-    message_of,
-    print_failure,
-    require,
-    run_command,
-)
+from penstock.cli.kafka.framework.runner import command, message_of, require
 from penstock.client.admin.cluster_values import BrokerApis, LevelRange
 from penstock.client.values import Broker
 from penstock.wire.apis import APIS
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-broker-api-versions",
+    "Which versions of each API every broker serves.",
+    (COMMAND_CONFIG, BOOTSTRAP_SERVER),
+    usage_on_error=False,
+)
+def main(given: GivenOptions) -> None:
     require(given, "bootstrap-server")
     with admin_of(given) as admin:
         for broker, answered in admin.api_versions().items():
@@ -29,17 +24,6 @@ def _run(given: GivenOptions) -> int:
                 print(f"{_named(broker)} -> (\n\t" + ",\n\t".join(_lines(answered)) + "\n)")
             else:
                 print(f"{_named(broker)} -> ERROR: {message_of(answered)}")
-    return OK
-
-
-COMMAND = Command(
-    "kafka-broker-api-versions",
-    "Which versions of each API every broker serves.",
-    (COMMAND_CONFIG, BOOTSTRAP_SERVER),
-    _run,
-    print_failure,
-    usage_on_error=False,
-)
 
 
 def _named(broker: Broker) -> str:

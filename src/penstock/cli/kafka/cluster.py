@@ -8,7 +8,7 @@ from penstock.cli.kafka.framework.client_options import (
     read_properties,
     reject_controllers,
 )
-from penstock.cli.kafka.framework.runner import OK, print_message
+from penstock.cli.kafka.framework.runner import print_message
 from penstock.cli.kafka.framework.subcommands import VerbParser, run_verbs
 from penstock.client.admin.blocking import Admin
 from penstock.errors import UnsupportedVersion
@@ -39,7 +39,7 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> None:
     properties = read_properties(parsed.config or parsed.command_config)
     reject_controllers(parsed.bootstrap_controller)
     with open_admin(parsed.bootstrap_server, properties) as admin:
@@ -50,7 +50,6 @@ def _run(parsed: argparse.Namespace) -> int:
                 _unregister(admin, parsed.id)
             case _:
                 _print_brokers(admin, include_fenced=parsed.include_fenced_brokers)
-    return OK
 
 
 def _unregister(admin: Admin, broker: int) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.kafka.config.entities import (
     BROKER_LOGGERS,
     BROKERS,
@@ -28,25 +29,18 @@ from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
-    Command,
     CommandRejected,
+    command,
     exclude,
     message_of,
     one_action,
     print_message,
-    run_command,
     say,
 )
 from penstock.client.admin.blocking import Admin
 from penstock.client.failures import ClientError
 from penstock.client.transport.connection import CannotReach
-from penstock.client.values import (
-    ConfigChange,
-    ConfigValue,
-    Operation,
-    Resource,
-    ResourceType,
-)
+from penstock.client.values import ConfigChange, ConfigValue, Operation, Resource, ResourceType
 from penstock.errors import KafkaError
 
 SOURCES = {
@@ -106,11 +100,14 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-configs",
+    "Shows and changes settings of topics, brokers, groups, users and clients.",
+    OPTIONS,
+    failed=print_message,
+    usage_on_error=False,
+)
+def main(given: GivenOptions) -> int:
     action = one_action(given, "describe", "alter")
     exclude(given, "describe", "add-config", "delete-config")
     entities = entities_of(given)
@@ -118,7 +115,7 @@ def _run(given: GivenOptions) -> int:
     try:
         with admin_of_either(given) as admin:
             if action == "alter":
-                _alter(admin, entities, _added(given), [each.strip() for each in _deleted(given)])
+                _alter(admin, entities, _added(given), _deleted(given))
             else:
                 _describe(admin, entities, everything=given.has("all"))
     except (KafkaError, CannotReach, ClientError) as problem:
@@ -128,15 +125,6 @@ def _run(given: GivenOptions) -> int:
         return FAILED
     return OK
 
-
-COMMAND = Command(
-    "kafka-configs",
-    "Shows and changes settings of topics, brokers, groups, users and clients.",
-    OPTIONS,
-    _run,
-    print_message,
-    usage_on_error=False,
-)
 
 # -- arguments
 
@@ -189,7 +177,7 @@ def _added(given: GivenOptions) -> dict[str, str]:
 
 
 def _deleted(given: GivenOptions) -> list[str]:
-    return given.texts("delete-config")
+    return [each.strip() for each in given.texts("delete-config")]
 
 
 # -- describing
@@ -232,9 +220,7 @@ def _all_of(admin: Admin, kind: str) -> list[str]:
 
 def _values(admin: Admin, kind: str, name: str, *, everything: bool) -> Iterator[ConfigValue]:
     resource = Resource(RESOURCES[kind], name)
-    found = admin.describe_configs([resource])[resource]
-    if isinstance(found, KafkaError):
-        raise found
+    found = value_of(admin.describe_configs([resource])[resource])
     own = OWN_SOURCE.get(kind)
     if kind == BROKERS and not name:
         own = DEFAULT_BROKER_SOURCE
@@ -285,6 +271,4 @@ def _alter_resource(
     resource = Resource(RESOURCES[kind], name)
     changes = [ConfigChange(key, Operation.SET, value) for key, value in added.items()]
     changes += [ConfigChange(key, Operation.DELETE) for key in deleted]
-    error = admin.alter_configs({resource: changes})[resource]
-    if error is not None:
-        raise error
+    value_of(admin.alter_configs({resource: changes})[resource])

@@ -7,29 +7,25 @@ ends the command with exit code 0, as in Kafka's tool.
 import random
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.cli.kafka.framework.client_options import (
-    BOOTSTRAP_KEY,
     key_values,
-    note_unused,
     read_properties,
-    rejecting_settings,
     report_errors_once,
+    settings_of,
 )
 from penstock.cli.kafka.framework.options import LONG_LAST, GivenOptions, Option, whole
 from penstock.cli.kafka.framework.runner import (
     FAILED,
     INTERRUPTED,
     OK,
-    Command,
     CommandRejected,
     UsageRejected,
+    command,
     discard_output,
-    print_failure,
     require,
-    run_command,
     say,
     say_no_effect,
 )
@@ -84,11 +80,8 @@ OPTIONS = (
 OLDER = {"consumer-property": "command-property", "consumer.config": "command-config"}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command("kafka-console-consumer", "Prints records as they come.", OPTIONS)
+def main(given: GivenOptions) -> int:
     _check(given)
     say_no_effect(given, enable_systest_events="it is for Kafka's own system tests")
     formatter = _formatter(given)
@@ -115,10 +108,6 @@ def _run(given: GivenOptions) -> int:
         say(f"Processed a total of {reader.count} messages")
     return code
 
-
-COMMAND = Command(
-    "kafka-console-consumer", "Prints records as they come.", OPTIONS, _run, print_failure
-)
 
 # -- arguments
 
@@ -211,11 +200,8 @@ def _settings(given: GivenOptions) -> ConsumerSettings:
         configured.setdefault("enable.auto.commit", "false")
     else:
         configured["group.id"] = named[0]
-    configured.pop(BOOTSTRAP_KEY, None)
-    with rejecting_settings("--command-property"):
-        settings = consumer_settings(configured, bootstrap=given.required("bootstrap-server"))
-    note_unused(settings, configured, *HANDLED_KEYS)
-    return settings
+    bootstrap = given.required("bootstrap-server")
+    return settings_of(consumer_settings, configured, bootstrap, HANDLED_KEYS)
 
 
 # -- reading and printing

@@ -5,28 +5,24 @@ first one ends the command with exit code 1.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.cli.kafka.framework.client_options import (
-    BOOTSTRAP_KEY,
     key_values,
-    note_unused,
     override,
     read_properties,
-    rejecting_settings,
+    settings_of,
 )
 from penstock.cli.kafka.framework.options import INT_LAST, LONG_LAST, GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
     FAILED,
     INTERRUPTED,
     OK,
-    Command,
     CommandRejected,
     UsageRejected,
-    print_failure,
+    command,
     require,
-    run_command,
     say,
 )
 from penstock.cli.kafka.records.line_reader import KEYS, LineReader, LineRecord, LineRejected
@@ -103,11 +99,8 @@ OLDER = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command("kafka-console-producer", "Every line of stdin becomes a record.", OPTIONS)
+def main(given: GivenOptions) -> int:
     require(given, "topic")
     for old, new in OLDER.items():
         if given.has(old) and given.has(new):
@@ -137,14 +130,6 @@ def _run(given: GivenOptions) -> int:
     sender.finish()
     return OK
 
-
-COMMAND = Command(
-    "kafka-console-producer",
-    "Every line of stdin becomes a record.",
-    OPTIONS,
-    _run,
-    print_failure,
-)
 
 # -- arguments
 
@@ -181,11 +166,8 @@ def _settings(given: GivenOptions) -> ProducerSettings:
     codec = codec if given.has("compression-codec") else "none"
     override(configured, {"compression.type": codec}, "--compression-codec")
     configured.setdefault("client.id", "console-producer")
-    configured.pop(BOOTSTRAP_KEY, None)
-    with rejecting_settings("--command-property"):
-        settings = producer_settings(configured, bootstrap=given.required("bootstrap-server"))
-    note_unused(settings, configured, *HANDLED_KEYS)
-    return settings
+    bootstrap = given.required("bootstrap-server")
+    return settings_of(producer_settings, configured, bootstrap, HANDLED_KEYS)
 
 
 # -- reading

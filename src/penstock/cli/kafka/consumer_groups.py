@@ -1,21 +1,19 @@
 """kafka-consumer-groups: lists, describes and deletes groups, resets and deletes offsets."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.kafka.framework.client_options import COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
     UsageRejected,
+    command,
     exclude,
     message_of,
     one_action,
-    print_failure,
     require,
-    run_command,
     say,
 )
 from penstock.cli.kafka.group.deletion import delete_groups, delete_offsets
@@ -28,7 +26,12 @@ from penstock.cli.kafka.group.tables import (
     states_table,
 )
 from penstock.client.admin.blocking import Admin
-from penstock.client.admin.coordinator_values import CommittedOffset, GroupDescription, GroupListing
+from penstock.client.admin.coordinator_values import (
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+)
 from penstock.client.failures import ClientError
 from penstock.client.transport.connection import CannotReach
 from penstock.client.values import At, FoundOffset
@@ -104,14 +107,16 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-consumer-groups",
+    "Lists and describes groups, moves and deletes what they have committed.",
+    OPTIONS,
+)
+def main(given: GivenOptions) -> None:
     action = one_action(given, *ACTIONS)
     if action == "validate-regex":
-        return _validate(given.required("validate-regex"))
+        _validate(given.required("validate-regex"))
+        return
     require(given, "bootstrap-server")
     _check(given, action)
     try:
@@ -119,7 +124,6 @@ def _run(given: GivenOptions) -> int:
     except (KafkaError, CannotReach, ClientError, CommandRejected) as problem:
         # Kafka's tool prints the error and exits with 0.
         print_error(f"Executing consumer group command failed due to {message_of(problem)}")
-    return OK
 
 
 def _act(given: GivenOptions, action: str) -> None:
@@ -136,14 +140,6 @@ def _act(given: GivenOptions, action: str) -> None:
             case _:
                 delete_offsets(admin, given)
 
-
-COMMAND = Command(
-    "kafka-consumer-groups",
-    "Lists and describes groups, moves and deletes what they have committed.",
-    OPTIONS,
-    _run,
-    print_failure,
-)
 
 # -- arguments
 
@@ -192,14 +188,13 @@ def _check_reset(given: GivenOptions, scope: str) -> None:
         exclude(given, aim, *(each for each in AIMS if each != aim))
 
 
-def _validate(expression: str) -> int:
+def _validate(expression: str) -> None:
     try:
         re.compile(expression)
     except re.error as problem:
         print(f"The regular expression `{expression}` is invalid: {problem}.")
     else:
         print(f"The regular expression `{expression}` is valid.")
-    return OK
 
 
 def _chosen(admin: Admin, given: GivenOptions) -> list[str]:
@@ -255,12 +250,11 @@ def _names(what: str, text: str | None, known: Mapping[str, str]) -> list[str]:
 def _describe(admin: Admin, given: GivenOptions) -> None:
     names = sorted(_chosen(admin, given))
     verbose = given.has("verbose")
-    for name, group in admin.groups.describe(names).items():
-        if isinstance(group, GroupIdNotFound):
+    for name, found in admin.groups.describe(names).items():
+        if isinstance(found, GroupIdNotFound):
             print_error(f"Consumer group '{name}' does not exist.")
             continue
-        if isinstance(group, KafkaError):
-            raise group
+        group = value_of(found)
         _say_state(group)
         if given.has("members"):
             lines = members_table(group, verbose=verbose)
@@ -294,37 +288,27 @@ def _offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
     left = [each for each in committed if each not in assigned]
     ends = admin.offsets(dict.fromkeys([*assigned, *left], At.END)) if assigned or left else {}
     rows: list[OffsetRow] = []
-    for member in sorted(group.members, key=lambda each: -len(each.assigned)):
+    members = sorted(group.members, key=lambda each: -len(each.assigned))
+    for member in (*members, None):
+        partitions = left if member is None else member.assigned
         rows += [
-            _offset_row(
-                group.group_id,
-                each,
-                committed,
-                ends,
-                member.member_id,
-                f"/{member.host}",
-                member.client_id,
-            )
-            for each in sorted(member.assigned, key=lambda each: each.partition)
+            _offset_row(group.group_id, each, committed.get(each), ends.get(each), member)
+            for each in sorted(partitions, key=lambda each: each.partition)
         ]
-    rows += [
-        _offset_row(group.group_id, each, committed, ends, "-", "-", "-")
-        for each in sorted(left, key=lambda each: each.partition)
-    ]
     return rows
 
 
 def _offset_row(
     group: str,
     partition: TopicPartition,
-    committed: Mapping[TopicPartition, CommittedOffset],
-    ends: Mapping[TopicPartition, FoundOffset | KafkaError],
-    member: str,
-    host: str,
-    client: str,
+    known: CommittedOffset | None,
+    end: FoundOffset | KafkaError | None,
+    member: GroupMember | None,
 ) -> OffsetRow:
-    known, end = committed.get(partition), ends.get(partition)
     log_end = end.offset if isinstance(end, FoundOffset) else None
+    reader = ("-", "-", "-")
+    if member is not None:
+        reader = (member.member_id, f"/{member.host}", member.client_id)
     return OffsetRow(
         group,
         partition,
@@ -332,7 +316,5 @@ def _offset_row(
         None if known is None else known.offset,
         log_end,
         None if known is None or log_end is None else log_end - known.offset,
-        member,
-        host,
-        client,
+        *reader,
     )

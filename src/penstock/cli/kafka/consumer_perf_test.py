@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.cli.kafka.console_consumer import (
@@ -11,23 +11,18 @@ from penstock.cli.kafka.console_consumer import (
     include_pattern,
 )
 from penstock.cli.kafka.framework.client_options import (
-    BOOTSTRAP_KEY,
     key_values,
-    note_unused,
     override,
     read_properties,
-    rejecting_settings,
     report_errors_once,
+    settings_of,
 )
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
     UsageRejected,
-    print_failure,
+    command,
     require,
-    run_command,
     say,
     say_no_effect,
 )
@@ -64,11 +59,8 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command("kafka-consumer-perf-test", "Reads so many records and says how long that took.", OPTIONS)
+def main(given: GivenOptions) -> None:
     _check(given)
     say_no_effect(given, print_metrics="librdkafka keeps others than Java's client")
     interval = given.number("reporting-interval") or 0
@@ -91,16 +83,6 @@ def _run(given: GivenOptions) -> int:
     topic = given.text("topic")
     source = topic if topic is not None else include_pattern(given.required("include"))
     test.read(source, topic, wanted, timeout_ms)
-    return OK
-
-
-COMMAND = Command(
-    "kafka-consumer-perf-test",
-    "Reads so many records and says how long that took.",
-    OPTIONS,
-    _run,
-    print_failure,
-)
 
 
 def _check(given: GivenOptions) -> None:
@@ -134,11 +116,8 @@ def _settings(given: GivenOptions) -> ConsumerSettings:
     override(configured, {"auto.offset.reset": begin}, "--from-latest or its absence")
     override(configured, {"check.crcs": "false"}, "this command, as Kafka's does,")
     configured.setdefault("client.id", "perf-consumer-client")
-    configured.pop(BOOTSTRAP_KEY, None)
-    with rejecting_settings("--command-property"):
-        settings = consumer_settings(configured, bootstrap=given.required("bootstrap-server"))
-    note_unused(settings, configured, *HANDLED_KEYS)
-    return settings
+    bootstrap = given.required("bootstrap-server")
+    return settings_of(consumer_settings, configured, bootstrap, HANDLED_KEYS)
 
 
 class _Test:

@@ -1,18 +1,9 @@
 """kafka-delete-records: deletes records before an offset per partition, from a JSON file."""
 
-from collections.abc import Sequence
-
 from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.partition_json import listed_twice, read_partitions
-from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
-    CommandRejected,
-    print_failure,
-    require,
-    run_command,
-)
+from penstock.cli.kafka.framework.runner import CommandRejected, command, require
 from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 
@@ -28,11 +19,10 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-delete-records", "Drops what comes before an offset.", OPTIONS, usage_on_error=False
+)
+def main(given: GivenOptions) -> None:
     require(given, "bootstrap-server", "offset-json-file")
     before = _offsets(given.required("offset-json-file"))
     with admin_of(given) as admin:
@@ -44,17 +34,6 @@ def _run(given: GivenOptions) -> int:
             print(f"partition: {partition}\terror: {result.message}")
         else:
             print(f"partition: {partition}\tlow_watermark: {result}")
-    return OK
-
-
-COMMAND = Command(
-    "kafka-delete-records",
-    "Drops what comes before an offset.",
-    OPTIONS,
-    _run,
-    print_failure,
-    usage_on_error=False,
-)
 
 
 def _offsets(path: str) -> dict[TopicPartition, int]:

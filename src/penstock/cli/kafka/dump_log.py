@@ -1,19 +1,15 @@
 """kafka-dump-log: prints segments, indexes and snapshots of a data directory, without a server."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.kafka.dump.batches import Printing, Shown, dump_batches, shown_by
 from penstock.cli.kafka.dump.indexes import dump_index, dump_time_index
 from penstock.cli.kafka.framework.options import INT_LAST, GivenOptions, Option
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
-    print_failure,
+    command,
     require,
-    run_command,
     say,
     say_no_effect,
 )
@@ -49,11 +45,10 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-dump-log", "What is inside segments, indexes and snapshots of a data directory.", OPTIONS
+)
+def main(given: GivenOptions) -> None:
     require(given, "files")
     say_no_effect(given, max_message_size="batches are looked at one by one")
     printing = Printing(
@@ -71,16 +66,6 @@ def _run(given: GivenOptions) -> int:
         except OSError as problem:
             reason = (problem.strerror or str(problem)).lower()
             raise CommandRejected(f"{path}: {reason}") from None
-    return OK
-
-
-COMMAND = Command(
-    "kafka-dump-log",
-    "What is inside segments, indexes and snapshots of a data directory.",
-    OPTIONS,
-    _run,
-    print_failure,
-)
 
 
 def _shown(given: GivenOptions) -> Shown:

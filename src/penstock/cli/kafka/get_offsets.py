@@ -1,20 +1,12 @@
 """kafka-get-offsets: prints offsets of partitions as lines of topic:partition:offset."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import LONG_LAST, GivenOptions, Option
-from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
-    CommandRejected,
-    message_of,
-    require,
-    run_command,
-    say,
-)
+from penstock.cli.kafka.framework.runner import CommandRejected, command, message_of, require, say
 from penstock.cli.kafka.framework.topic_filter import TopicFilter, visible
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import At, FoundOffset
@@ -56,11 +48,19 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
+def _failed(problem: Exception) -> None:
+    say(f"Error occurred: {message_of(problem)}")
 
 
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-get-offsets",
+    "Where partitions begin and end.",
+    OPTIONS,
+    failed=_failed,
+    usage_on_error=False,
+    before_error="Error occurred: ",
+)
+def main(given: GivenOptions) -> None:
     require(given, "bootstrap-server")
     place = _place(given.required("time"))
     wanted = _wanted(given)
@@ -75,22 +75,6 @@ def _run(given: GivenOptions) -> int:
             say(f"Skip getting offsets for topic-partition {each} due to error: {known.message}")
         elif isinstance(known, FoundOffset) and known.offset != NO_OFFSET:
             print(f"{each.topic}:{each.partition}:{known.offset}")
-    return OK
-
-
-def _failed(problem: Exception) -> None:
-    say(f"Error occurred: {message_of(problem)}")
-
-
-COMMAND = Command(
-    "kafka-get-offsets",
-    "Where partitions begin and end.",
-    OPTIONS,
-    _run,
-    _failed,
-    usage_on_error=False,
-    before_error="Error occurred: ",
-)
 
 
 def _place(text: str) -> int:

@@ -1,7 +1,5 @@
 """kafka-leader-election: elects the preferred replica, or any replica (unclean)."""
 
-from collections.abc import Sequence
-
 from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_SERVER,
     open_admin,
@@ -12,10 +10,9 @@ from penstock.cli.kafka.framework.partition_json import listed_twice, read_parti
 from penstock.cli.kafka.framework.runner import (
     FAILED,
     OK,
-    Command,
     CommandRejected,
+    command,
     message_of,
-    run_command,
     say,
 )
 from penstock.client.admin.cluster_values import Election
@@ -41,11 +38,19 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
+def _failed(problem: Exception) -> None:
+    text = message_of(problem)
+    say(f"{problem.kafka_name()}: {text}" if isinstance(problem, KafkaError) else text)
 
 
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-leader-election",
+    "Lets the preferred replica lead again, or, if need be, any.",
+    OPTIONS,
+    failed=_failed,
+    usage_on_error=False,
+)
+def main(given: GivenOptions) -> int:
     election = _checked(given)
     partitions = _partitions(given)
     if given.has("admin.config"):
@@ -76,21 +81,6 @@ def _run(given: GivenOptions) -> int:
         say(f"{len(failed)} replica(s) could not be elected")
         return FAILED
     return OK
-
-
-def _failed(problem: Exception) -> None:
-    text = message_of(problem)
-    say(f"{problem.kafka_name()}: {text}" if isinstance(problem, KafkaError) else text)
-
-
-COMMAND = Command(
-    "kafka-leader-election",
-    "Lets the preferred replica lead again, or, if need be, any.",
-    OPTIONS,
-    _run,
-    _failed,
-    usage_on_error=False,
-)
 
 
 def _checked(given: GivenOptions) -> Election:

@@ -3,16 +3,10 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import GivenOptions, Option
-from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
-    CommandRejected,
-    print_message,
-    require,
-    run_command,
-)
+from penstock.cli.kafka.framework.runner import CommandRejected, command, print_message, require
 from penstock.cli.terminal.output import Json
 from penstock.client.admin.cluster_values import LogDir
 from penstock.errors import KafkaError
@@ -27,11 +21,14 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
-
-
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-log-dirs",
+    "What is in the data directories of brokers.",
+    OPTIONS,
+    failed=print_message,
+    usage_on_error=False,
+)
+def main(given: GivenOptions) -> None:
     require(given, "bootstrap-server", "describe")
     topics = {each for each in given.required("topic-list").split(",") if each}
     with admin_of(given) as admin:
@@ -51,17 +48,6 @@ def _run(given: GivenOptions) -> int:
         for broker, directories in found.items()
     ]
     print(json.dumps({"brokers": brokers, "version": VERSION}, separators=(",", ":")))
-    return OK
-
-
-COMMAND = Command(
-    "kafka-log-dirs",
-    "What is in the data directories of brokers.",
-    OPTIONS,
-    _run,
-    print_message,
-    usage_on_error=False,
-)
 
 
 def _brokers(given: GivenOptions) -> list[int]:
@@ -79,10 +65,8 @@ def _joined(ids: Sequence[int]) -> str:
 def _directories(
     found: Mapping[str, LogDir | KafkaError] | KafkaError, topics: Collection[str]
 ) -> list[Json]:
-    if isinstance(found, KafkaError):
-        raise found
     shown: list[Json] = []
-    for path, directory in found.items():
+    for path, directory in value_of(found).items():
         partitions: list[Json] = []
         error = None
         if isinstance(directory, KafkaError):

@@ -11,7 +11,7 @@ from penstock.cli.kafka.framework.client_options import (
     read_properties,
     reject_controllers,
 )
-from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_message
+from penstock.cli.kafka.framework.runner import CommandRejected, print_message
 from penstock.cli.kafka.framework.subcommands import VerbParser, print_table, run_verbs
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
@@ -21,15 +21,6 @@ from penstock.model import ZERO_ID, id_from_text, id_to_text
 META_PROPERTIES = "meta.properties"
 # Client keys in the file of a controller.
 CLIENT_KEYS = ("security.", "sasl.", "ssl.", "client.", "request.", "default.api.", "retry.")
-COLUMNS = (
-    "NodeId",
-    "DirectoryId",
-    "LogEndOffset",
-    "Lag",
-    "LastFetchTimestamp",
-    "LastCaughtUpTimestamp",
-    "Status",
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +52,7 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> None:
     reject_controllers(parsed.bootstrap_controller)
     properties = read_properties(parsed.command_config)
     if parsed.command == "add-controller":
@@ -74,7 +65,6 @@ def _run(parsed: argparse.Namespace) -> int:
                 _add(admin, parsed)
             case _:
                 _remove(admin, parsed)
-    return OK
 
 
 # -- describing
@@ -119,19 +109,16 @@ def _print_replication(quorum: QuorumDescription, *, ages: bool) -> None:
         return f"{max(0, now_ms - timestamp)} ms ago" if ages else str(timestamp)
 
     print_table(
-        COLUMNS,
-        [
-            (
-                str(each.node_id),
-                id_to_text(each.directory_id or ZERO_ID),
-                str(each.log_end_offset),
-                str(leader.log_end_offset - each.log_end_offset),
-                when(each.last_fetch_ms),
-                when(each.last_caught_up_ms),
-                status,
-            )
-            for each, status in answered
-        ],
+        {
+            "NodeId": lambda each: each[0].node_id,
+            "DirectoryId": lambda each: id_to_text(each[0].directory_id or ZERO_ID),
+            "LogEndOffset": lambda each: each[0].log_end_offset,
+            "Lag": lambda each: leader.log_end_offset - each[0].log_end_offset,
+            "LastFetchTimestamp": lambda each: when(each[0].last_fetch_ms),
+            "LastCaughtUpTimestamp": lambda each: when(each[0].last_caught_up_ms),
+            "Status": lambda each: each[1],
+        },
+        answered,
     )
 
 

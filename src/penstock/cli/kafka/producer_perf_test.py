@@ -11,12 +11,11 @@ from typing import Any
 
 from penstock.cli.kafka.framework.client_options import (
     BOOTSTRAP_KEY,
-    note_unused,
     read_file,
     read_properties,
-    rejecting_settings,
+    settings_of,
 )
-from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_failure, say
+from penstock.cli.kafka.framework.runner import CommandRejected, print_failure, say
 from penstock.cli.kafka.framework.subcommands import VerbParser, run_verbs
 from penstock.cli.kafka.records.perf_figures import Latencies, ThroughputLimit
 from penstock.cli.kafka.records.splitting_sender import SplittingSender
@@ -66,21 +65,17 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> None:
     _check(parsed)
     payload = _payloads(parsed)
     properties = _properties(parsed)
     transactional = _transactional(parsed, properties)
-    in_file = properties.pop(BOOTSTRAP_KEY, None)
-    where = parsed.bootstrap_server or in_file
+    where = parsed.bootstrap_server or properties.get(BOOTSTRAP_KEY)
     if where is None:
         raise CommandRejected("say --bootstrap-server, or bootstrap.servers in a property or file")
-    with rejecting_settings("--command-property"):
-        settings = producer_settings(properties, bootstrap=where)
-    note_unused(settings, properties, *HANDLED_KEYS)
+    settings = settings_of(producer_settings, properties, where, HANDLED_KEYS)
     run = _Run(settings, parsed, transactional_ms=transactional)
     run.send_all(payload)
-    return OK
 
 
 # -- arguments

@@ -1,7 +1,7 @@
 """kafka-reassign-partitions: moves replicas between brokers, and between directories of one."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.cli.kafka.framework.client_options import (
@@ -13,14 +13,12 @@ from penstock.cli.kafka.framework.client_options import (
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.partition_json import listed_twice, read_object
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
     UsageRejected,
+    command,
     message_of,
     one_action,
     require,
-    run_command,
     say_no_effect,
 )
 from penstock.cli.kafka.reassign.plan import (
@@ -99,11 +97,20 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
+def _failed(problem: Exception) -> None:
+    if isinstance(problem, CommandRejected):
+        print(str(problem))
+    else:
+        print(f"Error: {message_of(problem)}")
 
 
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-reassign-partitions",
+    "Moves replicas between brokers, and between directories of one.",
+    OPTIONS,
+    failed=_failed,
+)
+def main(given: GivenOptions) -> None:
     action = one_action(given, *ACTIONS)
     require(given, *NEEDS[action])
     allowed = (*ANYWHERE, action, *NEEDS[action], *TAKES[action])
@@ -126,23 +133,6 @@ def _run(given: GivenOptions) -> int:
                 _verify(admin, given)
             case _:
                 _cancel(admin, given)
-    return OK
-
-
-def _failed(problem: Exception) -> None:
-    if isinstance(problem, CommandRejected):
-        print(str(problem))
-    else:
-        print(f"Error: {message_of(problem)}")
-
-
-COMMAND = Command(
-    "kafka-reassign-partitions",
-    "Moves replicas between brokers, and between directories of one.",
-    OPTIONS,
-    _run,
-    _failed,
-)
 
 
 def _plan(given: GivenOptions) -> ReassignmentPlan:
@@ -211,10 +201,15 @@ def _brokers(text: str) -> list[int]:
         raise CommandRejected(f"--broker-list {text}: must be ids of brokers") from None
 
 
-def _current(admin: Admin, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
+def _current(
+    admin: Admin, topics: Iterable[str], *, missing_ok: bool = False
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas of each partition of the topics."""
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for name, topic in admin.describe_topics(list(dict.fromkeys(topics))).items():
         if isinstance(topic, KafkaError):
+            if missing_ok:
+                continue
             raise CommandRejected(f"Error: Topic {name} not found.")
         for each in topic.partitions:
             found[TopicPartition(name, each.partition)] = each.replicas
@@ -346,12 +341,7 @@ def _move_directories(
 def _verify(admin: Admin, given: GivenOptions) -> None:
     plan = _plan(given)
     ongoing = admin.reassignments.list_all()
-    names = list(dict.fromkeys(each.topic for each in plan.replicas))
-    current: dict[TopicPartition, tuple[int, ...]] = {}
-    for name, topic in admin.describe_topics(names).items():
-        if not isinstance(topic, KafkaError):
-            for each in topic.partitions:
-                current[TopicPartition(name, each.partition)] = each.replicas
+    current = _current(admin, (each.topic for each in plan.replicas), missing_ok=True)
     print_states(plan, current, ongoing)
     moving = print_move_states(admin, plan.directories)
     if not ongoing and not moving and not given.has("preserve-throttles"):

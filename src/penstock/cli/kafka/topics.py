@@ -1,20 +1,19 @@
 """kafka-topics: makes, lists, describes, grows and deletes topics."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from penstock.cli.connection.results import raise_first, value_of
 from penstock.cli.kafka.framework.client_options import BOOTSTRAP_SERVER, COMMAND_CONFIG, admin_of
 from penstock.cli.kafka.framework.options import INT_LAST, GivenOptions, Option, whole
 from penstock.cli.kafka.framework.runner import (
-    OK,
-    Command,
     CommandRejected,
     UsageRejected,
+    command,
     exclude,
     message_of,
     one_action,
     require,
-    run_command,
     say,
 )
 from penstock.cli.kafka.framework.topic_filter import TopicFilter, visible
@@ -84,11 +83,18 @@ OPTIONS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    return run_command(COMMAND, arguments)
+def _failed(problem: Exception) -> None:
+    print(f"Error while executing topic command : {message_of(problem)}")
 
 
-def _run(given: GivenOptions) -> int:
+@command(
+    "kafka-topics",
+    "Makes, lists, describes, grows and deletes topics.",
+    OPTIONS,
+    failed=_failed,
+    usage_on_error=False,
+)
+def main(given: GivenOptions) -> None:
     action = one_action(given, *ACTIONS)
     if given.has("delete-config"):
         say("note: --delete-config has no effect: kafka-configs --alter --delete-config does it")
@@ -105,21 +111,7 @@ def _run(given: GivenOptions) -> int:
                 _describe(admin, given)
             case _:
                 _delete(admin, given)
-    return OK
 
-
-def _failed(problem: Exception) -> None:
-    print(f"Error while executing topic command : {message_of(problem)}")
-
-
-COMMAND = Command(
-    "kafka-topics",
-    "Makes, lists, describes, grows and deletes topics.",
-    OPTIONS,
-    _run,
-    _failed,
-    usage_on_error=False,
-)
 
 # -- allowed combinations
 
@@ -239,8 +231,7 @@ def _create(admin: Admin, given: GivenOptions) -> None:
     made = admin.create_topics([topic])[name]
     if isinstance(made, TopicAlreadyExists) and given.has("if-not-exists"):
         return
-    if isinstance(made, KafkaError):
-        raise made
+    value_of(made)
     print(f"Created topic {name}.")
 
 
@@ -256,20 +247,13 @@ def _alter(admin: Admin, given: GivenOptions) -> None:
         for name, topic in admin.describe_topics(names).items():
             known = 0 if isinstance(topic, KafkaError) else len(topic.partitions)
             new[name] = [brokers for at, brokers in assignments.items() if at >= known]
-    results = admin.create_partitions(dict.fromkeys(names, total), assignments=new)
-    _raise_first(results)
+    raise_first(admin.create_partitions(dict.fromkeys(names, total), assignments=new))
 
 
 def _delete(admin: Admin, given: GivenOptions) -> None:
     names = _existing(admin, given)
     if names:
-        _raise_first(admin.delete_topics(names))
-
-
-def _raise_first(results: Mapping[str, KafkaError | None]) -> None:
-    for error in results.values():
-        if error is not None:
-            raise error
+        raise_first(admin.delete_topics(names))
 
 
 def _describe(admin: Admin, given: GivenOptions) -> None:
@@ -282,12 +266,8 @@ def _describe(admin: Admin, given: GivenOptions) -> None:
         live=frozenset(broker.node_id for broker in admin.brokers),
     )
     moving = _moving(admin)
-    for topic in topics:
-        if isinstance(topic, KafkaError):
-            raise topic
-        values = configs[Resource(ResourceType.TOPIC, topic.name)]
-        if isinstance(values, KafkaError):
-            raise values
+    for topic in map(value_of, topics):
+        values = value_of(configs[Resource(ResourceType.TOPIC, topic.name)])
         for line in describe_lines(topic, values, moving, report):
             print(line)
 

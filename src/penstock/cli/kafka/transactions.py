@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Sequence
 
 from penstock.cli.arguments.times import MINUTE_MS, wall_ms
+from penstock.cli.connection.results import split_results
 from penstock.cli.kafka.framework.client_options import open_admin, read_properties
-from penstock.cli.kafka.framework.runner import OK, CommandRejected, print_message
+from penstock.cli.kafka.framework.runner import CommandRejected, print_message
 from penstock.cli.kafka.framework.subcommands import VerbParser, add_version, print_table, run_verbs
 from penstock.cli.txn.open_transactions import (
     ask_coordinators,
@@ -67,7 +68,7 @@ def _parser() -> VerbParser:
     return parser
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> None:
     with open_admin(parsed.bootstrap_server, read_properties(parsed.command_config)) as admin:
         match parsed.command:
             case "list":
@@ -82,7 +83,6 @@ def _run(parsed: argparse.Namespace) -> int:
                 _find_hanging(admin, parsed)
             case _:
                 _terminate(admin, parsed.transactionalId)
-    return OK
 
 
 # -- looking
@@ -92,11 +92,13 @@ def _list(admin: Admin, parsed: argparse.Namespace) -> None:
     longer = parsed.duration_filter if (parsed.duration_filter or -1) >= 0 else None
     wanted = TransactionFilter(longer_than_ms=longer, pattern=parsed.transactional_id_pattern)
     print_table(
-        ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
-        [
-            (each.transactional_id, str(each.coordinator), str(each.producer_id), each.state)
-            for each in admin.transactions.list_all(wanted)
-        ],
+        {
+            "TransactionalId": lambda each: each.transactional_id,
+            "Coordinator": lambda each: each.coordinator,
+            "ProducerId": lambda each: each.producer_id,
+            "TransactionState": lambda each: each.state,
+        },
+        admin.transactions.list_all(wanted),
     )
 
 
@@ -107,65 +109,39 @@ def _describe(admin: Admin, transactional_id: str) -> None:
             f"Failed to describe transaction state of transactional-id `{transactional_id}`: "
             f"{found.message}"
         )
-    started = duration = "None"
-    if found.start_ms is not None:
-        started, duration = str(found.start_ms), str(max(0, wall_ms() - found.start_ms))
+    now_ms = wall_ms()
     print_table(
-        (
-            "CoordinatorId",
-            "TransactionalId",
-            "ProducerId",
-            "ProducerEpoch",
-            "TransactionState",
-            "TransactionTimeoutMs",
-            "CurrentTransactionStartTimeMs",
-            "TransactionDurationMs",
-            "TopicPartitions",
-        ),
-        [
-            (
-                str(found.coordinator),
-                transactional_id,
-                str(found.producer_id),
-                str(found.producer_epoch),
-                found.state,
-                str(found.timeout_ms),
-                started,
-                duration,
-                ",".join(map(str, found.partitions)),
-            )
-        ],
+        {
+            "CoordinatorId": lambda each: each.coordinator,
+            "TransactionalId": lambda _each: transactional_id,
+            "ProducerId": lambda each: each.producer_id,
+            "ProducerEpoch": lambda each: each.producer_epoch,
+            "TransactionState": lambda each: each.state,
+            "TransactionTimeoutMs": lambda each: each.timeout_ms,
+            "CurrentTransactionStartTimeMs": lambda each: each.start_ms,
+            "TransactionDurationMs": lambda each: (
+                None if each.start_ms is None else max(0, now_ms - each.start_ms)
+            ),
+            "TopicPartitions": lambda each: ",".join(map(str, each.partitions)),
+        },
+        [found],
     )
 
 
 def _describe_producers(admin: Admin, parsed: argparse.Namespace) -> None:
     partition = TopicPartition(parsed.topic, parsed.partition)
     where = "leader" if parsed.broker_id is None else f"broker {parsed.broker_id}"
+    complaint = f"Failed to describe producers for partition {partition} on {where}"
     print_table(
-        (
-            "ProducerId",
-            "ProducerEpoch",
-            "LatestCoordinatorEpoch",
-            "LastSequence",
-            "LastTimestamp",
-            "CurrentTransactionStartOffset",
-        ),
-        [
-            (
-                str(each.producer_id),
-                str(each.producer_epoch),
-                str(each.coordinator_epoch),
-                str(each.last_sequence),
-                str(each.last_timestamp),
-                "None" if each.transaction_start is None else str(each.transaction_start),
-            )
-            for each in _producers(
-                admin,
-                partition,
-                f"Failed to describe producers for partition {partition} on {where}",
-                parsed.broker_id,
-            )
-        ],
+        {
+            "ProducerId": lambda each: each.producer_id,
+            "ProducerEpoch": lambda each: each.producer_epoch,
+            "LatestCoordinatorEpoch": lambda each: each.coordinator_epoch,
+            "LastSequence": lambda each: each.last_sequence,
+            "LastTimestamp": lambda each: each.last_timestamp,
+            "CurrentTransactionStartOffset": lambda each: each.transaction_start,
+        },
+        _producers(admin, partition, complaint, parsed.broker_id),
     )
 
 
@@ -187,38 +163,25 @@ def _find_hanging(admin: Admin, parsed: argparse.Namespace) -> None:
     if parsed.partition is not None and parsed.topic is None:
         raise CommandRejected("The --partition argument requires --topic to be provided")
     found = admin.transactions.producers(_searched(admin, parsed), broker=parsed.broker_id)
-    for each, error in found.items():
-        if isinstance(error, KafkaError):
-            raise CommandRejected(f"Failed to describe producers for {each}: {error.message}")
-    answered = {each: some for each, some in found.items() if not isinstance(some, KafkaError)}
+    answered, failed = split_results(found)
+    for each, error in failed.items():
+        raise CommandRejected(f"Failed to describe producers for {each}: {error.message}")
     now_ms = wall_ms()
     limit_ms = parsed.max_transaction_timeout * MINUTE_MS
     candidates = idle_longer_than(open_transactions(answered), limit_ms, now_ms)
     known = ask_coordinators(admin, (each.producer.producer_id for each in candidates))
     print_table(
-        (
-            "Topic",
-            "Partition",
-            "ProducerId",
-            "ProducerEpoch",
-            "CoordinatorEpoch",
-            "StartOffset",
-            "LastTimestamp",
-            "Duration(min)",
-        ),
-        [
-            (
-                each.partition.topic,
-                str(each.partition.partition),
-                str(each.producer.producer_id),
-                str(each.producer.producer_epoch),
-                str(each.producer.coordinator_epoch),
-                str(each.start_offset),
-                str(each.producer.last_timestamp),
-                str((now_ms - each.producer.last_timestamp) // MINUTE_MS),
-            )
-            for each in hanging_transactions(candidates, known)
-        ],
+        {
+            "Topic": lambda each: each.partition.topic,
+            "Partition": lambda each: each.partition.partition,
+            "ProducerId": lambda each: each.producer.producer_id,
+            "ProducerEpoch": lambda each: each.producer.producer_epoch,
+            "CoordinatorEpoch": lambda each: each.producer.coordinator_epoch,
+            "StartOffset": lambda each: each.start_offset,
+            "LastTimestamp": lambda each: each.producer.last_timestamp,
+            "Duration(min)": lambda each: (now_ms - each.producer.last_timestamp) // MINUTE_MS,
+        },
+        hanging_transactions(candidates, known),
     )
 
 

@@ -21,6 +21,8 @@ from penstock.cli.terminal.output import (
     Format,
     Json,
     Options,
+    Row,
+    WrongUsage,
     format_of,
     note,
     print_next_value,
@@ -104,16 +106,15 @@ def _files(path: Path) -> list[Path]:
     try:
         return files_in(path)
     except FileNotFoundError:
-        raise CommandFailed(
+        raise WrongUsage(
             f"{path}: there is no such file or directory; name a file of a data directory, or the "
-            "directory of a partition such as data/orders-0",
-            ExitCode.USAGE,
+            "directory of a partition such as data/orders-0"
         ) from None
     except OSError as problem:
-        raise CommandFailed(f"{path}: {reason_of(problem)}", ExitCode.USAGE) from None
+        raise WrongUsage(f"{path}: {reason_of(problem)}") from None
 
 
-def _print_row(file: Path, row: dict[str, Json], form: Format) -> None:
+def _print_row(file: Path, row: Row, form: Format) -> None:
     if form is not Format.TABLE:
         print_next_value(form, {"file": str(file), **row})
         return

@@ -3,12 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from penstock.cli.terminal.output import Json
-from penstock.model import (
-    CLUSTER_METADATA_TOPIC,
-    CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
-)
+from penstock.cli.terminal.output import Row
+from penstock.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from penstock.wire.batch import Record
 from penstock.wire.codec import read_int16
 from penstock.wire.primitives import Malformed
@@ -21,7 +17,7 @@ from penstock.wire.records.coordinator import (
 )
 from penstock.wire.records.metadata import read_metadata_record
 
-Decoder: TypeAlias = Callable[[Record], dict[str, Json]]
+Decoder: TypeAlias = Callable[[Record], Row]
 
 # Types of control records, by the second number in their key.
 _CONTROL_NAMES = (
@@ -51,11 +47,11 @@ def as_text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
-def decode_plain(record: Record) -> dict[str, Json]:
+def decode_plain(record: Record) -> Row:
     return {"key": as_text(record.key), "value": as_text(record.value)}
 
 
-def decode_control(record: Record) -> dict[str, Json]:
+def decode_control(record: Record) -> Row:
     try:
         kind = read_int16((record.key or b"")[2:])
     except Malformed as problem:
@@ -65,7 +61,7 @@ def decode_control(record: Record) -> dict[str, Json]:
     return {"control": _CONTROL_NAMES[kind] if known else kind, "value_hex": value}
 
 
-def decode_metadata(record: Record) -> dict[str, Json]:
+def decode_metadata(record: Record) -> Row:
     try:
         value, version = read_metadata_record(record.value or b"")
     except Malformed as problem:
@@ -73,7 +69,7 @@ def decode_metadata(record: Record) -> dict[str, Json]:
     return {"value": repr(value), "version": version}
 
 
-def _decode_coordinator(family: Family, record: Record) -> dict[str, Json]:
+def _decode_coordinator(family: Family, record: Record) -> Row:
     try:
         key = read_coordinator_key(family, record.key or b"")
         if record.value is None:

@@ -8,11 +8,12 @@ import typer
 from penstock.cli.arguments.partitions import TopicsOption, chosen_partitions, parse_topics
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
+from penstock.cli.connection.results import value_of
 from penstock.cli.terminal.output import (
-    CommandFailed,
-    ExitCode,
     Format,
     Json,
+    Row,
+    WrongUsage,
     exit_if_failed,
     format_of,
     note,
@@ -49,7 +50,7 @@ def dirs(
     with connect(access_of(context)) as admin:
         wanted = chosen_partitions(admin, choice)
         found = admin.log_dirs.describe(brokers or None, wanted or None)
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     failed: dict[str, KafkaError] = {}
     form = format_of(context)
     for broker, directories in found.items():
@@ -64,12 +65,12 @@ def dirs(
             else:
                 rows.append(_directory_row(broker, directory))
     if form is Format.TABLE:
-        rows = [_cells(row) for row in rows]
+        rows = [size_cells(row) for row in rows]
     print_rows(form, REPLICA_COLUMNS if replicas else DIRECTORY_COLUMNS, rows)
     exit_if_failed(failed, some_done=bool(rows))
 
 
-def _directory_row(broker: int, directory: "LogDir") -> dict[str, Json]:
+def _directory_row(broker: int, directory: "LogDir") -> Row:
     here = directory.replicas.values()
     return {
         "broker": broker,
@@ -82,7 +83,7 @@ def _directory_row(broker: int, directory: "LogDir") -> dict[str, Json]:
     }
 
 
-def _replica_rows(broker: int, directory: "LogDir") -> list[dict[str, Json]]:
+def _replica_rows(broker: int, directory: "LogDir") -> list[Row]:
     return [
         {
             "broker": broker,
@@ -97,10 +98,10 @@ def _replica_rows(broker: int, directory: "LogDir") -> list[dict[str, Json]]:
     ]
 
 
-def _cells(row: Mapping[str, Json]) -> dict[str, Json]:
+def size_cells(row: Mapping[str, Json]) -> Row:
     """Return the row with sizes as texts."""
     named = {"size": "size_bytes", "free": "usable_bytes", "of": "total_bytes"}
-    words: dict[str, Json] = {}
+    words: Row = {}
     for column, key in named.items():
         amount = row.get(key)
         words[column] = bytes_text(amount) if isinstance(amount, int) else None
@@ -128,7 +129,7 @@ def move(
     choice = parse_topics(partitions, "move")
     whole = [name for name, some in choice.items() if not some]
     if whole:
-        raise CommandFailed(f"say which partitions of {whole[0]}: {whole[0]}:0,1", ExitCode.USAGE)
+        raise WrongUsage(f"say which partitions of {whole[0]}: {whole[0]}:0,1")
     with connect(access_of(context)) as admin:
         chosen = chosen_partitions(admin, choice)
         holders = {each: broker if broker is not None else _holder(admin, each) for each in chosen}
@@ -144,13 +145,9 @@ def move(
 
 
 def _holder(admin: "Admin", partition: TopicPartition) -> int:
-    found = admin.describe_topics([partition.topic])[partition.topic]
-    if isinstance(found, KafkaError):
-        raise found
+    found = value_of(admin.describe_topics([partition.topic])[partition.topic])
     replicas = next(p.replicas for p in found.partitions if p.partition == partition.partition)
     if len(replicas) != 1:
         brokers = ", ".join(map(str, replicas))
-        raise CommandFailed(
-            f"{partition} has replicas on {brokers}; say --broker ID", ExitCode.USAGE
-        )
+        raise WrongUsage(f"{partition} has replicas on {brokers}; say --broker ID")
     return replicas[0]

@@ -15,7 +15,7 @@ from penstock.cli.log.stored_files import (
     read_index,
     read_producers,
 )
-from penstock.cli.terminal.output import Json, reason_of
+from penstock.cli.terminal.output import Row, reason_of
 from penstock.log.checkpoints import parse_epochs, parse_offsets
 from penstock.log.index import OFFSET_ENTRY, TIME_ENTRY
 from penstock.log.producers import CorruptSnapshot
@@ -24,7 +24,7 @@ from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.wire import batch as wire
 from penstock.wire.primitives import Malformed
 
-Rows = Iterator[dict[str, Json]]
+Rows = Iterator[Row]
 
 
 def files_in(path: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def _batch_rows(view: memoryview, decode: Decoder | None) -> Rows:
         yield {"fault": f"{len(view) - end} bytes at byte {end} are no whole batch"}
 
 
-def _batch_row(batch: StoredBatch) -> dict[str, Json]:
+def _batch_row(batch: StoredBatch) -> Row:
     header = batch.header
     return {
         "position": batch.position,
@@ -122,7 +122,7 @@ def _batch_row(batch: StoredBatch) -> dict[str, Json]:
 def _record_rows(batch: StoredBatch, decode: Decoder) -> Rows:
     decoded = decode_control if batch.is_control else decode
     for record in batch.records():
-        row: dict[str, Json] = {"record": record.offset, "timestamp": record.timestamp}
+        row: Row = {"record": record.offset, "timestamp": record.timestamp}
         row |= decoded(record)
         if record.headers:
             row["headers"] = {name: as_text(value) for name, value in record.headers}

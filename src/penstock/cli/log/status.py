@@ -6,7 +6,7 @@ Read by HTTP from /status at the address of `metrics.listener`.
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from penstock.cli.connection.metrics_port import AskedNode, read_page
@@ -14,6 +14,7 @@ from penstock.cli.terminal.output import (
     CommandFailed,
     ExitCode,
     Format,
+    aligned,
     print_next_value,
     print_value,
 )
@@ -87,12 +88,12 @@ def lines(status: Status, rates: dict[TaskId, float]) -> list[str]:
         + seconds_text((status["now_ms"] - status["started_ms"]) / 1000)
         + (", stopping" if status["stopping"] else "")
     ]
-    said += _aligned([["DIRECTORY", "STATE", "PARTITIONS", "FREE"], *_directories(status)])
+    said += aligned([["DIRECTORY", "STATE", "PARTITIONS", "FREE"], *_directories(status)])
     said += _wrong(status)
     said.append("")
     duties = list(_duties(status, rates))
     if duties:
-        said += _aligned([["DUTY", "SUBJECT", "PROGRESS", "DONE", "RATE", "LEFT", "NOTE"], *duties])
+        said += aligned([["DUTY", "SUBJECT", "PROGRESS", "DONE", "RATE", "LEFT", "NOTE"], *duties])
     else:
         said.append("no long duty is under way: nothing is cleaned, deleted, recovered or moved")
     if status.get("duties_left_out"):
@@ -114,7 +115,7 @@ def _wrong(status: Status) -> Iterator[str]:
     uncleanable = [[each["partition"], each["reason"]] for each in status.get("uncleanable", ())]
     if uncleanable:
         yield ""
-        yield from _aligned([["NOT COMPACTED", "REASON"], *uncleanable])
+        yield from aligned([["NOT COMPACTED", "REASON"], *uncleanable])
         if status["uncleanable_left_out"]:
             yield f"... and {status['uncleanable_left_out']:,} more"
     strays = status.get("strays", ())
@@ -144,11 +145,3 @@ def _duties(status: Status, rates: dict[TaskId, float]) -> Iterator[list[str]]:
 
 def _amount(value: float, unit: str) -> str:
     return bytes_text(value) if unit == "bytes" else f"{value:,.0f} {unit}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

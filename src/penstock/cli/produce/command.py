@@ -12,7 +12,7 @@ import typer
 from penstock.cli.arguments.completion import complete_topic
 from penstock.cli.arguments.known_names import nearest_topic
 from penstock.cli.arguments.shared_options import on_cluster
-from penstock.cli.connection.access import CLIENT_ID, Access, access_of, connect
+from penstock.cli.connection.access import CLIENT_ID, access_of, connect
 from penstock.cli.connection.delivery_timeout import ask_reason
 from penstock.cli.produce.options import (
     Acks,
@@ -31,9 +31,9 @@ from penstock.cli.produce.options import (
 )
 from penstock.cli.produce.progress import ProduceProgress, Tally
 from penstock.cli.terminal.output import (
-    CommandFailed,
     ExitCode,
     Format,
+    WrongUsage,
     counted,
     format_of,
     key_value_pairs,
@@ -75,11 +75,11 @@ def produce(
 ) -> None:
     """Write lines to a topic, one record each: those of stdin, or of files."""
     if idempotent and acks is not Acks.ALL:
-        raise CommandFailed("--idempotent needs --acks all", ExitCode.USAGE)
+        raise WrongUsage("--idempotent needs --acks all")
     if key_separator == "":
-        raise CommandFailed("--key-separator must not be empty", ExitCode.USAGE)
+        raise WrongUsage("--key-separator must not be empty")
     if key_separator is not None and kind is not Input.LINES:
-        raise CommandFailed("--key-separator goes with --input lines", ExitCode.USAGE)
+        raise WrongUsage("--key-separator goes with --input lines")
     pairs = key_value_pairs(headers, "--header")
     access = access_of(context)
     from penstock.cli.connection.client_keys import producer_values
@@ -115,9 +115,10 @@ def produce(
         chunks = chunks_of(kind, inputs, key_separator, null_marker, tally.reject)
         with _collector_disabled(), ended_by_signals():
             send(RecordSender(settings, target, tally), chunks, tally, progress)
-    why = _timeout_reason(
-        access, topic, tally, acks_all=str(settings.get("acks", "all")) in ACKS_ALL
-    )
+    why = None
+    if tally.timed_out:
+        acks_all = str(settings.get("acks", "all")) in ACKS_ALL
+        why = ask_reason(access, topic, tally.timed_out, acks_all)
     created = created and tally.written > 0
     if created:
         meant = f"; did you mean {near}?" if near else ""
@@ -137,7 +138,7 @@ def _inputs(files: list[Path], stack: ExitStack) -> "list[NamedInput]":
             stream = stack.enter_context(path.open("rb"))
             size_bytes = path.stat().st_size if path.is_file() else None
         except OSError as problem:
-            raise CommandFailed(f"{path}: {reason_of(problem)}", ExitCode.USAGE) from None
+            raise WrongUsage(f"{path}: {reason_of(problem)}") from None
         found.append(NamedInput(str(path), stream, size_bytes))
     return found
 
@@ -178,10 +179,6 @@ def send(
         raise
     finally:
         progress.end()
-
-
-def _timeout_reason(access: Access, topic: str, tally: Tally, *, acks_all: bool) -> str | None:
-    return ask_reason(access, topic, tally.timed_out, acks_all) if tally.timed_out else None
 
 
 def _conclude(

@@ -13,7 +13,7 @@ from penstock.cli.connection.rdkafka import error_text, silent_logger
 from penstock.cli.produce.input_chunks import InputChunk
 from penstock.cli.produce.json_lines import Entry
 from penstock.cli.produce.progress import Tally
-from penstock.cli.terminal.output import CommandFailed, ExitCode
+from penstock.cli.terminal.output import WrongUsage
 
 POLL_S = 0.05
 POLL_EVERY_RECORDS = 1_000
@@ -36,7 +36,7 @@ class RecordSender:
         try:
             self._producer = kafka.Producer({**settings, **own}, logger=silent_logger())
         except kafka.KafkaException as problem:
-            raise CommandFailed(error_text(problem.args[0]), ExitCode.USAGE) from None
+            raise WrongUsage(error_text(problem.args[0])) from None
         self._target = target
         self._tally = tally
         self._queue_max = int(settings.get(QUEUE_KEY, QUEUE_RECORDS_DEFAULT))

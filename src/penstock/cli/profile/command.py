@@ -19,11 +19,10 @@ from penstock.cli.profile.profiles import (
     write_profiles,
 )
 from penstock.cli.terminal.output import (
-    CommandFailed,
-    ExitCode,
     Format,
-    Json,
     Options,
+    Row,
+    WrongUsage,
     YesOption,
     confirm,
     counted,
@@ -49,7 +48,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_pro
 def list_profiles(context: typer.Context) -> None:
     """List profiles; the current one is what commands use without --profile."""
     profiles = read_profiles(profiles_path())
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "name": name,
             "current": name == profiles.current,
@@ -80,15 +79,14 @@ def show(
     options: Options = context.obj
     chosen = name or options.profile or profiles.current
     if chosen is None:
-        raise CommandFailed(
-            "no profile is the current one; name one, or say `penstock profile use NAME`",
-            ExitCode.USAGE,
+        raise WrongUsage(
+            "no profile is the current one; name one, or say `penstock profile use NAME`"
         )
     profile = profiles.named(chosen)
-    settings: dict[str, Json] = {
+    settings: Row = {
         key: HIDDEN if is_secret(key) else value for key, value in sorted(profile.settings.items())
     }
-    shown: dict[str, Json] = {
+    shown: Row = {
         "name": chosen,
         "current": chosen == profiles.current,
         "bootstrap": profile.bootstrap,
@@ -99,7 +97,7 @@ def show(
     if format_of(context) is not Format.TABLE:
         print_value(format_of(context), shown)
         return
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {"key": key, "value": shown[key]} for key in OWN_KEYS if shown[key] is not None
     ]
     rows += [{"key": key, "value": value} for key, value in settings.items()]
@@ -136,13 +134,9 @@ def set_keys(
     given = key_values(pairs or (), "set")
     for key, value in named.items():
         if value is not None and given.setdefault(key, value) != value:
-            raise CommandFailed(
-                f"{key} is given twice: --{key} {value}, and {key}={given[key]}", ExitCode.USAGE
-            )
+            raise WrongUsage(f"{key} is given twice: --{key} {value}, and {key}={given[key]}")
     if not given and not unset:
-        raise CommandFailed(
-            "nothing to set; say --bootstrap HOST:PORT, KEY=VALUE or --unset KEY", ExitCode.USAGE
-        )
+        raise WrongUsage("nothing to set; say --bootstrap HOST:PORT, KEY=VALUE or --unset KEY")
     path = profiles_path()
     profiles = read_profiles(path)
     before = profiles.by_name.get(name, Profile())
@@ -166,7 +160,7 @@ def set_keys(
 def _changed(profile: Profile, given: Mapping[str, str], unset: list[str]) -> Profile:
     for key in unset:
         if key not in OWN_KEYS and key not in profile.settings:
-            raise CommandFailed(f"the profile has no {key}", ExitCode.USAGE)
+            raise WrongUsage(f"the profile has no {key}")
     for key, value in given.items():
         _check(key, value)
     settings = {key: value for key, value in profile.settings.items() if key not in unset}
@@ -188,7 +182,7 @@ def _check(key: str, value: str) -> None:
         else:
             _check_client_key(key)
     except (BadNamespace, ValueError) as problem:
-        raise CommandFailed(f"{key}: {problem}", ExitCode.USAGE) from None
+        raise WrongUsage(f"{key}: {problem}") from None
 
 
 def _check_client_key(key: str) -> None:
@@ -221,7 +215,7 @@ def use(
 ) -> None:
     """Make a profile the current one: commands use it unless --profile names another."""
     if (name is None) != none:
-        raise CommandFailed("say which: NAME, or --none", ExitCode.USAGE)
+        raise WrongUsage("say which: NAME, or --none")
     path = profiles_path()
     profiles = read_profiles(path)
     if name is not None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import typer
 
-from penstock.cli.terminal.output import CommandFailed, ExitCode, reason_of
+from penstock.cli.terminal.output import CommandFailed, WrongUsage, reason_of
 
 VARIABLE = "PENSTOCK_CONFIG"
 FILE_NAME = "config.toml"
@@ -60,10 +60,9 @@ class Profiles:
         if name in self.by_name:
             return self.by_name[name]
         known = ", ".join(sorted(self.by_name)) or "none"
-        raise CommandFailed(
+        raise WrongUsage(
             f"there is no profile {name}; there is {known}. `penstock profile set {name} "
-            "bootstrap=HOST:PORT` makes it",
-            ExitCode.USAGE,
+            "bootstrap=HOST:PORT` makes it"
         )
 
     def chosen(self, name: str | None) -> Profile:
@@ -85,9 +84,8 @@ def is_secret(key: str) -> bool:
 
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise CommandFailed(
-            f"{name!r} cannot be the name of a profile: use letters, digits, dots, dashes",
-            ExitCode.USAGE,
+        raise WrongUsage(
+            f"{name!r} cannot be the name of a profile: use letters, digits, dots, dashes"
         )
     return name
 
@@ -110,16 +108,16 @@ def read_profiles(path: Path) -> Profiles:
     except FileNotFoundError:
         return Profiles()
     except OSError as problem:
-        raise CommandFailed(f"{path}: {reason_of(problem)}", ExitCode.USAGE) from None
+        raise WrongUsage(f"{path}: {reason_of(problem)}") from None
     if len(data) > FILE_BYTES_MAX:
-        raise CommandFailed(f"{path}: too large for profiles", ExitCode.USAGE)
+        raise WrongUsage(f"{path}: too large for profiles")
     # Loaded only where there is a file: most commands have none.
     import tomllib
 
     try:
         return _profiles(tomllib.loads(data.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, _Malformed) as problem:
-        raise CommandFailed(f"{path}: {problem}", ExitCode.USAGE) from None
+        raise WrongUsage(f"{path}: {problem}") from None
 
 
 class _Malformed(Exception):

@@ -30,7 +30,6 @@ class ColourStream(Protocol):
 
 class Style(StrEnum):
     BOLD = "1"
-    DIM = "2"
     RED = "31"
     YELLOW = "33"
     CYAN = "36"
@@ -46,8 +45,9 @@ def styled(text: str, style: Style, *, wanted: bool) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if wanted and text else text
 
 
-# A JSON value, such as the rows that commands print.
+# A JSON value, and the rows that commands print.
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+Row: TypeAlias = dict[str, Json]
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
@@ -93,6 +93,13 @@ class CommandFailed(Exception):
         self.code = code
 
 
+class WrongUsage(CommandFailed):
+    """The command was not understood, or a file that it names cannot be read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.USAGE)
+
+
 ExecuteOption = Annotated[
     bool, typer.Option("--execute", help="Do it. Without this, only say what would be done.")
 ]
@@ -106,19 +113,11 @@ def format_of(context: typer.Context) -> Format:
 # -- results
 
 
-def print_json(value: Json) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def print_json_line(value: Json) -> None:
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
-
-
 def print_value(form: Format, value: Json) -> None:
     """Print one result as JSON or YAML."""
     assert form is not Format.TABLE, "a value has no columns"
     if form is Format.JSON:
-        print_json(value)
+        print(json.dumps(value, ensure_ascii=False, indent=2))
         return
     from penstock.cli.terminal.yaml_output import to_yaml
 
@@ -129,7 +128,7 @@ def print_next_value(form: Format, value: Json) -> None:
     """Print one of many results: a line of JSON, or a document of YAML."""
     assert form is not Format.TABLE, "a value has no columns"
     if form is Format.JSON:
-        print_json_line(value)
+        print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
         return
     print("---")
     print_value(form, value)
@@ -150,12 +149,17 @@ def table_lines(
     """Return a heading and a line for each row, in aligned columns."""
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     heading = [column.replace("_", " ").upper() for column in columns]
-    widths = [max(map(len, column)) for column in zip(heading, *cells, strict=True)]
-    lines = [
+    first, *others = aligned([heading, *cells])
+    return [styled(first, Style.BOLD, wanted=colours), *others]
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines whose cells stand in columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (heading, *cells)
+        for line in lines
     ]
-    return [styled(lines[0], Style.BOLD, wanted=colours), *lines[1:]]
 
 
 def _cell(value: Json) -> str:
@@ -245,7 +249,7 @@ def key_value_pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise CommandFailed(f"{option} {text}: must be KEY=VALUE", ExitCode.USAGE)
+            raise WrongUsage(f"{option} {text}: must be KEY=VALUE")
         pairs.append((key, value))
     return pairs
 
@@ -265,10 +269,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandFailed(
-            f"{question} Stdin is no terminal, so nothing was changed; --yes confirms",
-            ExitCode.USAGE,
-        )
+        raise WrongUsage(f"{question} Stdin is no terminal, so nothing was changed; --yes confirms")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandFailed("nothing was changed")

@@ -4,10 +4,10 @@ Pure. Rates are differences of end offsets between two snapshots, so the first f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.terminal.output import Json, Style, counted, styled, table_lines
+from penstock.cli.terminal.output import Json, Row, Style, counted, styled, table_lines
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,20 +61,13 @@ class TopFrame:
 
     cluster_id: str
     records_per_s: float | None
-    brokers: list[dict[str, Json]]
-    topics: list[dict[str, Json]]
-    groups: list[dict[str, Json]]
+    brokers: list[Row]
+    topics: list[Row]
+    groups: list[Row]
     groups_left_out: int
 
-    def as_json(self) -> dict[str, Json]:
-        return {
-            "cluster_id": self.cluster_id,
-            "records_per_s": self.records_per_s,
-            "brokers": [*self.brokers],
-            "topics": [*self.topics],
-            "groups": [*self.groups],
-            "groups_left_out": self.groups_left_out,
-        }
+    def as_json(self) -> Row:
+        return asdict(self)
 
 
 def frame_of(now: ClusterSnapshot, before: ClusterSnapshot | None) -> TopFrame:
@@ -104,10 +97,8 @@ def partition_rates(
     }
 
 
-def _broker_rows(
-    now: ClusterSnapshot, rates: Mapping[TopicPartition, float] | None
-) -> list[dict[str, Json]]:
-    rows: list[dict[str, Json]] = []
+def _broker_rows(now: ClusterSnapshot, rates: Mapping[TopicPartition, float] | None) -> list[Row]:
+    rows: list[Row] = []
     for broker in now.brokers:
         led = [
             TopicPartition(topic.name, each.partition)
@@ -138,8 +129,8 @@ def _broker_rows(
 
 def _topic_rows(
     now: ClusterSnapshot, rates: Mapping[TopicPartition, float] | None, total: float | None
-) -> list[dict[str, Json]]:
-    rows: list[dict[str, Json]] = []
+) -> list[Row]:
+    rows: list[Row] = []
     for topic in now.topics:
         places = [TopicPartition(topic.name, each.partition) for each in topic.partitions]
         rate = _summed(rates, places)
@@ -160,9 +151,9 @@ def _topic_rows(
     return sorted(rows, key=lambda row: (-_amount(row["records_per_s"]), -_amount(row["offsets"])))
 
 
-def _group_rows(now: ClusterSnapshot, before: ClusterSnapshot | None) -> list[dict[str, Json]]:
+def _group_rows(now: ClusterSnapshot, before: ClusterSnapshot | None) -> list[Row]:
     earlier = {} if before is None else {each.group_id: each for each in before.groups}
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for group in now.groups:
         lag = lag_of(group, now)
         change = None

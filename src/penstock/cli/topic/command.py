@@ -14,11 +14,12 @@ from penstock.cli.arguments.number_limits import INT16_MAX, INT32_MAX
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.config.keys import note_without_effect, unknown_keys
 from penstock.cli.connection.access import Access, access_of, connect
+from penstock.cli.connection.results import split_results, value_of
 from penstock.cli.terminal.output import (
-    CommandFailed,
-    ExitCode,
     Format,
     Json,
+    Row,
+    WrongUsage,
     YesOption,
     confirm,
     counted,
@@ -133,7 +134,7 @@ def list_topics(
         note(no_match(pattern, counted(len(topics), "topic")))
 
 
-def _topic_row(topic: "TopicDescription") -> dict[str, Json]:
+def _topic_row(topic: "TopicDescription") -> Row:
     return {
         "name": topic.name,
         "topic_id": id_to_text(topic.topic_id),
@@ -152,12 +153,10 @@ def describe(
     """Describe topics, all of them unless named: partitions, leaders, replicas, settings."""
     with connect(access_of(context)) as admin:
         wanted = names or [topic.name for topic in admin.list_topics() if not topic.internal]
-        found = admin.describe_topics(wanted)
-        described = [each for each in found.values() if not isinstance(each, KafkaError)]
+        found, errors = split_results(admin.describe_topics(wanted))
+        described = list(found.values())
         settings = {topic.name: _own_settings(admin, topic.name) for topic in described}
-        failed = explained_topics(
-            admin, {name: each for name, each in found.items() if isinstance(each, KafkaError)}
-        )
+        failed = explained_topics(admin, errors)
     rows = [_described_row(topic, settings[topic.name]) for topic in described]
     if format_of(context) is not Format.TABLE:
         print_value(format_of(context), list(rows))
@@ -171,16 +170,14 @@ def _own_settings(admin: "Admin", name: str) -> dict[str, str | None]:
     from penstock.client.values import Resource, ResourceType
 
     resource = Resource(ResourceType.TOPIC, name)
-    values = admin.describe_configs([resource])[resource]
-    if isinstance(values, KafkaError):
-        raise values
+    values = value_of(admin.describe_configs([resource])[resource])
     return {each.name: each.value for each in values if each.source == _SOURCE_TOPIC}
 
 
 _SOURCE_TOPIC = 1
 
 
-def _described_row(topic: "TopicDescription", settings: dict[str, str | None]) -> dict[str, Json]:
+def _described_row(topic: "TopicDescription", settings: dict[str, str | None]) -> Row:
     partitions: list[Json] = [
         {
             "partition": each.partition,
@@ -198,7 +195,7 @@ def _described_row(topic: "TopicDescription", settings: dict[str, str | None]) -
 def _print_described(topic: "TopicDescription", settings: dict[str, str | None]) -> None:
     said = ", ".join(f"{name}={value}" for name, value in settings.items()) or "none of its own"
     print(f"{topic.name}  (id {id_to_text(topic.topic_id)}, settings: {said})")
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "partition": each.partition,
             "leader": each.leader if each.leader >= 0 else None,
@@ -239,9 +236,7 @@ def alter(
     changes = [ConfigChange(key, Operation.SET, value) for key, value in settings.items()]
     changes += [ConfigChange(key, Operation.DELETE) for key in delete_configs]
     if partitions is None and not changes:
-        raise CommandFailed(
-            "nothing to alter; say --partitions, --config or --delete-config", ExitCode.USAGE
-        )
+        raise WrongUsage("nothing to alter; say --partitions, --config or --delete-config")
     results: dict[str, KafkaError | None] = {}
     error: KafkaError | None
     with connect(access_of(context)) as admin:

@@ -10,10 +10,9 @@ from penstock.cli.arguments.places import PLACE_HELP, PlaceKind, bounds, find_pl
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
 from penstock.cli.terminal.output import (
-    CommandFailed,
     DryRunOption,
-    ExitCode,
-    Json,
+    Row,
+    WrongUsage,
     YesOption,
     confirm,
     counted,
@@ -53,7 +52,7 @@ def offsets(
         partitions = _named(admin, topics)
         starts, ends = bounds(admin, partitions)
         found = {} if place is None else find_place(admin, partitions, place)
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "topic": each.topic,
             "partition": each.partition,
@@ -82,7 +81,7 @@ def delete_records(
     """Delete the records before a place: the logs begin there from then on."""
     place = parse_place(before, "--before")
     if place.kind is PlaceKind.START:
-        raise CommandFailed("--before start: there is nothing before it", ExitCode.USAGE)
+        raise WrongUsage("--before start: there is nothing before it")
     access = access_of(context)
     with connect(access) as admin:
         partitions = _named(admin, topics)
@@ -95,7 +94,7 @@ def delete_records(
             where = counted(len(moved), "partition")
             confirm(f"Delete {count:,} offsets of {where} at {access.where}?", yes=yes)
             results = admin.delete_records(moved)
-    rows: list[dict[str, Json]] = []
+    rows: list[Row] = []
     for each in partitions:
         result = results.get(each)
         failed = isinstance(result, KafkaError)

@@ -14,6 +14,7 @@ from penstock.cli.connection.access import access_of, connect
 from penstock.cli.terminal.output import (
     Format,
     Json,
+    Row,
     exit_if_failed,
     format_of,
     print_rows,
@@ -110,7 +111,7 @@ def list_transactions(
             found = admin.transactions.list_all(wanted)
         except InvalidRegularExpression:
             raise InvalidRegularExpression(_wrong_pattern(pattern or "")) from None
-    rows: list[dict[str, Json]] = [
+    rows: list[Row] = [
         {
             "transactional_id": each.transactional_id,
             "state": each.state,
@@ -175,7 +176,7 @@ def _explained(name: str, error: KafkaError) -> KafkaError:
     )
 
 
-def _described_row(each: "TransactionDescription", now_ms: int) -> dict[str, Json]:
+def _described_row(each: "TransactionDescription", now_ms: int) -> Row:
     partitions: list[Json] = [
         {"topic": part.topic, "partition": part.partition} for part in each.partitions
     ]
@@ -192,7 +193,7 @@ def _described_row(each: "TransactionDescription", now_ms: int) -> dict[str, Jso
     }
 
 
-def _described_cells(each: "TransactionDescription", now_ms: int) -> dict[str, Json]:
+def _described_cells(each: "TransactionDescription", now_ms: int) -> Row:
     open_ms = _open_ms(each, now_ms)
     limited = each.timeout_ms != NO_TIMEOUT_MS
     return {

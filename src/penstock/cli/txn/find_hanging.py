@@ -16,12 +16,14 @@ from penstock.cli.arguments.times import (
     wall_ms,
 )
 from penstock.cli.connection.access import Access, access_of, connect
+from penstock.cli.connection.results import split_results, value_of
 from penstock.cli.terminal.output import (
     CommandFailed,
     DryRunOption,
     ExitCode,
     Format,
-    Json,
+    Row,
+    WrongUsage,
     YesOrExecuteOption,
     confirm,
     counted,
@@ -97,11 +99,10 @@ def find_hanging(
     """Find transactions that nobody will end: their coordinator does not know of them."""
     limit_ms = duration_of("--max-timeout", max_timeout)
     if partition is not None and topic is None:
-        raise CommandFailed("--partition needs --topic", ExitCode.USAGE)
+        raise WrongUsage("--partition needs --topic")
     with connect(access_of(context)) as admin:
         searched = _searched(admin, broker, topic, partition)
-        found = admin.transactions.producers(searched, broker=broker)
-        answered = {each: got for each, got in found.items() if not isinstance(got, KafkaError)}
+        answered, failed = split_results(admin.transactions.producers(searched, broker=broker))
         now_ms = wall_ms()
         candidates = idle_longer_than(open_transactions(answered), limit_ms, now_ms)
         known = ask_coordinators(admin, (each.producer.producer_id for each in candidates))
@@ -109,7 +110,6 @@ def find_hanging(
     chosen = format_of(context)
     row = _hanging_row if chosen is not Format.TABLE else _hanging_cells
     print_rows(chosen, COLUMNS, [row(each, now_ms) for each in stuck])
-    failed = {each: got for each, got in found.items() if isinstance(got, KafkaError)}
     for each, error in failed.items():
         note(f"error: {each}: {error_text(error)}")
     looked = f"{counted(len(answered), 'partition')} looked at"
@@ -138,7 +138,7 @@ def _searched(
     ]
 
 
-def _hanging_row(each: PartitionTransaction, now_ms: int) -> dict[str, Json]:
+def _hanging_row(each: PartitionTransaction, now_ms: int) -> Row:
     return {
         "topic": each.partition.topic,
         "partition": each.partition.partition,
@@ -151,7 +151,7 @@ def _hanging_row(each: PartitionTransaction, now_ms: int) -> dict[str, Json]:
     }
 
 
-def _hanging_cells(each: PartitionTransaction, now_ms: int) -> dict[str, Json]:
+def _hanging_cells(each: PartitionTransaction, now_ms: int) -> Row:
     return {
         **_hanging_row(each, now_ms),
         "last_write": time_text(each.producer.last_timestamp),
@@ -199,10 +199,7 @@ def abort(
         abort_open(access, transactional_id, form, yes=yes, dry_run=dry_run)
         return
     if transactional_id is not None or topic is None or partition is None:
-        raise CommandFailed(
-            "say which transaction: ID, or --topic and --partition of a hanging one",
-            ExitCode.USAGE,
-        )
+        raise WrongUsage("say which transaction: ID, or --topic and --partition of a hanging one")
     where = TopicPartition(topic, partition)
     said = _parse_marker(where, start_offset, producer_id, producer_epoch, coordinator_epoch)
     access = access_of(context)
@@ -219,7 +216,7 @@ def abort(
         failed = {} if error is None else {str(where): _abort_rejection(marker, error)}
         report(chosen, [] if failed else [str(where)], failed, "aborted")
         return
-    row: dict[str, Json] = {
+    row: Row = {
         "topic": topic,
         "partition": partition,
         "producer_id": marker.producer_id,
@@ -245,17 +242,14 @@ def _parse_marker(
         case None, int(number), int(epoch), int(coordinator):
             return AbortMarker(where, number, epoch, max(coordinator, COORDINATOR_EPOCH_MIN))
         case _:
-            raise CommandFailed(
+            raise WrongUsage(
                 "say which transaction: --start-offset, or --producer-id, --producer-epoch and "
-                "--coordinator-epoch together",
-                ExitCode.USAGE,
+                "--coordinator-epoch together"
             )
 
 
 def _marker(admin: "Admin", where: TopicPartition, start_offset: int) -> AbortMarker:
-    found = admin.transactions.producers([where])[where]
-    if isinstance(found, KafkaError):
-        raise found
+    found = value_of(admin.transactions.producers([where])[where])
     opened = open_transactions({where: found})
     for each in opened:
         if each.start_offset == start_offset:
@@ -310,7 +304,7 @@ def abort_open(
     with connect(access) as admin:
         found = _open_transaction(admin, transactional_id)
         if dry_run:
-            row: dict[str, Json] = {
+            row: Row = {
                 "transactional_id": transactional_id,
                 "producer_id": found.producer_id,
                 "producer_epoch": found.producer_epoch,

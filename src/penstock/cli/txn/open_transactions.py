@@ -7,8 +7,9 @@ open transaction does not include the partition.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.cli.connection.results import value_of
 from penstock.client.admin.coordinator_values import TransactionFilter
-from penstock.errors import KafkaError, TransactionalIdNotFound
+from penstock.errors import TransactionalIdNotFound
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -74,9 +75,6 @@ def ask_coordinators(admin: "Admin", producer_ids: Iterable[int]) -> Coordinated
     ids = {each.producer_id: each.transactional_id for each in listed}
     described: dict[str, TransactionDescription] = {}
     for name, found in admin.transactions.describe(list(dict.fromkeys(ids.values()))).items():
-        if isinstance(found, TransactionalIdNotFound):
-            continue
-        if isinstance(found, KafkaError):
-            raise found
-        described[name] = found
+        if not isinstance(found, TransactionalIdNotFound):
+            described[name] = value_of(found)
     return Coordinated(ids, described)

@@ -15,15 +15,15 @@ from penstock.cli.spark import needs_spark
 from penstock.cli.terminal.output import (
     CommandFailed,
     ExecuteOption,
-    ExitCode,
-    Json,
+    Row,
+    WrongUsage,
     format_of,
     note,
     print_rows,
 )
 
 if TYPE_CHECKING:
-    from penstock.spark.sink.settings import SinkOptions
+    from penstock.spark.options.sink import SinkOptions
 
 COLUMNS = ("sink", "last_batch", "stage", "open_transactions", "oldest")
 RECOVERED = ("sink", "finished", "aborted_transactions", "lost_rows")
@@ -55,7 +55,7 @@ def recover(
             {"on.lost": on_lost, **{f"kafka.{key}": value for key, value in asked.items()}}
         )
     except BadOption as wrong:
-        raise CommandFailed(str(wrong), ExitCode.USAGE) from None
+        raise WrongUsage(str(wrong)) from None
     known = known_sinks(options)
     unknown = [each for each in sinks or () if each not in known]
     if unknown:
@@ -68,7 +68,7 @@ def recover(
         note("nothing was changed; --execute finishes what was decided and aborts the rest")
 
 
-def _found(options: "SinkOptions", sink: str) -> dict[str, Json]:
+def _found(options: "SinkOptions", sink: str) -> Row:
     from penstock.spark.sink.client_cluster import ClientCluster
 
     with options.connect() as admin:
@@ -85,7 +85,7 @@ def _found(options: "SinkOptions", sink: str) -> dict[str, Json]:
     }
 
 
-def _recovered(options: "SinkOptions", sink: str) -> dict[str, Json]:
+def _recovered(options: "SinkOptions", sink: str) -> Row:
     from penstock.spark.sink.driver import settle
     from penstock.spark.sink.refusals import RowsLost
 

@@ -18,28 +18,25 @@ from penstock.client.admin.access_values import (
     AclResourceType,
     PatternType,
 )
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, UnknownServerError, from_code
+from penstock.errors import KafkaError, UnknownServerError, error_of, from_code
 from penstock.wire.messages import k29_describe_acls, k30_create_acls, k31_delete_acls
 
 E = TypeVar("E", bound=IntEnum)
+F = TypeVar("F", k29_describe_acls.DescribeAclsRequest, k31_delete_acls.DeleteAclsFilter)
+# A match of a deletion has the fields of both.
+AclResource = k29_describe_acls.DescribeAclsResource | k31_delete_acls.DeleteAclsMatchingAcl
+AclEntry = k29_describe_acls.AclDescription | k31_delete_acls.DeleteAclsMatchingAcl
 
 WILDCARD = "*"
 NAMED = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)
 
 
-class Acls:
+class Acls(AdminPart):
     """The ACLs of a cluster, kept by the controller: `Admin.acls`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 - it is frozen
@@ -84,7 +81,7 @@ class Acls:
         namespaces' ACLs."""
         namespace = self._routes.namespace
         try:
-            exact = {each: _exactly(_into(namespace, each)) for each in self._describe(wanted)}
+            exact = {each: AclFilter(*_into(namespace, each)) for each in self._describe(wanted)}
         except KafkaError as error:
             return error
         if not exact:
@@ -99,18 +96,6 @@ class Acls:
             # An ACL that is gone by now was deleted by another client.
             found[acl] = told if isinstance(told, KafkaError) else next(iter(told.values()), None)
         return found
-
-
-def _exactly(acl: Acl) -> AclFilter:
-    return AclFilter(
-        acl.resource_type,
-        acl.resource_name,
-        acl.principal,
-        acl.operation,
-        acl.permission,
-        acl.host,
-        acl.pattern_type,
-    )
 
 
 # -- namespaces
@@ -148,9 +133,8 @@ def _filter_into(namespace: Namespace, wanted: AclFilter) -> AclFilter:
 # -- requests
 
 
-def _ask_describe(connection: Connection, wanted: AclFilter) -> list[Acl]:
-    wire = k29_describe_acls
-    request = wire.DescribeAclsRequest(
+def _filter(kind: type[F], wanted: AclFilter) -> F:
+    return kind(
         resource_type_filter=int(wanted.resource_type),
         resource_name_filter=wanted.resource_name,
         pattern_type_filter=int(wanted.pattern_type),
@@ -159,22 +143,27 @@ def _ask_describe(connection: Connection, wanted: AclFilter) -> list[Acl]:
         operation=int(wanted.operation),
         permission_type=int(wanted.permission),
     )
+
+
+def _acl(resource: AclResource, entry: AclEntry) -> Acl:
+    return Acl(
+        _known(AclResourceType, resource.resource_type),
+        resource.resource_name,
+        entry.principal,
+        _known(AclOperation, entry.operation),
+        _known(AclPermission, entry.permission_type),
+        entry.host,
+        _known(PatternType, resource.pattern_type),
+    )
+
+
+def _ask_describe(connection: Connection, wanted: AclFilter) -> list[Acl]:
+    wire = k29_describe_acls
+    request = _filter(wire.DescribeAclsRequest, wanted)
     answer = connection.request(request, wire.DescribeAclsResponse)
     if answer.error_code:
         raise from_code(answer.error_code, answer.error_message)
-    return [
-        Acl(
-            _known(AclResourceType, resource.resource_type),
-            resource.resource_name,
-            each.principal,
-            _known(AclOperation, each.operation),
-            _known(AclPermission, each.permission_type),
-            each.host,
-            _known(PatternType, resource.pattern_type),
-        )
-        for resource in answer.resources
-        for each in resource.acls
-    ]
+    return [_acl(resource, each) for resource in answer.resources for each in resource.acls]
 
 
 def _ask_create(connection: Connection, acls: Sequence[Acl]) -> list[KafkaError | None]:
@@ -195,8 +184,7 @@ def _ask_create(connection: Connection, acls: Sequence[Acl]) -> list[KafkaError 
     )
     answer = connection.request(request, wire.CreateAclsResponse)
     results: list[KafkaError | None] = [
-        from_code(each.error_code, each.error_message) if each.error_code else None
-        for each in answer.results
+        error_of(each.error_code, each.error_message) for each in answer.results
     ]
     # Results come in the order of the request, without names.
     silent = UnknownServerError("the server did not answer for it")
@@ -208,40 +196,17 @@ def _ask_delete(
 ) -> dict[AclFilter, dict[Acl, KafkaError | None] | KafkaError]:
     wire = k31_delete_acls
     request = wire.DeleteAclsRequest(
-        filters=[
-            wire.DeleteAclsFilter(
-                resource_type_filter=int(each.resource_type),
-                resource_name_filter=each.resource_name,
-                pattern_type_filter=int(each.pattern_type),
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=int(each.operation),
-                permission_type=int(each.permission),
-            )
-            for each in filters
-        ]
+        filters=[_filter(wire.DeleteAclsFilter, each) for each in filters]
     )
     answer = connection.request(request, wire.DeleteAclsResponse)
     return {
-        asked: from_code(told.error_code, told.error_message)
-        if told.error_code
-        else dict(_deleted(each) for each in told.matching_acls)
+        asked: error_of(told.error_code, told.error_message)
+        or {
+            _acl(each, each): error_of(each.error_code, each.error_message)
+            for each in told.matching_acls
+        }
         for asked, told in zip(filters, answer.filter_results, strict=False)
     }
-
-
-def _deleted(told: k31_delete_acls.DeleteAclsMatchingAcl) -> tuple[Acl, KafkaError | None]:
-    acl = Acl(
-        _known(AclResourceType, told.resource_type),
-        told.resource_name,
-        told.principal,
-        _known(AclOperation, told.operation),
-        _known(AclPermission, told.permission_type),
-        told.host,
-        _known(PatternType, told.pattern_type),
-    )
-    error = from_code(told.error_code, told.error_message) if told.error_code else None
-    return acl, error
 
 
 def _known(kind: type[E], number: int) -> E:

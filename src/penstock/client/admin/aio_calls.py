@@ -5,8 +5,9 @@ Closing cancels every call that is waiting or under way.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from penstock.client.cluster.limits import BrokenOff, CallLimit, ClientCall
 from penstock.client.failures.kinds import ClientClosed
@@ -14,6 +15,7 @@ from penstock.client.runtime.call_thread import CallThread
 
 P = ParamSpec("P")
 R = TypeVar("R")
+B = TypeVar("B")
 
 CLOSE_TIMEOUT_S = 5.0  # only the opening of a connection can take this long
 
@@ -26,7 +28,7 @@ class Calls:
         self._closed = False
         self._thread = CallThread(name)
 
-    async def do(self, work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    async def do(self, work: Callable[[], R]) -> R:
         self._limit.check_usable()
         if self._closed:
             raise ClientClosed
@@ -36,7 +38,7 @@ class Calls:
             if self._closed:
                 raise ClientClosed
             with self._limit.call(call):
-                return work(*arguments, **named)
+                return work()
 
         future = self._thread.submit(run)
         try:
@@ -56,3 +58,23 @@ class Calls:
         ended = self._thread.submit(last)
         self._thread.end()
         await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_TIMEOUT_S)
+
+
+class AioPart(Generic[B]):
+    """Admin or a part of it for asyncio: calls of the blocking one."""
+
+    def __init__(self, calls: Calls, blocking: B) -> None:
+        self._calls = calls
+        self._blocking = blocking
+
+
+def awaited(
+    method: Callable[Concatenate[B, P], R],
+) -> Callable[Concatenate[AioPart[B], P], Coroutine[Any, Any, R]]:
+    """Return a method of the blocking part as a coroutine function of the asyncio part."""
+
+    @wraps(method)
+    async def call(self: AioPart[B], /, *arguments: P.args, **named: P.kwargs) -> R:
+        return await self._calls.do(lambda: method(self._blocking, *arguments, **named))
+
+    return call

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Never
 
 from penstock.client.admin.cluster_requests import (
@@ -29,7 +28,7 @@ from penstock.client.admin.configs import (
 from penstock.client.admin.connection import AdminConnection
 from penstock.client.admin.groups import Groups
 from penstock.client.admin.options import KNOWN, AdminOptions, SettingsLike
-from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
+from penstock.client.admin.part import ByPair, Pair, by_partition, partitions_of
 from penstock.client.admin.topic_requests import (
     ask_create_partitions,
     ask_create_topics,
@@ -127,18 +126,13 @@ class Admin:
             ),
         )
         routes = self._routes = Routes(self._nodes, self.limit, place)
-        self.groups = Groups(routes)
+        self.groups = Groups(routes, options.timeout_ms)
         self.transactions = Transactions(routes, options.timeout_ms)
 
     def __enter__(self) -> "Admin":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -177,7 +171,7 @@ class Admin:
         """Log directories of brokers, and their replicas."""
         from penstock.client.admin.log_dirs import LogDirs
 
-        return LogDirs(self._routes)
+        return LogDirs(self._routes, self._timeout_ms)
 
     @cached_property
     def quorum(self) -> "MetadataQuorum":
@@ -198,28 +192,28 @@ class Admin:
         """Access control lists."""
         from penstock.client.admin.acls import Acls
 
-        return Acls(self._routes)
+        return Acls(self._routes, self._timeout_ms)
 
     @cached_property
     def quotas(self) -> "Quotas":
         """Limits on what clients may use."""
         from penstock.client.admin.quotas import Quotas
 
-        return Quotas(self._routes)
+        return Quotas(self._routes, self._timeout_ms)
 
     @cached_property
     def scram(self) -> "ScramCredentials":
         """SCRAM credentials of users."""
         from penstock.client.admin.scram_credentials import ScramCredentials
 
-        return ScramCredentials(self._routes)
+        return ScramCredentials(self._routes, self._timeout_ms)
 
     @cached_property
     def tokens(self) -> "DelegationTokens":
         """Delegation tokens."""
         from penstock.client.admin.delegation_tokens import DelegationTokens
 
-        return DelegationTokens(self._routes)
+        return DelegationTokens(self._routes, self._timeout_ms)
 
     # -- cluster
 
@@ -272,7 +266,9 @@ class Admin:
         found = self._routes.of_controller_as_one(
             lambda connection: ask_election(connection, asked, election, self._timeout_ms)
         )
-        return {each: error for each, error in found.items() if not _not_needed(error)}
+        return {
+            each: error for each, error in found.items() if not isinstance(error, ElectionNotNeeded)
+        }
 
     def _all_partitions(self) -> list[TopicPartition]:
         return [
@@ -437,7 +433,3 @@ class Admin:
                 connection, {each: limits[each] for each in mine}, self._timeout_ms
             ),
         )
-
-
-def _not_needed(error: KafkaError | None) -> bool:
-    return isinstance(error, ElectionNotNeeded)

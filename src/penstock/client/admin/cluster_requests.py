@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from penstock.client.admin.cluster_values import Election
 from penstock.client.transport.connection import Connection
 from penstock.client.values import Broker, ClusterDescription
-from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.errors import KafkaError, UnsupportedVersion, error_of, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import k43_elect_leaders, k60_describe_cluster, k64_unregister_broker
 
@@ -31,7 +31,7 @@ def ask_unregister(connection: Connection, broker_id: int) -> KafkaError | None:
     wire = k64_unregister_broker
     request = wire.UnregisterBrokerRequest(broker_id=broker_id)
     answer = connection.request(request, wire.UnregisterBrokerResponse)
-    return from_code(answer.error_code, answer.error_message) if answer.error_code else None
+    return error_of(answer.error_code, answer.error_message)
 
 
 ELECTION_TYPES_FROM = 1  # the version of ElectLeaders with unclean elections
@@ -63,11 +63,7 @@ def ask_election(
             raise error
         return dict.fromkeys(partitions, error)
     return {
-        TopicPartition(told.topic, each.partition_id): from_code(
-            each.error_code, each.error_message
-        )
-        if each.error_code
-        else None
+        TopicPartition(told.topic, each.partition_id): error_of(each.error_code, each.error_message)
         for told in answer.replica_election_results
         for each in told.partition_result
     }

@@ -10,7 +10,7 @@ from penstock.client.values import (
     Resource,
     ResourceType,
 )
-from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.errors import KafkaError, UnsupportedVersion, error_of, from_code
 from penstock.wire.messages import (
     k32_describe_configs,
     k33_alter_configs,
@@ -39,11 +39,10 @@ def ask_configs(
     )
     answer = connection.request(request, wire.DescribeConfigsResponse)
     return {
-        Resource(ResourceType(each.resource_type), each.resource_name): from_code(
+        Resource(ResourceType(each.resource_type), each.resource_name): error_of(
             each.error_code, each.error_message
         )
-        if each.error_code
-        else [_value(config) for config in each.configs]
+        or [_value(config) for config in each.configs]
         for each in answer.results
     }
 
@@ -83,15 +82,7 @@ def change_configs(
         ],
         validate_only=validate_only,
     )
-    answer = connection.request(request, wire.IncrementalAlterConfigsResponse)
-    return {
-        Resource(ResourceType(each.resource_type), each.resource_name): from_code(
-            each.error_code, each.error_message
-        )
-        if each.error_code
-        else None
-        for each in answer.responses
-    }
+    return _errors(connection.request(request, wire.IncrementalAlterConfigsResponse))
 
 
 def replace_configs(
@@ -113,13 +104,17 @@ def replace_configs(
         ],
         validate_only=validate_only,
     )
-    answer = connection.request(request, wire.AlterConfigsResponse)
+    return _errors(connection.request(request, wire.AlterConfigsResponse))
+
+
+def _errors(
+    answer: k44_incremental_alter_configs.IncrementalAlterConfigsResponse
+    | k33_alter_configs.AlterConfigsResponse,
+) -> dict[Resource, KafkaError | None]:
     return {
-        Resource(ResourceType(each.resource_type), each.resource_name): from_code(
+        Resource(ResourceType(each.resource_type), each.resource_name): error_of(
             each.error_code, each.error_message
         )
-        if each.error_code
-        else None
         for each in answer.responses
     }
 

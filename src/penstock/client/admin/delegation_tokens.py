@@ -3,30 +3,24 @@
 from collections.abc import Sequence
 
 from penstock.client.admin.access_values import DelegationToken, Principal
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.errors import KafkaError, UnsupportedVersion, error_of, from_code
 from penstock.wire.messages import (
     k38_create_delegation_token,
     k39_renew_delegation_token,
     k40_expire_delegation_token,
     k41_describe_delegation_token,
 )
+from penstock.wire.structures import TokenPrincipal
 
 SERVERS_CHOICE = -1  # the longest time that the server allows, or its configured time
 OWNERS_FROM = 3  # the version of CreateDelegationToken that can name another owner
 
 
-class DelegationTokens:
+class DelegationTokens(AdminPart):
     """Delegation tokens, over an authenticated connection: `Admin.tokens`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def create(
@@ -49,8 +43,7 @@ class DelegationTokens:
 
         def ask(connection: Connection) -> int | KafkaError:
             answer = connection.request(request, wire.RenewDelegationTokenResponse)
-            failed = answer.error_code != 0
-            return from_code(answer.error_code) if failed else answer.expiry_timestamp_ms
+            return error_of(answer.error_code) or answer.expiry_timestamp_ms
 
         return self._routes.of_controller_as_one(ask)
 
@@ -62,8 +55,7 @@ class DelegationTokens:
 
         def ask(connection: Connection) -> int | KafkaError:
             answer = connection.request(request, wire.ExpireDelegationTokenResponse)
-            failed = answer.error_code != 0
-            return from_code(answer.error_code) if failed else answer.expiry_timestamp_ms
+            return error_of(answer.error_code) or answer.expiry_timestamp_ms
 
         return self._routes.of_controller_as_one(ask)
 
@@ -75,9 +67,7 @@ class DelegationTokens:
             owners=None
             if owners is None
             else [
-                wire.DescribeDelegationTokenOwner(
-                    principal_type=each.type, principal_name=each.name
-                )
+                TokenPrincipal(principal_type=each.type, principal_name=each.name)
                 for each in owners
             ]
         )
@@ -116,8 +106,7 @@ def _ask_create(
         owner_principal_type=None if owner is None else owner.type,
         owner_principal_name=None if owner is None else owner.name,
         renewers=[
-            wire.CreatableRenewers(principal_type=each.type, principal_name=each.name)
-            for each in renewers
+            TokenPrincipal(principal_type=each.type, principal_name=each.name) for each in renewers
         ],
         max_lifetime_ms=lifetime_ms,
     )

@@ -8,7 +8,8 @@ from penstock.client.admin.cluster_values import (
     FeatureLevels,
     LevelRange,
 )
-from penstock.client.cluster.limits import CallLimit, limited
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.cluster.routing import Routes
 from penstock.client.transport.connection import CLIENT_SOFTWARE_NAME, CannotReach, Connection
 from penstock.client.values import Broker
@@ -17,16 +18,8 @@ from penstock.release import VERSION
 from penstock.wire.messages import k18_api_versions, k57_update_features
 
 
-class Features:
+class Features(AdminPart):
     """The feature levels of a cluster: `Admin.features`."""
-
-    def __init__(self, routes: Routes, timeout_ms: int) -> None:
-        self._routes = routes
-        self._timeout_ms = timeout_ms
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(self, broker: int | None = None) -> FeatureLevels:

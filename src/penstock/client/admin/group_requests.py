@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from penstock.client.admin.coordinator_values import CommittedOffset, GroupMember
 from penstock.client.cluster.routing import MOVING
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, UnknownServerError, UnsupportedVersion, from_code
+from penstock.errors import KafkaError, UnknownServerError, UnsupportedVersion, error_of, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import (
     k08_offset_commit,
@@ -169,9 +169,7 @@ def ask_leave(
     if answer.error_code:
         return from_code(answer.error_code)
     told = {
-        each.group_instance_id or each.member_id: from_code(each.error_code)
-        if each.error_code
-        else None
+        each.group_instance_id or each.member_id: error_of(each.error_code)
         for each in answer.members
     }
     silent = UnknownServerError("the server did not answer for it")

@@ -16,9 +16,9 @@ from penstock.client.admin.group_requests import (
     ask_delete_offsets,
     ask_leave,
 )
-from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import MOVING, KeyType, Routes
+from penstock.client.admin.part import AdminPart, ByPair, Pair, by_partition, partitions_of
+from penstock.client.cluster.limits import limited
+from penstock.client.cluster.routing import MOVING, KeyType
 from penstock.client.keywords import refuse_text
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import Connection
@@ -28,6 +28,7 @@ from penstock.errors import (
     KafkaError,
     UnstableOffsetCommit,
     UnsupportedVersion,
+    error_of,
     from_code,
 )
 from penstock.model import TopicPartition
@@ -55,15 +56,8 @@ CONSUMER_PROTOCOL = "consumer"  # the protocol type of a classic group of consum
 NEW_MEMBER = {0: False, 1: True}  # the type of a member of a consumer group; -1 is unknown
 
 
-class Groups:
+class Groups(AdminPart):
     """Groups, as their coordinators know them: `Admin.groups`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def list_all(
@@ -192,7 +186,7 @@ def _ask_listing(
     if (states and version < STATES_FROM) or (types and version < TYPES_FROM):
         return UnsupportedVersion(f"the server at {connection} is too old to filter groups so")
     answer = connection.request(request, wire.ListGroupsResponse)
-    return from_code(answer.error_code) if answer.error_code else answer.groups
+    return error_of(answer.error_code) or answer.groups
 
 
 def _ask_descriptions(
@@ -216,9 +210,8 @@ def _ask_consumer_groups(
     request = wire.ConsumerGroupDescribeRequest(group_ids=list(names))
     answer = connection.request(request, wire.ConsumerGroupDescribeResponse)
     return {
-        each.group_id: from_code(each.error_code, each.error_message)
-        if each.error_code
-        else GroupDescription(
+        each.group_id: error_of(each.error_code, each.error_message)
+        or GroupDescription(
             each.group_id,
             CONSUMER,
             each.group_state,
@@ -339,7 +332,4 @@ def _ask_delete(
     wire = k42_delete_groups
     request = wire.DeleteGroupsRequest(groups_names=list(names))
     answer = connection.request(request, wire.DeleteGroupsResponse)
-    return {
-        each.group_id: from_code(each.error_code) if each.error_code else None
-        for each in answer.results
-    }
+    return {each.group_id: error_of(each.error_code) for each in answer.results}

@@ -3,24 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import LogDir, Replica, ReplicaLog
-from penstock.client.admin.partition_pairs import Pair, partitions_of
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart, Pair, partitions_of
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
-from penstock.errors import BrokerNotAvailable, KafkaError, UnknownServerError, from_code
+from penstock.errors import BrokerNotAvailable, KafkaError, UnknownServerError, error_of, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import k34_alter_replica_log_dirs, k35_describe_log_dirs
 
 
-class LogDirs:
+class LogDirs(AdminPart):
     """Log directories, as each broker knows its own: `Admin.log_dirs`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(
@@ -83,10 +75,7 @@ def _ask_describe(
     answer = connection.request(request, wire.DescribeLogDirsResponse)
     if answer.error_code:
         return from_code(answer.error_code)
-    return {
-        each.log_dir: from_code(each.error_code) if each.error_code else _directory(each)
-        for each in answer.results
-    }
+    return {each.log_dir: error_of(each.error_code) or _directory(each) for each in answer.results}
 
 
 def _directory(told: k35_describe_log_dirs.DescribeLogDirsResult) -> LogDir:
@@ -122,9 +111,7 @@ def _ask_alter(
     )
     answer = connection.request(request, wire.AlterReplicaLogDirsResponse)
     return {
-        TopicPartition(told.topic_name, each.partition_index): from_code(each.error_code)
-        if each.error_code
-        else None
+        TopicPartition(told.topic_name, each.partition_index): error_of(each.error_code)
         for told in answer.results
         for each in told.partitions
     }

@@ -44,7 +44,7 @@ NAMES: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
     },
     21: {"DeleteRecordsTopic": ("name",), "DeleteRecordsTopicResult": ("name",)},
     22: {"InitProducerIdRequest": ("transactional_id",)},
-    27: {"WritableTxnMarkerTopic": ("name",), "WritableTxnMarkerTopicResult": ("name",)},
+    27: {"WritableTxnMarkerTopic": ("name",), "TopicErrors": ("name",)},
     34: {"AlterReplicaLogDirTopic": ("name",), "AlterReplicaLogDirTopicResult": ("topic_name",)},
     35: {"DescribableLogDirTopic": ("topic",), "DescribeLogDirsTopic": ("name",)},
     37: {"CreatePartitionsTopic": ("name",), "CreatePartitionsTopicResult": ("name",)},
@@ -55,7 +55,7 @@ NAMES: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
     47: {
         "OffsetDeleteRequest": ("group_id",),
         "OffsetDeleteRequestTopic": ("name",),
-        "OffsetDeleteResponseTopic": ("name",),
+        "TopicErrors": ("name",),
     },
     61: {"TopicRequest": ("name",), "TopicResponse": ("name",)},
     65: {
@@ -68,7 +68,7 @@ NAMES: Final[Mapping[int, Mapping[str, tuple[str, ...]]]] = {
         "ConsumerGroupDescribeRequest": ("group_ids",),
         "DescribedGroup": ("group_id",),
         "Member": ("subscribed_topic_names",),
-        "TopicPartitions": ("topic_name",),
+        "NamedTopicIdPartitions": ("topic_name",),
     },
     75: {
         "TopicRequest": ("name",),

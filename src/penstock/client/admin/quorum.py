@@ -3,26 +3,19 @@
 from collections.abc import Sequence
 
 from penstock.client.admin.cluster_values import QuorumDescription, QuorumListener, QuorumReplica
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, UnknownServerError, from_code
+from penstock.errors import KafkaError, UnknownServerError, error_of, from_code
 from penstock.model import CLUSTER_METADATA_TOPIC, ZERO_ID
 from penstock.wire.messages import k55_describe_quorum, k80_add_raft_voter, k81_remove_raft_voter
+from penstock.wire.structures import Listener
 
 METADATA_PARTITION = 0
 
 
-class MetadataQuorum:
+class MetadataQuorum(AdminPart):
     """The metadata quorum; any broker forwards requests to its leader: `Admin.quorum`."""
-
-    def __init__(self, routes: Routes, timeout_ms: int) -> None:
-        self._routes = routes
-        self._timeout_ms = timeout_ms
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(self) -> QuorumDescription:
@@ -47,13 +40,13 @@ class MetadataQuorum:
             voter_id=node_id,
             voter_directory_id=directory_id,
             listeners=[
-                wire.Listener(name=each.name, host=each.host, port=each.port) for each in listeners
+                Listener(name=each.name, host=each.host, port=each.port) for each in listeners
             ],
         )
 
         def ask(connection: Connection) -> KafkaError | None:
             answer = connection.request(request, wire.AddRaftVoterResponse)
-            return from_code(answer.error_code, answer.error_message) if answer.error_code else None
+            return error_of(answer.error_code, answer.error_message)
 
         self._routes.of_controller_as_one(ask)
 
@@ -69,7 +62,7 @@ class MetadataQuorum:
 
         def ask(connection: Connection) -> KafkaError | None:
             answer = connection.request(request, wire.RemoveRaftVoterResponse)
-            return from_code(answer.error_code, answer.error_message) if answer.error_code else None
+            return error_of(answer.error_code, answer.error_message)
 
         self._routes.of_controller_as_one(ask)
 

@@ -3,22 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.access_values import QuotaEntity, QuotaFilter
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, from_code
+from penstock.errors import KafkaError, error_of, from_code
 from penstock.wire.messages import k48_describe_client_quotas, k49_alter_client_quotas
+from penstock.wire.structures import EntityData
 
 
-class Quotas:
+class Quotas(AdminPart):
     """Client quotas; any broker answers, the controller changes them: `Admin.quotas`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(
@@ -68,8 +62,7 @@ def _ask_alter(
         entries=[
             wire.RequestEntryData(
                 entity=[
-                    wire.EntityData(entity_type=part, entity_name=name)
-                    for part, name in entity.parts
+                    EntityData(entity_type=part, entity_name=name) for part, name in entity.parts
                 ],
                 ops=[
                     wire.OpData(key=key, value=value or 0.0, remove=value is None)
@@ -82,10 +75,8 @@ def _ask_alter(
     )
     answer = connection.request(request, wire.AlterClientQuotasResponse)
     return {
-        QuotaEntity.of({part.entity_type: part.entity_name for part in each.entity}): from_code(
+        QuotaEntity.of({part.entity_type: part.entity_name for part in each.entity}): error_of(
             each.error_code, each.error_message
         )
-        if each.error_code
-        else None
         for each in answer.entries
     }

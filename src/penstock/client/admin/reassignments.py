@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.client.admin.cluster_values import Reassignment
-from penstock.client.admin.partition_pairs import ByPair, Pair, by_partition, partitions_of
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart, ByPair, Pair, by_partition, partitions_of
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
-from penstock.errors import KafkaError, UnsupportedVersion, from_code
+from penstock.errors import KafkaError, UnsupportedVersion, error_of, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import (
     k45_alter_partition_reassignments,
@@ -18,16 +17,8 @@ from penstock.wire.messages import (
 FACTOR_HELD_FROM = 1
 
 
-class Reassignments:
+class Reassignments(AdminPart):
     """Reassignments, as the controller knows them: `Admin.reassignments`."""
-
-    def __init__(self, routes: Routes, timeout_ms: int) -> None:
-        self._routes = routes
-        self._timeout_ms = timeout_ms
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def list_all(
@@ -109,11 +100,9 @@ def _ask_alter(
     if answer.error_code:
         return dict.fromkeys(targets, from_code(answer.error_code, answer.error_message))
     return {
-        TopicPartition(told.name, each.partition_index): from_code(
+        TopicPartition(told.name, each.partition_index): error_of(
             each.error_code, each.error_message
         )
-        if each.error_code
-        else None
         for told in answer.responses
         for each in told.partitions
     }

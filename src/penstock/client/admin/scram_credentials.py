@@ -10,11 +10,11 @@ from penstock.client.admin.access_values import (
     ScramMechanism,
     ScramUpsertion,
 )
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import Routes
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
 from penstock.client.transport.scram import HASHES
-from penstock.errors import KafkaError, ResourceNotFound, from_code
+from penstock.errors import KafkaError, ResourceNotFound, error_of, from_code
 from penstock.wire.messages import (
     k50_describe_user_scram_credentials,
     k51_alter_user_scram_credentials,
@@ -23,15 +23,8 @@ from penstock.wire.messages import (
 SALT_BYTES = 24
 
 
-class ScramCredentials:
+class ScramCredentials(AdminPart):
     """SCRAM credentials of users: `Admin.scram`."""
-
-    def __init__(self, routes: Routes) -> None:
-        self._routes = routes
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def describe(
@@ -48,9 +41,8 @@ class ScramCredentials:
         if answer.error_code:
             raise from_code(answer.error_code, answer.error_message)
         found: dict[str, list[ScramCredential] | KafkaError] = {
-            each.user: from_code(each.error_code, each.error_message)
-            if each.error_code
-            else [
+            each.user: error_of(each.error_code, each.error_message)
+            or [
                 ScramCredential(_mechanism(told.mechanism), told.iterations)
                 for told in each.credential_infos
             ]
@@ -77,10 +69,7 @@ class ScramCredentials:
         def ask(connection: Connection) -> dict[str, KafkaError | None]:
             answer = connection.request(request, wire.AlterUserScramCredentialsResponse)
             return {
-                each.user: from_code(each.error_code, each.error_message)
-                if each.error_code
-                else None
-                for each in answer.results
+                each.user: error_of(each.error_code, each.error_message) for each in answer.results
             }
 
         return self._routes.of_controller(list(dict.fromkeys(each.user for each in changes)), ask)

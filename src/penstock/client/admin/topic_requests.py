@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.client.transport.connection import Connection
 from penstock.client.values import CreatedTopic, NewTopic, PartitionDescription, TopicDescription
-from penstock.errors import KafkaError, UnknownTopicOrPartition, from_code
+from penstock.errors import KafkaError, UnknownTopicOrPartition, error_of, from_code
 from penstock.wire.messages import (
     k19_create_topics,
     k20_delete_topics,
@@ -38,9 +38,8 @@ def ask_create_topics(
     )
     answer = connection.request(request, wire.CreateTopicsResponse)
     return {
-        each.name: from_code(each.error_code, each.error_message)
-        if each.error_code
-        else CreatedTopic(each.name, each.topic_id, each.num_partitions, each.replication_factor)
+        each.name: error_of(each.error_code, each.error_message)
+        or CreatedTopic(each.name, each.topic_id, each.num_partitions, each.replication_factor)
         for each in answer.topics
     }
 
@@ -73,8 +72,7 @@ def ask_delete_topics(
     )
     answer = connection.request(request, wire.DeleteTopicsResponse)
     return {
-        each.name or "": from_code(each.error_code, each.error_message) if each.error_code else None
-        for each in answer.responses
+        each.name or "": error_of(each.error_code, each.error_message) for each in answer.responses
     }
 
 
@@ -104,10 +102,7 @@ def ask_create_partitions(
         validate_only=validate_only,
     )
     answer = connection.request(request, wire.CreatePartitionsResponse)
-    return {
-        each.name: from_code(each.error_code, each.error_message) if each.error_code else None
-        for each in answer.results
-    }
+    return {each.name: error_of(each.error_code, each.error_message) for each in answer.results}
 
 
 NAMES_PER_REQUEST_MAX = 1_000

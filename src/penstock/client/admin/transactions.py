@@ -10,15 +10,16 @@ from penstock.client.admin.coordinator_values import (
     TransactionFilter,
     TransactionListing,
 )
-from penstock.client.admin.partition_pairs import Pair, partition_of, partitions_of
-from penstock.client.cluster.limits import CallLimit, limited
-from penstock.client.cluster.routing import MOVING, KeyType, Routes
+from penstock.client.admin.part import AdminPart, Pair, partition_of, partitions_of
+from penstock.client.cluster.limits import limited
+from penstock.client.cluster.routing import MOVING, KeyType
 from penstock.client.transport.connection import Connection
 from penstock.errors import (
     ConcurrentTransactions,
     InvalidRequest,
     KafkaError,
     UnsupportedVersion,
+    error_of,
     from_code,
 )
 from penstock.model import TopicPartition
@@ -37,16 +38,8 @@ STABLE_LAST = 5  # of InitProducerId; the next one is for two-phase commit
 PARTITIONS_PER_REQUEST_MAX = 500
 
 
-class Transactions:
+class Transactions(AdminPart):
     """Transactions, as coordinators and leaders know them: `Admin.transactions`."""
-
-    def __init__(self, routes: Routes, timeout_ms: int) -> None:
-        self._routes = routes
-        self._timeout_ms = timeout_ms
-
-    @property
-    def limit(self) -> CallLimit:
-        return self._routes.limit
 
     @limited
     def list_all(
@@ -138,9 +131,8 @@ def _ask_descriptions(
     request = wire.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
     answer = connection.request(request, wire.DescribeTransactionsResponse)
     return {
-        each.transactional_id: from_code(each.error_code)
-        if each.error_code
-        else TransactionDescription(
+        each.transactional_id: error_of(each.error_code)
+        or TransactionDescription(
             each.transactional_id,
             coordinator,
             each.transaction_state,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from penstock.client.cluster.nodes import Nodes
 from penstock.client.transport.connection import Connection
 from penstock.client.values import FoundOffset, PartitionDescription, TopicDescription
-from penstock.errors import KafkaError, UnknownTopicOrPartition, from_code
+from penstock.errors import KafkaError, UnknownTopicOrPartition, error_of, from_code
 from penstock.model import TopicPartition
 from penstock.wire.messages import k02_list_offsets, k21_delete_records
 from penstock.wire.messages.k03_metadata import (
@@ -44,8 +44,7 @@ def _ask(
     if answer.error_code:
         raise from_code(answer.error_code)
     return {
-        each.name or "": from_code(each.error_code) if each.error_code else _described(each)
-        for each in answer.topics
+        each.name or "": error_of(each.error_code) or _described(each) for each in answer.topics
     }
 
 
@@ -90,9 +89,8 @@ def ask_offsets(
     )
     answer = connection.request(request, wire.ListOffsetsResponse)
     return {
-        TopicPartition(topic.name, each.partition_index): from_code(each.error_code)
-        if each.error_code
-        else FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+        TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
+        or FoundOffset(each.offset, each.timestamp, each.leader_epoch)
         for topic in answer.topics
         for each in topic.partitions
     }
@@ -111,9 +109,8 @@ def ask_delete_records(
     request = wire.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=timeout_ms)
     answer = connection.request(request, wire.DeleteRecordsResponse)
     return {
-        TopicPartition(topic.name, each.partition_index): from_code(each.error_code)
-        if each.error_code
-        else each.low_watermark
+        TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
+        or each.low_watermark
         for topic in answer.topics
         for each in topic.partitions
     }

@@ -1,8 +1,8 @@
 """Consumers of Python values on librdkafka: asyncio (aio.py) and blocking (blocking.py).
 
-engine/      polling thread, shared state, error policy, conversion of messages to records
+engine/      polling thread, operations, shared state, error policy, messages as records
 loops/       steps of the loops over records and batches
-offsets/     tracking of finished offsets, commits, lookups, resets
+offsets/     tracking of finished offsets, commits, lookups
 assignment/  settings, partitions, rebalances
 """
 

@@ -14,103 +14,72 @@ revoked, is cancelled; `async with` makes that HandlerTimedOut or PartitionsRevo
 """
 
 import asyncio
-import time
-import warnings
-from collections.abc import Collection, Mapping
-from datetime import datetime
-from types import TracebackType
-from typing import Any, Generic, Never, Self, Unpack, overload
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, Never, ParamSpec, Self, TypeVar, Unpack, overload
 
-from penstock.client.consumer.assignment.resolved_config import PlaceLike, Position, Subscription
-from penstock.client.consumer.engine.aio_adapter import AioAdapter
-from penstock.client.consumer.engine.core import CLOSE_SECONDS, Committable, ConsumerCore
+from penstock.client.consumer.engine.app_adapter import AioAdapter
+from penstock.client.consumer.engine.core import CLOSE_SECONDS, ConsumerCore
+from penstock.client.consumer.engine.operations import (
+    ConsumerOperations,
+    OperationSteps,
+    describe_as,
+)
+from penstock.client.consumer.face import ConsumerFace
 from penstock.client.consumer.loops.aio_loops import AioReader, BatchLoop, RecordLoop
 from penstock.client.consumer.options import ConsumerOptions
-from penstock.client.failures import DeserializationError, TimedOut
 from penstock.client.keywords import refuse_unknown
-from penstock.client.namespace import Namespace
-from penstock.client.records import K, Record, V
-from penstock.client.serde import DeserializerLike, DeserializerOf
+from penstock.client.records import ReadKey, ReadValue, Record
+from penstock.client.serde.protocols import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
-from penstock.model import TopicPartition
 
-UNSUBSCRIBED_LOOK_S = 0.01
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Consumer(Generic[K, V]):
+def awaited(
+    operation: Callable[Concatenate[ConsumerOperations, P], OperationSteps[T]],
+) -> Callable[Concatenate["Consumer[Any, Any]", P], Coroutine[Any, Any, T]]:
+    """Return an operation as a coroutine function of the consumer."""
+
+    async def call(self: "Consumer[Any, Any]", /, *arguments: P.args, **named: P.kwargs) -> T:
+        reader = self._reader
+        return await reader.run(operation(reader.operations, *arguments, **named))
+
+    describe_as(call, operation)
+    return call
+
+
+class Consumer(ConsumerFace[ReadKey, ReadValue]):
     """Reads records. Settings are Kafka's own names: Consumer({"max.poll.records": 100}, ...)."""
 
-    @overload
-    def __init__(
-        self: "Consumer[bytes, bytes]",
-        settings: Mapping[str, SettingValue] | None = None,
-        /,
-        **options: Unpack[ConsumerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[bytes, V]",
-        settings: Mapping[str, SettingValue] | None = None,
-        /,
-        *,
-        value: DeserializerOf[V],
-        **options: Unpack[ConsumerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[bytes, Any]",
-        settings: Mapping[str, SettingValue] | None = None,
-        /,
-        *,
-        value: str,
-        **options: Unpack[ConsumerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[K, bytes]",
-        settings: Mapping[str, SettingValue] | None = None,
-        /,
-        *,
-        key: DeserializerOf[K],
-        **options: Unpack[ConsumerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Consumer[Any, bytes]",
-        settings: Mapping[str, SettingValue] | None = None,
-        /,
-        *,
-        key: str,
-        **options: Unpack[ConsumerOptions],
-    ) -> None: ...
     @overload
     def __init__(
         self,
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerOf[K] | None = None,
-        value: DeserializerOf[V] | None = None,
+        key: DeserializerOf[ReadKey] | None = None,
+        value: DeserializerOf[ReadValue] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: "Consumer[K, Any]",
+        self: "Consumer[ReadKey, Any]",
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerOf[K],
+        key: DeserializerOf[ReadKey] | None = None,
         value: str,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: "Consumer[Any, V]",
+        self: "Consumer[Any, ReadValue]",
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
         key: str,
-        value: DeserializerOf[V],
+        value: DeserializerOf[ReadValue] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
@@ -128,8 +97,8 @@ class Consumer(Generic[K, V]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        key: DeserializerLike[K] | None = None,
-        value: DeserializerLike[V] | None = None,
+        key: DeserializerLike[ReadKey] | None = None,
+        value: DeserializerLike[ReadValue] | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """Take Kafka's settings; `key` and `value` name deserializers. Further options:
@@ -141,11 +110,11 @@ class Consumer(Generic[K, V]):
         interceptors: ConsumerInterceptors; namespace: a prefix of all topics and groups
         """
         self._adapter = AioAdapter()
-        self._core: ConsumerCore[K, V] = ConsumerCore(
+        core: ConsumerCore[ReadKey, ReadValue] = ConsumerCore(
             settings, key, value, options, self._adapter, in_loop=True
         )
-        self._reader: AioReader[K, V] = AioReader(self._core, self._adapter)
-        self.namespace: Namespace = self._core.config.namespace
+        super().__init__(core, self._adapter.caller)
+        self._reader = AioReader(core, self._adapter)
 
     # -- opening and closing
 
@@ -157,12 +126,7 @@ class Consumer(Generic[K, V]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         cancelled = self._adapter.cancelled.pop(task, None)
@@ -192,22 +156,14 @@ class Consumer(Generic[K, V]):
             core.end(self, timeout_s, in_time=ended.done())
         core.closed = True
 
-    def __del__(self, warn: Any = warnings.warn) -> None:
-        core = getattr(self, "_core", None)
-        if core is not None and core.is_unclosed:
-            text = f"a consumer was never closed: {self!r}"
-            warn(text, ResourceWarning, source=self, stacklevel=2)
-            core.engine.abandon()
-
-    def __repr__(self) -> str:
-        return f"<Consumer {self._core.name} group={self._core.config.group}>"
-
     # -- reading
 
-    def __aiter__(self) -> RecordLoop[K, V]:
+    def __aiter__(self) -> RecordLoop[ReadKey, ReadValue]:
         return RecordLoop(self._reader, self)
 
-    def batches(self, max: int = 500, timeout_s: float = 0.5, **unknown: Never) -> BatchLoop[K, V]:
+    def batches(
+        self, max: int = 500, timeout_s: float = 0.5, **unknown: Never
+    ) -> BatchLoop[ReadKey, ReadValue]:
         """Iterate over batches of at most `max` records, each gathered for at most `timeout_s` from
         its first record on, never empty. A batch is finished when the loop's body has ended."""
         refuse_unknown("batches()", unknown, ("max", "timeout_s"))
@@ -215,187 +171,33 @@ class Consumer(Generic[K, V]):
             raise ValueError("a batch has at least one record, and time does not run backwards")
         return BatchLoop(self._reader, self, max, timeout_s)
 
-    async def poll(self, timeout_s: float) -> Record[K, V] | None:
+    async def poll(self, timeout_s: float) -> Record[ReadKey, ReadValue] | None:
         """Return the next record, or None if none comes in time. Finish the records that the caller
         got before from poll() or take()."""
         records = await self._reader.taker().take(1, timeout_s)
         return records[0] if records else None
 
-    async def take(self, max: int, timeout_s: float = 0.5, **unknown: Never) -> list[Record[K, V]]:
+    async def take(
+        self, max: int, timeout_s: float = 0.5, **unknown: Never
+    ) -> list[Record[ReadKey, ReadValue]]:
         """Return up to `max` records that come within `timeout_s`. Finish the records that the
         caller got before from poll() or take()."""
         refuse_unknown("take()", unknown, ("max", "timeout_s"))
         return list(await self._reader.taker().take(max, timeout_s))
 
-    def finish(self, record: Record[Any, Any]) -> bool:
-        """Finish a record before its body ends. Return False if that no longer counts: its
-        partition was revoked or moved, or the record is finished already."""
-        self._core.engine.check()
-        return self._core.converter.finish(record)
+    # -- operations.py has the rest
 
-    def skip(self, error: DeserializationError) -> bool:
-        """Skip the record that could not be read. Return False if another record is next by now."""
-        self._core.engine.check()
-        return self._core.skip(error)
-
-    # -- subscriptions
-
-    async def subscribe(
-        self,
-        topics: Collection[str] | None = None,
-        *,
-        pattern: str | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Replace the subscription by these topics, shared with the group."""
-        await self._reader.open()
-        subscription = self._core.config.subscription(topics, pattern, None)
-        await self._reader.read_from(subscription, timeout_s)
-
-    async def assign(
-        self,
-        places: Mapping[TopicPartition, Position | None],
-        *,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Replace the subscription by these partitions, each from a position or (None) from the
-        group's committed offset."""
-        await self._reader.open()
-        await self._reader.read_from(self._core.config.subscription(None, None, places), timeout_s)
-
-    async def unsubscribe(self, *, timeout_s: float | None = None) -> None:
-        """End the subscription; the group gives the partitions to other members."""
-        await self._reader.open()
-        limit = self._core.limit(timeout_s)
-        until = time.monotonic() + limit
-        await self._reader.wait(self._core.read_from(Subscription(), {}), limit, "unsubscribe")
-        while self._core.places():  # revoked at the next poll, after their bodies
-            if time.monotonic() > until:
-                raise TimedOut(f"the partitions were not given up within {limit:g} s")
-            await asyncio.sleep(UNSUBSCRIBED_LOOK_S)
-
-    # -- commits
-
-    async def commit(
-        self, offsets: Committable = None, *, timeout_s: float | None = None
-    ) -> Mapping[TopicPartition, int]:
-        """Commit a record, a batch, offsets, or else all finished records and the caller's records
-        in flight: those of the loop this task is in, or of its last poll() or take(). Committed
-        records count as finished. Return the committed offsets."""
-        await self._reader.open()
-        limit = self._core.limit(timeout_s)
-        if offsets is None:
-            self._reader.polls.finish_of(asyncio.current_task())
-            self._core.finish_of(asyncio.current_task())
-        wanted = self._core.to_commit(offsets)
-        await self._reader.wait(self._core.commit(wanted, limit), limit, "the commit")
-        self._core.converter.notify_interceptors()
-        return self._core.without_namespace(wanted)
-
-    def finished_offsets(self) -> dict[TopicPartition, int]:
-        """Return the first unfinished offset of each partition with finished records."""
-        return self._core.without_namespace(self._core.finished())
-
-    def leave_to_transactions(
-        self, taker: object, said: Mapping[TopicPartition, int] | None, of_records: bool, /
-    ) -> dict[TopicPartition, int]:
-        """Serve Producer.send_offsets: stop timed commits. Return the named offsets, or else those
-        of finished records and of the caller's records in flight."""
-        caller = asyncio.current_task()
-        offsets = self._core.leave_to_transactions(caller, taker, said, of_records)
-        return self._core.without_namespace(offsets)
-
-    def transaction_ended(self, taker: object, offsets: Mapping[TopicPartition, int], /) -> None:
-        """Serve Producer.send_offsets: finish all records below these offsets."""
-        self._core.transaction_ended(taker, offsets)
-
-    def group_metadata(self) -> object:
-        """Return librdkafka's description of this member, for a transaction."""
-        return self._core.group_metadata()
-
-    # -- moving
-
-    async def seek(self, place: PlaceLike, to: Position, *, timeout_s: float | None = None) -> None:
-        """Read a partition on from an offset, a moment, "start" or "end"."""
-        await self._move(to, [place], timeout_s)
-
-    async def rewind(
-        self, to: Position, *places: PlaceLike, timeout_s: float | None = None
-    ) -> None:
-        """Seek the named partitions, or all that are assigned."""
-        await self._move(to, places, timeout_s)
-
-    async def _move(
-        self, to: Position, places: Collection[PlaceLike], timeout_s: float | None
-    ) -> None:
-        await self._reader.open()
-        core, limit = self._core, self._core.limit(timeout_s)
-        wanted = core.targets(to, places)
-        offsets = await self._reader.wait(core.resolve(wanted, limit), limit, "offsets")
-        await self._reader.wait(core.move(offsets), limit, "the seek")
-
-    async def pause(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
-        """Stop the named partitions, or all, until resume() or a revocation."""
-        await self._reader.ask(lambda _: self._core.pause(places), timeout_s, "the pause")
-
-    async def resume(self, *places: PlaceLike, timeout_s: float | None = None) -> None:
-        """Read the named partitions again, or all, from their positions."""
-        await self._reader.ask(lambda _: self._core.resume(places), timeout_s, "the resume")
-
-    async def paused(self, *, timeout_s: float | None = None) -> list[TopicPartition]:
-        """Return the partitions that pause() has stopped."""
-        return await self._reader.ask(lambda _: self._core.paused(), timeout_s, "the question")
-
-    # -- positions
-
-    @property
-    def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that this consumer reads now."""
-        self._core.engine.check()
-        return tuple(self._core.config.without_namespace(place) for place in self._core.places())
-
-    async def position(self, place: PlaceLike, *, timeout_s: float | None = None) -> int | None:
-        """Return the offset of the next record to read, not counting fetched and unread ones. None
-        if only the next record will tell (auto.offset.reset=none)."""
-        await self._reader.open()
-        at = self._core.place(place)
-        known = self._core.known_position(at)
-        if known is not None:
-            return known
-        return await self._reader.ask(
-            lambda limit_s: self._core.ask_position(at, limit_s), timeout_s, "the position"
-        )
-
-    async def committed(
-        self, *places: PlaceLike, timeout_s: float | None = None
-    ) -> dict[TopicPartition, int | None]:
-        """Return the committed offsets of the group; None where the group has none."""
-        return await self._reader.ask(
-            lambda limit_s: self._core.committed(places, limit_s), timeout_s, "the question"
-        )
-
-    async def lag(self, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
-        """Return how many offsets each assigned partition is behind its end."""
-        return await self._reader.ask(self._core.lag, timeout_s, "the question")
-
-    async def watermarks(
-        self, place: PlaceLike, *, timeout_s: float | None = None
-    ) -> tuple[int, int]:
-        """Return the first offset and the end offset; with read_committed the end is the last
-        stable offset."""
-        return await self._reader.ask(
-            lambda limit_s: self._core.watermarks(place, limit_s), timeout_s, "the question"
-        )
-
-    async def offsets_for_times(
-        self,
-        moments: Mapping[TopicPartition, datetime | int],
-        *,
-        timeout_s: float | None = None,
-    ) -> dict[TopicPartition, int | None]:
-        """Return the first offsets at or after moments (datetimes, or milliseconds since 1970)."""
-        return await self._reader.ask(
-            lambda limit_s: self._core.offsets_for_times(moments, limit_s),
-            timeout_s,
-            "the question",
-        )
+    subscribe = awaited(ConsumerOperations.subscribe)
+    assign = awaited(ConsumerOperations.assign)
+    unsubscribe = awaited(ConsumerOperations.unsubscribe)
+    commit = awaited(ConsumerOperations.commit)
+    seek = awaited(ConsumerOperations.seek)
+    rewind = awaited(ConsumerOperations.rewind)
+    pause = awaited(ConsumerOperations.pause)
+    resume = awaited(ConsumerOperations.resume)
+    paused = awaited(ConsumerOperations.paused)
+    position = awaited(ConsumerOperations.position)
+    committed = awaited(ConsumerOperations.committed)
+    lag = awaited(ConsumerOperations.lag)
+    watermarks = awaited(ConsumerOperations.watermarks)
+    offsets_for_times = awaited(ConsumerOperations.offsets_for_times)

@@ -6,24 +6,6 @@ Errors of librdkafka are in local.py, errors of a broker in penstock.errors.
 
 from penstock.model import TopicPartition
 
-__all__ = [
-    "BufferExhausted",
-    "ClientClosed",
-    "ClientError",
-    "CommitUnknown",
-    "DeserializationError",
-    "HandlerTimedOut",
-    "NoOffset",
-    "PartitionsRevoked",
-    "ProducerLost",
-    "SerializationError",
-    "TimedOut",
-    "TransactionFailed",
-    "UsedAfterFork",
-    "WrongLoop",
-    "WrongProtocol",
-]
-
 
 def sentences(*parts: str) -> str:
     """Return the parts as sentences in one line, without empty ones."""

@@ -14,31 +14,28 @@ import asyncio
 import logging
 import time
 import warnings
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Generic, Never, Self, Unpack, overload
+from collections.abc import Awaitable, Iterable, Mapping
+from functools import partial
+from typing import Any, Generic, Self, Unpack, overload
 
 from penstock.client.failures import BufferExhausted, ClientClosed, TimedOut
-from penstock.client.interceptors import ProducerInterceptor, close_all
-from penstock.client.keywords import refuse_unknown
-from penstock.client.partitioners import PartitionerLike
+from penstock.client.interceptors import close_all
 from penstock.client.producer.delivery.delivery_tracker import BatchDelivered
-from penstock.client.producer.options import KNOWN, ProducerOptions
+from penstock.client.producer.options import ProducerOptions
 from penstock.client.producer.polling.aio_poller import PAUSE_SECONDS_MIN, AioProducerCore
-from penstock.client.producer.polling.futures import LOOP_YIELD, Delivery
+from penstock.client.producer.polling.futures import LOOP_YIELD, Delivery, set_done
 from penstock.client.producer.sending.batches import BatchSender, SerializedBatch
 from penstock.client.producer.sending.core import (
     CLOSE_SECONDS,
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
-    ProducerArguments,
     ProducerPartition,
 )
 from penstock.client.producer.sending.encoding import UnserializedRecord
 from penstock.client.producer.transactions.aio_transactions import AioTransactions, Transaction
 from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
-from penstock.client.serde import SerializerLike, SerializerOf
+from penstock.client.serde.protocols import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
 log = logging.getLogger("penstock.client.producer")
@@ -92,17 +89,11 @@ class Producer(Generic[SentKey, SentValue]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        bootstrap: str | None = None,
         key: SerializerLike[SentKey] | None = None,
         value: SerializerLike[SentValue] | None = None,
-        partitioner: PartitionerLike | None = None,
-        interceptors: Sequence[ProducerInterceptor] = (),
-        namespace: str | None = None,
-        **unknown: Never,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        refuse_unknown("Producer", unknown, KNOWN)
-        said = ProducerArguments(bootstrap, key, value, partitioner, interceptors, namespace)
-        self._core = AioProducerCore(settings, said)
+        self._core = AioProducerCore(settings, {"key": key, "value": value, **options})
         self._transactions = AioTransactions(self._core)
         self._closed: asyncio.Task[None] | None = None
 
@@ -114,12 +105,7 @@ class Producer(Generic[SentKey, SentValue]):
         self._open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             await self.close()
         except Exception as second:
@@ -198,16 +184,17 @@ class Producer(Generic[SentKey, SentValue]):
         pieces = SerializedBatch(topic, records, partition, core.encoder)
         while (unwritten := pieces.make()) is not None:
             await self._ask_serializer(unwritten, until, timeout_s)
-        waiter = BatchWaiter(loop)
-        core.tracker.waiting.add(waiter.future)
-        sending = BatchSender(core, topic, pieces.made, partition, waiter)
+        reported: asyncio.Future[None] = loop.create_future()
+        core.tracker.waiting.add(reported)
+        wake = partial(set_done, reported)
+        sending = BatchSender(core, topic, pieces.made, partition, wake)
         try:
             async with asyncio.timeout_at(until) as limit:
                 await self._hand_over(sending, loop)
                 sending.all_handed()
                 core.schedule_poll()
                 if not sending.report.complete:
-                    await waiter.future
+                    await reported
         except BaseException as error:
             late = sending.leave(timeout_s)
             core.schedule_poll()
@@ -257,19 +244,8 @@ class Producer(Generic[SentKey, SentValue]):
         Raises RecordsUndelivered for posts that failed, TimedOut if it takes longer.
         """
         core = self._usable(outside=True)
-        await self._settle(core.settle_s if timeout_s is None else timeout_s)
-
-    async def _settle(self, timeout_s: float) -> None:
-        core = self._core
-        if not await core.settle(timeout_s):
-            trouble = core.handle.error_reports.latest
-            raise TimedOut(
-                f"{core.open_count} records are still under way after {timeout_s:g} s"
-                + (f"; the last trouble: {trouble}" if trouble else "")
-            )
-        undelivered = core.undelivered(unawaited=False)
-        if undelivered is not None:
-            raise undelivered
+        limit = core.settle_s if timeout_s is None else timeout_s
+        core.check_settled(await core.settle(limit), limit)
 
     async def partitions_of(
         self, topic: str, *, timeout_s: float | None = None
@@ -287,7 +263,7 @@ class Producer(Generic[SentKey, SentValue]):
         One is open at a time: a second waits for the first. The time is that of each step (waiting
         and beginning; ending); max.block.ms unless told.
         """
-        return self._transactions.make(self, timeout_s)
+        return Transaction(self._transactions, self.flush, timeout_s)
 
     async def send_offsets(
         self,
@@ -348,7 +324,7 @@ class Producer(Generic[SentKey, SentValue]):
         if core.is_busy and await asyncio.to_thread(core.is_unreachable, timeout_s):
             until = 0.0
         timeout_s = max(0.0, until - time.monotonic())
-        await self._transactions.give_up(timeout_s)
+        await self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
         if not await core.settle(timeout_s):
             await asyncio.to_thread(core.finds_no_listener)
             core.backlog.give_up(
@@ -357,11 +333,9 @@ class Producer(Generic[SentKey, SentValue]):
             core.handle.purge()
             await core.settle(PURGE_SECONDS_MAX)
         core.stop_polling()
-        destroyed = core.thread.submit(core.handle.destroy)
-        core.thread.end()
         try:
             async with asyncio.timeout(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
-                await asyncio.wrap_future(destroyed)
+                await asyncio.wrap_future(core.end())
         except TimeoutError:
             log.warning("librdkafka does not end; its threads are left behind")
         core.tracker.wake()
@@ -373,24 +347,9 @@ class Producer(Generic[SentKey, SentValue]):
 
     def __del__(self, warn: Any = warnings.warn) -> None:
         core = getattr(self, "_core", None)
-        if core is None or not core.started or core.closing or core.is_forked:
-            return
-        warn(f"a producer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-        core.stop()
-        core.thread.submit(core.handle.destroy)
-        core.thread.end()
+        if core is not None:
+            core.abandon(self, warn)
 
     def __repr__(self) -> str:
         where = self._core.settings.rdkafka.get("bootstrap.servers", "")
         return f"<Producer {where}>"
-
-
-class BatchWaiter:
-    """Waits for the reports of a batch."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.future: asyncio.Future[None] = loop.create_future()
-
-    def wake(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)

@@ -11,24 +11,21 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Generic, Never, Self, Unpack, overload
+from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Generic, Self, Unpack, overload
 
-from penstock.client.failures import BufferExhausted, TimedOut
-from penstock.client.interceptors import ProducerInterceptor, close_all
-from penstock.client.keywords import refuse_unknown
-from penstock.client.partitioners import PartitionerLike
+from penstock.client.failures import BufferExhausted
+from penstock.client.interceptors import close_all
 from penstock.client.producer.delivery.delivery_errors import RecordsUndelivered
 from penstock.client.producer.delivery.delivery_tracker import BatchDelivered, DeliveryCallback
-from penstock.client.producer.options import KNOWN, ProducerOptions
+from penstock.client.producer.options import ProducerOptions
 from penstock.client.producer.polling.blocking_core import BlockingProducerCore, Delivery
 from penstock.client.producer.sending.batches import BatchSender, pieces_of
 from penstock.client.producer.sending.core import (
     CLOSE_SECONDS,
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
-    ProducerArguments,
     ProducerPartition,
 )
 from penstock.client.producer.sending.encoding import LIBRARY_CHOOSES
@@ -38,7 +35,7 @@ from penstock.client.producer.transactions.blocking_transactions import (
 )
 from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
-from penstock.client.serde import SerializerLike, SerializerOf
+from penstock.client.serde.protocols import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
 log = logging.getLogger("penstock.client.producer")
@@ -92,29 +89,18 @@ class Producer(Generic[SentKey, SentValue]):
         settings: Mapping[str, SettingValue] | None = None,
         /,
         *,
-        bootstrap: str | None = None,
         key: SerializerLike[SentKey] | None = None,
         value: SerializerLike[SentValue] | None = None,
-        partitioner: PartitionerLike | None = None,
-        interceptors: Sequence[ProducerInterceptor] = (),
-        namespace: str | None = None,
-        **unknown: Never,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        refuse_unknown("Producer", unknown, KNOWN)
-        said = ProducerArguments(bootstrap, key, value, partitioner, interceptors, namespace)
-        self._core = BlockingProducerCore(settings, said)
+        self._core = BlockingProducerCore(settings, {"key": key, "value": value, **options})
         self._transactions = BlockingTransactions(self._core)
 
     def __enter__(self) -> Self:
         self._usable(outside=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             self.close()
         except Exception as second:
@@ -225,7 +211,7 @@ class Producer(Generic[SentKey, SentValue]):
         core.learn_partitions(core.namespace.add_topic(topic), limit_s)
         with core.sending:
             pieces = pieces_of(topic, records, partition, core.encoder)
-            sending = BatchSender(core, topic, pieces, partition, core)
+            sending = BatchSender(core, topic, pieces, partition, lambda: None)
         try:
             while not sending.over and (left := until - time.monotonic()) > 0:
                 if not core.with_room(sending.step, left) and left > core.block_s:
@@ -252,15 +238,7 @@ class Producer(Generic[SentKey, SentValue]):
         """
         core = self._usable(outside=True)
         limit = core.settle_s if timeout_s is None else timeout_s
-        if not core.settle(limit):
-            trouble = core.handle.error_reports.latest
-            raise TimedOut(
-                f"{core.open_count} records are still under way after {limit:g} s"
-                + (f"; the last trouble: {trouble}" if trouble else "")
-            )
-        undelivered = core.undelivered(unawaited=False)
-        if undelivered is not None:
-            raise undelivered
+        core.check_settled(core.settle(limit), limit)
 
     def partitions_of(
         self, topic: str, *, timeout_s: float | None = None
@@ -277,7 +255,7 @@ class Producer(Generic[SentKey, SentValue]):
         One is open at a time: a second, of another thread, waits for the first. The time is that of
         each step (waiting and beginning; ending); max.block.ms unless told.
         """
-        return self._transactions.make(self, timeout_s)
+        return Transaction(self._transactions, self.flush, timeout_s)
 
     def send_offsets(
         self,
@@ -321,13 +299,14 @@ class Producer(Generic[SentKey, SentValue]):
         if core.is_busy and core.is_unreachable(timeout_s):
             until = 0.0
         timeout_s = max(0.0, until - time.monotonic())
-        self._transactions.give_up(timeout_s)
+        self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
         if not core.settle(timeout_s):
             core.finds_no_listener()
             core.handle.purge()
             core.settle(PURGE_SECONDS_MAX)
-        core.thread.end()
-        if not core.destroy_within(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
+        try:
+            core.end().result(0 if core.thread.stuck else DESTROY_SECONDS_MAX)
+        except FutureTimeoutError:
             log.warning("librdkafka does not end; its threads are left behind")
         core.tracker.wake()
         close_all(core.interceptors)
@@ -337,12 +316,8 @@ class Producer(Generic[SentKey, SentValue]):
 
     def __del__(self, warn: Any = warnings.warn) -> None:
         core = getattr(self, "_core", None)
-        if core is None or not core.started or core.closing or core.is_forked:
-            return
-        warn(f"a producer was never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-        core.stop()
-        core.thread.end()
-        core.destroy_within(0.0)
+        if core is not None:
+            core.abandon(self, warn)
 
     def __repr__(self) -> str:
         where = self._core.settings.rdkafka.get("bootstrap.servers", "")

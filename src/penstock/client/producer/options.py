@@ -1,10 +1,11 @@
 """Options of a producer beside its settings and serializers, the same for both faces."""
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from penstock.client.interceptors import ProducerInterceptor
 from penstock.client.partitioners import PartitionerLike
+from penstock.client.serde.protocols import SerializerLike
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -14,6 +15,13 @@ class ProducerOptions(TypedDict, total=False):
     partitioner: PartitionerLike | None
     interceptors: Sequence[ProducerInterceptor]
     namespace: str | None
+
+
+class ProducerArguments(ProducerOptions, total=False):
+    """All keyword arguments of Producer."""
+
+    key: SerializerLike[Any] | None
+    value: SerializerLike[Any] | None
 
 
 KNOWN = frozenset({*ProducerOptions.__annotations__, "key", "value"})

@@ -81,19 +81,15 @@ class TransactionAbilities:
     @property
     def produce_version_max(self) -> int:
         """Return the highest Produce version for a transactional BatchWriter."""
-        newest_before = IMPLICIT_JOIN_FROM - 1
-        return min(
-            self.produce_version,
-            self.produce_version if self.new_epoch_per_transaction else newest_before,
-        )
+        if self.new_epoch_per_transaction:
+            return self.produce_version
+        return min(self.produce_version, IMPLICIT_JOIN_FROM - 1)
 
     @property
     def end_version_max(self) -> int:
-        newest_before = NEW_EPOCH_FROM - 1
-        return min(
-            self.end_version,
-            self.end_version if self.new_epoch_per_transaction else newest_before,
-        )
+        if self.new_epoch_per_transaction:
+            return self.end_version
+        return min(self.end_version, NEW_EPOCH_FROM - 1)
 
     @property
     def two_phase_commit(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from penstock.client.failures import ClientError
 from penstock.client.runtime.call_thread import CallThread
-from penstock.client.serde import NotToldYet
+from penstock.client.serde.protocols import NotToldYet
 
 T = TypeVar("T")
 

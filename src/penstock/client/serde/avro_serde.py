@@ -14,26 +14,25 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from importlib import import_module
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.client.records import Headers
 from penstock.client.serde.avro_ints import Look, ints_of
-from penstock.client.serde.json_types import Reader, is_msgspec, is_pydantic, reader_of
+from penstock.client.serde.json_types import is_msgspec, is_pydantic
 from penstock.client.serde.protocols import HeaderList, SerdeRefused
 from penstock.client.serde.registry import AVRO, RegisteredSchema, SchemaRegistry
 from penstock.client.serde.schema_ids import (
-    Registered,
+    SchemaSerde,
     SubjectOf,
+    T,
     by_topic,
     frame,
     registered,
     unframe,
 )
 
-T = TypeVar("T")
 # JSON text, or its parsed value.
 AvroSchema: TypeAlias = str | Mapping[str, Any] | list[Any] | None
-PARSED_MAX = 1_000
 _BYTES = "bytes"
 # The schema for a value without a schema of its own, by its type.
 _PRIMITIVES: Mapping[type, str] = {
@@ -45,35 +44,15 @@ _PRIMITIVES: Mapping[type, str] = {
 }
 
 
-@overload
-def avro(
-    schema: AvroSchema = ...,
-    *,
-    registry: str | SchemaRegistry | None = ...,
-    of: type[T],
-    subject_of: SubjectOf = ...,
-    auto_register: bool = ...,
-    use_latest: bool = ...,
-) -> "AvroSerde[T]": ...
-@overload
-def avro(
-    schema: AvroSchema = ...,
-    *,
-    registry: str | SchemaRegistry | None = ...,
-    of: None = ...,
-    subject_of: SubjectOf = ...,
-    auto_register: bool = ...,
-    use_latest: bool = ...,
-) -> "AvroSerde[Any]": ...
 def avro(
     schema: AvroSchema = None,
     *,
     registry: str | SchemaRegistry | None = None,
-    of: type[Any] | None = None,
+    of: type[T] | None = None,
     subject_of: SubjectOf = by_topic,
     auto_register: bool = True,
     use_latest: bool = False,
-) -> "AvroSerde[Any]":
+) -> "AvroSerde[T]":
     """Return a serde of Avro values: dictionaries, or `of` a dataclass, pydantic model or msgspec
     Struct.
 
@@ -89,7 +68,7 @@ def avro(
         use_latest=use_latest,
         has_schema=own is not None,
     )
-    return AvroSerde(own, use, None if of is None else reader_of(of))
+    return AvroSerde(own, use, of)
 
 
 class Parsed(NamedTuple):
@@ -99,44 +78,21 @@ class Parsed(NamedTuple):
     ints: Look | None
 
 
-class AvroSerde(Generic[T]):
+class AvroSerde(SchemaSerde[Parsed, T]):
     """Writes and reads the keys or the values of records."""
-
-    def __init__(
-        self,
-        schema: RegisteredSchema | None,
-        use: Registered | None,
-        reader: Reader | None,
-        is_key: bool = False,
-    ) -> None:
-        self._schema = schema
-        self._use = use
-        self._reader = reader
-        self._is_key = is_key
-        self._parsed: dict[RegisteredSchema, Parsed] = {}
-
-    def of_part(self, is_key: bool) -> "AvroSerde[T]":
-        """Return the same serde for keys, or for values: their schemas are under different
-        subjects."""
-        return AvroSerde(self._schema, self._use, self._reader, is_key)
-
-    def unwaiting(self) -> "AvroSerde[T]":
-        """Return the same for event loops: NotToldYet instead of a wait for the registry."""
-        use = None if self._use is None else self._use.unwaiting()
-        return AvroSerde(self._schema, use, self._reader, self._is_key)
 
     def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes:  # noqa: ARG002
         schema, schema_id = self._schema, None
         if self._use is not None:
             schema = schema or _primitive(value)
-            name = None if schema is None else _full_name(self._parse(schema).schema)
+            name = None if schema is None else _full_name(self._of_schema(schema).schema)
             schema_id, schema = self._use.numbered(topic, self._is_key, schema, name)
         assert schema is not None, "without a registry there is a schema"
-        payload = _written(self._parse(schema), plain(value))
+        payload = _written(self._of_schema(schema), plain(value))
         return payload if schema_id is None else frame(schema_id, payload)
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:  # noqa: ARG002
-        wanted = None if self._schema is None else self._parse(self._schema).schema
+        wanted = None if self._schema is None else self._of_schema(self._schema).schema
         if self._use is None:
             found = _read(bytes(data), wanted, None)
         else:
@@ -144,28 +100,18 @@ class AvroSerde(Generic[T]):
             written = self._use.registry.by_id(schema_id)
             if written.kind != AVRO:
                 raise ValueError(f"schema {schema_id} is {written.kind}, not {AVRO}")
-            found = _read(payload, self._parse(written).schema, wanted)
-        made: T = found if self._reader is None else self._reader(found)
-        return made
+            found = _read(payload, self._of_schema(written).schema, wanted)
+        return self._made(found)
 
-    def _parse(self, schema: RegisteredSchema) -> Parsed:
-        parsed = self._parsed.get(schema)
-        if parsed is None:
-            others = [] if self._use is None else self._use.registry.references(schema)
-            parsed = _parsed(schema, others)
-            if len(self._parsed) >= PARSED_MAX:
-                self._parsed.clear()
-            self._parsed[schema] = parsed
-        return parsed
-
-
-def _parsed(schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]) -> Parsed:
-    named: dict[str, Any] = {}
-    parse = partial(_fastavro().parse_schema, named_schemas=named)
-    for _, other in others:
-        parse(_schema_value(other.text))
-    made = parse(_schema_value(schema.text))
-    return Parsed(made, ints_of(made, named))
+    def _compile(
+        self, schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]
+    ) -> Parsed:
+        named: dict[str, Any] = {}
+        parse = partial(_fastavro().parse_schema, named_schemas=named)
+        for _, other in others:
+            parse(_schema_value(other.text))
+        made = parse(_schema_value(schema.text))
+        return Parsed(made, ints_of(made, named))
 
 
 def plain(value: Any) -> Any:

@@ -8,58 +8,34 @@ use, and never fetches a schema by itself.
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Generic, TypeVar, overload
+from typing import Any
 
 from penstock.client.records import Headers
-from penstock.client.serde.json_types import Reader, reader_of
 from penstock.client.serde.json_values import json_bytes, json_value
 from penstock.client.serde.protocols import HeaderList, SerdeRefused
 from penstock.client.serde.registry import JSON_SCHEMA, RegisteredSchema, SchemaRegistry
 from penstock.client.serde.schema_ids import (
     Registered,
+    SchemaSerde,
     SubjectOf,
+    T,
     by_topic,
     frame,
     registered,
     unframe,
 )
 
-T = TypeVar("T")
-VALIDATORS_MAX = 1_000
 
-
-@overload
-def json_schema(
-    schema: str | Mapping[str, Any] | None = ...,
-    *,
-    registry: str | SchemaRegistry | None = ...,
-    of: type[T],
-    subject_of: SubjectOf = ...,
-    auto_register: bool = ...,
-    use_latest: bool = ...,
-    validate: bool = ...,
-) -> "JsonSchemaSerde[T]": ...
-@overload
-def json_schema(
-    schema: str | Mapping[str, Any] | None = ...,
-    *,
-    registry: str | SchemaRegistry | None = ...,
-    of: None = ...,
-    subject_of: SubjectOf = ...,
-    auto_register: bool = ...,
-    use_latest: bool = ...,
-    validate: bool = ...,
-) -> "JsonSchemaSerde[Any]": ...
 def json_schema(
     schema: str | Mapping[str, Any] | None = None,
     *,
     registry: str | SchemaRegistry | None = None,
-    of: type[Any] | None = None,
+    of: type[T] | None = None,
     subject_of: SubjectOf = by_topic,
     auto_register: bool = True,
     use_latest: bool = False,
     validate: bool = True,
-) -> "JsonSchemaSerde[Any]":
+) -> "JsonSchemaSerde[T]":
     """Return a serde of JSON values: Python's own, or `of` a type as serde.json_of takes it.
 
     With a registry and no schema, values are written with their subject's latest schema.
@@ -75,36 +51,21 @@ def json_schema(
         use_latest=use_latest,
         has_schema=own is not None,
     )
-    return JsonSchemaSerde(own, use, None if of is None else reader_of(of), validate)
+    return JsonSchemaSerde(own, use, of, validate)
 
 
-class JsonSchemaSerde(Generic[T]):
+class JsonSchemaSerde(SchemaSerde[Callable[[Any], None], T]):
     """Writes and reads the keys or the values of records."""
 
     def __init__(
         self,
         schema: RegisteredSchema | None,
         use: Registered | None,
-        reader: Reader | None,
-        validate: bool = True,
-        is_key: bool = False,
+        of: type[T] | None,
+        validate: bool,
     ) -> None:
-        self._schema = schema
-        self._use = use
-        self._reader = reader
+        super().__init__(schema, use, of)
         self._validate = validate
-        self._is_key = is_key
-        self._validators: dict[RegisteredSchema, Callable[[Any], None]] = {}
-
-    def of_part(self, is_key: bool) -> "JsonSchemaSerde[T]":
-        """Return the same serde for keys, or for values: their schemas are under different
-        subjects."""
-        return JsonSchemaSerde(self._schema, self._use, self._reader, self._validate, is_key)
-
-    def unwaiting(self) -> "JsonSchemaSerde[T]":
-        """Return the same for event loops: NotToldYet instead of a wait for the registry."""
-        use = None if self._use is None else self._use.unwaiting()
-        return JsonSchemaSerde(self._schema, use, self._reader, self._validate, self._is_key)
 
     def serialize(self, topic: str, value: T, headers: HeaderList, /) -> bytes:  # noqa: ARG002
         payload = json_bytes(value)
@@ -115,7 +76,7 @@ class JsonSchemaSerde(Generic[T]):
         assert schema is not None, "without a registry there is a schema"
         if self._validate:
             # The check sees the value as JSON has it: times and numbers as text.
-            self._validator(schema)(json_value(payload))
+            self._of_schema(schema)(json_value(payload))
         return payload if schema_id is None else frame(schema_id, payload)
 
     def deserialize(self, topic: str, data: bytes, headers: Headers, /) -> T:  # noqa: ARG002
@@ -131,19 +92,13 @@ class JsonSchemaSerde(Generic[T]):
         found = json_value(payload)
         if self._validate:
             assert schema is not None, "without a registry there is a schema"
-            self._validator(schema)(found)
-        made: T = found if self._reader is None else self._reader(found)
-        return made
+            self._of_schema(schema)(found)
+        return self._made(found)
 
-    def _validator(self, schema: RegisteredSchema) -> Callable[[Any], None]:
-        found = self._validators.get(schema)
-        if found is None:
-            others = [] if self._use is None else self._use.registry.references(schema)
-            found = _validator(schema, others)
-            if len(self._validators) >= VALIDATORS_MAX:
-                self._validators.clear()
-            self._validators[schema] = found
-        return found
+    def _compile(
+        self, schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]
+    ) -> Callable[[Any], None]:
+        return _validator(schema, others)
 
 
 def _validator(

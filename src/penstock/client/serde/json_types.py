@@ -12,10 +12,11 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from itertools import repeat
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -278,13 +279,7 @@ def _listing(inner: Reader, make: Callable[[list[Any]], Any]) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not list:
             raise Misfit(f"expected a list, not {_shown(value)}")
-        found = []
-        for index, each in enumerate(value):
-            try:
-                found.append(inner(each))
-            except Misfit as misfit:
-                raise misfit.under(f"[{index}]") from None
-        return make(found)
+        return make(_items(value, repeat(inner)))
 
     return read
 
@@ -293,15 +288,19 @@ def _fixed(readers: list[Reader], make: Callable[[list[Any]], Any]) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not list or len(value) != len(readers):
             raise Misfit(f"expected a list of {len(readers)}, not {_shown(value)}")
-        found = []
-        for index, (reader, each) in enumerate(zip(readers, value, strict=True)):
-            try:
-                found.append(reader(each))
-            except Misfit as misfit:
-                raise misfit.under(f"[{index}]") from None
-        return make(found)
+        return make(_items(value, readers))
 
     return read
+
+
+def _items(values: list[Any], readers: Iterable[Reader]) -> list[Any]:
+    found = []
+    for index, (each, reader) in enumerate(zip(values, readers, strict=False)):
+        try:
+            found.append(reader(each))
+        except Misfit as misfit:
+            raise misfit.under(f"[{index}]") from None
+    return found
 
 
 def _mapping(key_reader: Reader, inner: Reader) -> Reader:

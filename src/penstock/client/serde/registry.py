@@ -9,10 +9,9 @@ import base64
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -23,7 +22,7 @@ from penstock.client.transport.tls import Tls
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_PART_BYTES = 64 * 1024
 ADDRESSES_MAX = 16
-KEPT_MAX = 1_000
+KEPT_MAX = 4_000
 LATEST_KEPT_S = 300.0
 TIMEOUT_S_DEFAULT = 10.0
 REFERENCES_MAX = 100
@@ -93,10 +92,8 @@ class SchemaRegistry:
             self._headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
         elif token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._by_id: OrderedDict[int, RegisteredSchema] = OrderedDict()
-        self._ids: OrderedDict[tuple[str, RegisteredSchema, bool], int] = OrderedDict()
-        self._versions: OrderedDict[tuple[str, int], RegisteredSchema] = OrderedDict()
-        self._latest: OrderedDict[str, tuple[float, SchemaWithId]] = OrderedDict()
+        # Schemas and ids by what was asked for.
+        self._kept: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
         self._waits = True
 
     def __repr__(self) -> str:
@@ -108,42 +105,49 @@ class SchemaRegistry:
         twin._waits = False
         return twin
 
-    def _told(self, question: "partial[T]") -> T:
+    def _answer(self, question: tuple[Hashable, ...], ask: Callable[[], T]) -> T:
+        """Return the kept answer, or ask; in an event loop raise NotToldYet instead."""
+        kept: T | None = self._kept.get(question)
+        if kept is not None:
+            return kept
+
+        def keep() -> T:
+            found = self._kept[question] = ask()
+            while len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+            return found
+
         if self._waits:
-            return question()
-        raise NotToldYet(question, (question.func.__name__, question.args))
+            return keep()
+        raise NotToldYet(keep, question)
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """Return the schema of this id."""
-        kept = self._by_id.get(schema_id)
-        return self._told(partial(self._ask_id, schema_id)) if kept is None else kept
-
-    def _ask_id(self, schema_id: int) -> RegisteredSchema:
-        found = _schema(self._ask("GET", f"/schemas/ids/{schema_id}"))
-        _keep(self._by_id, schema_id, found)
-        return found
+        path = f"/schemas/ids/{schema_id}"
+        return self._answer(("id", schema_id), lambda: _schema(self._ask("GET", path)))
 
     def register(self, subject: str, schema: RegisteredSchema) -> int:
         """Return the id of this schema under the subject; register it if it is new."""
-        return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}/versions", True)
+        return self._id_of(subject, schema, "/versions")
 
     def find(self, subject: str, schema: RegisteredSchema) -> int:
         """Return the id of this schema, which the subject must have."""
-        return self._id_of(subject, schema, f"/subjects/{quote(subject, safe='')}", False)
+        return self._id_of(subject, schema, "")
 
     def latest(self, subject: str) -> SchemaWithId:
         """Return the latest schema of the subject, cached for some minutes."""
-        kept = self._latest.get(subject)
-        if kept is None or time.monotonic() >= kept[0]:
-            return self._told(partial(self._ask_latest, subject))
-        return kept[1]
 
-    def _ask_latest(self, subject: str) -> SchemaWithId:
-        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
-        found = SchemaWithId(_whole(answer, "id"), _schema(answer))
-        _keep(self._latest, subject, (time.monotonic() + LATEST_KEPT_S, found))
-        _keep(self._by_id, found.id, found.schema)
-        return found
+        def ask() -> tuple[float, SchemaWithId]:
+            answer = self._ask("GET", f"{_path(subject)}/versions/latest")
+            found = SchemaWithId(_whole(answer, "id"), _schema(answer))
+            self._kept["id", found.id] = found.schema
+            return time.monotonic() + LATEST_KEPT_S, found
+
+        question = ("latest", subject)
+        kept = self._kept.get(question)
+        if kept is not None and time.monotonic() >= kept[0]:
+            self._kept.pop(question, None)
+        return self._answer(question, ask)[1]
 
     def references(self, schema: RegisteredSchema) -> list[tuple[str, RegisteredSchema]]:
         """Return the schemas that this one refers to, indirectly too; referred ones come first."""
@@ -163,30 +167,21 @@ class SchemaRegistry:
             found[each.name] = found.pop(each.name)
 
     def _version(self, subject: str, version: int) -> RegisteredSchema:
-        kept = self._versions.get((subject, version))
-        return self._told(partial(self._ask_version, subject, version)) if kept is None else kept
+        path = f"{_path(subject)}/versions/{version}"
+        return self._answer(("version", path), lambda: _schema(self._ask("GET", path)))
 
-    def _ask_version(self, subject: str, version: int) -> RegisteredSchema:
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        found = _schema(self._ask("GET", path))
-        _keep(self._versions, (subject, version), found)
-        return found
+    def _id_of(self, subject: str, schema: RegisteredSchema, suffix: str) -> int:
+        path = _path(subject) + suffix
 
-    def _id_of(self, subject: str, schema: RegisteredSchema, path: str, registers: bool) -> int:
-        key = (subject, schema, registers)
-        kept = self._ids.get(key)
-        return self._told(partial(self._ask_for_id, key, path)) if kept is None else kept
+        def ask() -> int:
+            body: dict[str, object] = {"schema": schema.text}
+            if schema.kind != AVRO:
+                body["schemaType"] = schema.kind
+            if schema.references:
+                body["references"] = [each._asdict() for each in schema.references]
+            return _whole(self._ask("POST", path, body), "id")
 
-    def _ask_for_id(self, key: tuple[str, RegisteredSchema, bool], path: str) -> int:
-        schema = key[1]
-        body: dict[str, object] = {"schema": schema.text}
-        if schema.kind != AVRO:
-            body["schemaType"] = schema.kind
-        if schema.references:
-            body["references"] = [each._asdict() for each in schema.references]
-        found = _whole(self._ask("POST", path, body), "id")
-        _keep(self._ids, key, found)
-        return found
+        return self._answer((path, schema), ask)
 
     def _ask(self, method: str, path: str, body: object = None) -> Mapping[str, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -283,6 +278,10 @@ def _shown(address: SplitResult) -> str:
     return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
 
 
+def _path(subject: str) -> str:
+    return f"/subjects/{quote(subject, safe='')}"
+
+
 def _parsed(answer: bytes) -> object:
     try:
         return json.loads(answer)
@@ -341,9 +340,3 @@ def _whole(answer: Mapping[str, Any], name: str) -> int:
     if not isinstance(number, int):
         raise _no_answer(f"the answer of the schema registry has no {name}")
     return number
-
-
-def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    kept[key] = value
-    while len(kept) > KEPT_MAX:
-        kept.popitem(last=False)

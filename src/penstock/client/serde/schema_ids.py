@@ -1,17 +1,29 @@
-"""The schema id before a value, and the subject of a schema in a registry.
+"""The schema id before a value, the subject of a schema in a registry, and the base of such serdes.
 
 The frame is that of Confluent's serializers: a zero byte, four bytes of the id (big-endian), the
 payload.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
+from penstock.client.serde.json_types import Reader, reader_of
 from penstock.client.serde.protocols import SerdeRefused
 from penstock.client.serde.registry import RegisteredSchema, SchemaRegistry, SchemaWithId
 
+if TYPE_CHECKING:  # defaults of type variables come with Python 3.13
+    from typing_extensions import TypeVar as DefaultingTypeVar
+
+    # For a serde without `of`.
+    T = DefaultingTypeVar("T", default=Any)
+else:
+    T = TypeVar("T")
+C = TypeVar("C")
+
+COMPILED_MAX = 1_000
 MAGIC = 0
 _HEAD = Struct(">bI")
 
@@ -117,3 +129,47 @@ def registered(
     if isinstance(registry, str):
         registry = SchemaRegistry(registry)
     return Registered(registry, subject_of, auto_register, use_latest)
+
+
+class SchemaSerde(Generic[C, T]):
+    """Writes and reads the keys or the values of records by a schema."""
+
+    def __init__(
+        self, schema: RegisteredSchema | None, use: Registered | None, of: type[T] | None
+    ) -> None:
+        self._schema = schema
+        self._use = use
+        self._reader: Reader | None = None if of is None else reader_of(of)
+        self._is_key = False
+        self._compiled: dict[RegisteredSchema, C] = {}
+
+    def of_part(self, is_key: bool) -> Self:
+        """Return the same serde for keys, or for values: their schemas are under different
+        subjects."""
+        other = copy(self)
+        other._is_key = is_key
+        return other
+
+    def unwaiting(self) -> Self:
+        """Return the same for event loops: NotToldYet instead of a wait for the registry."""
+        other = copy(self)
+        other._use = None if self._use is None else self._use.unwaiting()
+        return other
+
+    def _of_schema(self, schema: RegisteredSchema) -> C:
+        """Return the compiled schema, from the cache if possible."""
+        found = self._compiled.get(schema)
+        if found is None:
+            others = [] if self._use is None else self._use.registry.references(schema)
+            if len(self._compiled) >= COMPILED_MAX:
+                self._compiled.clear()
+            found = self._compiled[schema] = self._compile(schema, others)
+        return found
+
+    def _compile(self, schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]) -> C:
+        """Return what the serde needs of a schema and of those that it refers to."""
+        raise NotImplementedError
+
+    def _made(self, found: Any) -> T:
+        made: T = found if self._reader is None else self._reader(found)
+        return made

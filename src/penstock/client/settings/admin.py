@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_rdkafka import ADMIN_MEANS
 from penstock.client.settings.security import refusal, security_properties
-from penstock.client.settings.shared import CLIENT_ID, REQUEST_TIMEOUT_MS
+from penstock.client.settings.shared import CLIENT_ID
 from penstock.client.settings.table import Client
 from penstock.client.settings.values import AdminSettings, SettingRefused, SettingValue
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.stores import STORE_BYTES_MAX
 
-API_TIMEOUT_MS = 60_000
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -32,8 +31,8 @@ def admin_settings(
         security = Security.from_properties(properties)
     except ValueError as problem:
         raise refusal(problem, "security.protocol") from problem
-    request_timeout_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
-    api_timeout_ms = said.whole("default.api.timeout.ms", API_TIMEOUT_MS)
+    request_timeout_ms = said.whole("request.timeout.ms")
+    api_timeout_ms = said.whole("default.api.timeout.ms")
     both = said.has("request.timeout.ms") and said.has("default.api.timeout.ms")
     if both and api_timeout_ms < request_timeout_ms:
         raise SettingRefused(

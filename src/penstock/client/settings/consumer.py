@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from penstock.client.settings.durations import duration_ms
 from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_consumer import FETCH_BYTES_MOST
 from penstock.client.settings.security import rdkafka_security
@@ -22,17 +21,9 @@ from penstock.client.settings.values import (
     SettingValue,
 )
 
-AUTO_COMMIT_INTERVAL_MS = 5_000
 AUTO_COMMIT_INTERVAL_MS_MOST = 86_400_000
-POLL_RECORDS_MAX = 500
-API_TIMEOUT_MS = 60_000
-HANDLER_TIMEOUT_MS = 600_000
-REVOKE_TIMEOUT_MS = 30_000
-POLL_INTERVAL_MS = 300_000
 POLL_INTERVAL_MS_MOST = 86_400_000
-SESSION_TIMEOUT_MS = 45_000
 SESSION_TIMEOUT_MS_MOST = 3_600_000
-HEARTBEAT_INTERVAL_MS = 3_000
 _SESSION = "session.timeout.ms"
 # Kafka has the same limit, that of a topic name.
 _LEGAL_INSTANCE = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
@@ -40,6 +31,14 @@ FETCH_BACKOFF_MS = 20
 FETCH_BYTES_LEAST = 1_000
 MESSAGE_BYTES = 1_000_000
 BY_DURATION = "by_duration:"
+# Durations as Java writes them (ISO 8601): PT1H30M, P2D, PT0.5S.
+_DURATION = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
+    r"(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000}
 _RESET_WORDS: Mapping[str, OffsetReset] = {
     "earliest": "earliest",
     "latest": "latest",
@@ -80,7 +79,7 @@ def consumer_settings(
     auto_commit = _auto_commit(said, group_id)
     offset_reset = _offset_reset(said)
     isolation = cast("Isolation", said.get("isolation.level", "read_uncommitted"))
-    interval_ms = said.whole("auto.commit.interval.ms", AUTO_COMMIT_INTERVAL_MS)
+    interval_ms = said.whole("auto.commit.interval.ms")
     rdkafka: dict[str, RdkafkaValue] = {
         # By default librdkafka pauses fetching for a second above its limit, and a fast reader
         # waits.
@@ -105,10 +104,10 @@ def consumer_settings(
         auto_commit=auto_commit,
         auto_commit_interval_ms=interval_ms,
         offset_reset=offset_reset,
-        poll_records_max=said.whole("max.poll.records", POLL_RECORDS_MAX),
-        api_timeout_ms=said.whole("default.api.timeout.ms", API_TIMEOUT_MS),
-        handler_timeout_ms=said.whole("handler.timeout.ms", HANDLER_TIMEOUT_MS),
-        revoke_timeout_ms=said.whole("revoke.timeout.ms", REVOKE_TIMEOUT_MS),
+        poll_records_max=said.whole("max.poll.records"),
+        api_timeout_ms=said.whole("default.api.timeout.ms"),
+        handler_timeout_ms=said.whole("handler.timeout.ms"),
+        revoke_timeout_ms=said.whole("revoke.timeout.ms"),
         key_deserializer=said.get("key.deserializer", None),
         value_deserializer=said.get("value.deserializer", None),
         interceptors=said.get("interceptor.classes", ()),
@@ -174,9 +173,7 @@ def _group(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
         )
     if said.has("partition.assignment.strategy"):
         told["partition.assignment.strategy"] = _assignors(said)
-    session_ms = cast(
-        "int", told.get("session.timeout.ms", said.whole(_SESSION, SESSION_TIMEOUT_MS))
-    )
+    session_ms = cast("int", told.get("session.timeout.ms", said.whole(_SESSION)))
     return {**told, **_heartbeat(said, session_ms)}
 
 
@@ -184,8 +181,8 @@ def _heartbeat(said: ConfiguredKeys, session_ms: int) -> dict[str, RdkafkaValue]
     """Keep the heartbeat below session.timeout.ms, as Kafka does. A default gives way to a
     configured value, and both give way to a shorter max.poll.interval.ms."""
     name = "heartbeat.interval.ms"
-    interval_ms = said.whole(name, HEARTBEAT_INTERVAL_MS)
-    said_ms = said.whole(_SESSION, SESSION_TIMEOUT_MS)
+    interval_ms = said.whole(name)
+    said_ms = said.whole(_SESSION)
     if said.has(name) and interval_ms >= said_ms:
         raise SettingRefused(
             name,
@@ -197,8 +194,8 @@ def _heartbeat(said: ConfiguredKeys, session_ms: int) -> dict[str, RdkafkaValue]
 
 def _patience(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     """Keep max.poll.interval.ms at session.timeout.ms or above, as librdkafka requires."""
-    interval_ms = min(said.whole("max.poll.interval.ms", POLL_INTERVAL_MS), POLL_INTERVAL_MS_MOST)
-    session_ms = min(said.whole("session.timeout.ms", SESSION_TIMEOUT_MS), SESSION_TIMEOUT_MS_MOST)
+    interval_ms = min(said.whole("max.poll.interval.ms"), POLL_INTERVAL_MS_MOST)
+    session_ms = min(said.whole("session.timeout.ms"), SESSION_TIMEOUT_MS_MOST)
     if interval_ms >= session_ms:
         return {"max.poll.interval.ms": interval_ms}
     if not said.has("max.poll.interval.ms"):
@@ -256,3 +253,19 @@ def _fetching(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     if most < MESSAGE_BYTES and "message.max.bytes" not in said.own:
         told["message.max.bytes"] = most
     return told
+
+
+def duration_ms(text: str) -> int:
+    """Return milliseconds. Raise ValueError for other text or a negative duration."""
+    found = _DURATION.fullmatch(text.strip())
+    parts = found.groupdict() if found else {}
+    named = [parts.get(each) for each in (*_MS, "seconds")]
+    if found is None or not any(named) or (parts["time"] or "x").upper() == "T":
+        raise ValueError(f"{text!r} is no duration; it looks like PT1H, P2D or PT30M")
+    total = sum(int(parts[unit]) * factor for unit, factor in _MS.items() if parts[unit])
+    if parts["seconds"]:
+        total += round(float(parts["seconds"].replace(",", ".")) * 1000)
+    total = -total if parts["sign"] == "-" else total
+    if total < 0:
+        raise ValueError(f"{text!r} is below 0")
+    return total

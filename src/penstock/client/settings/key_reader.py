@@ -42,9 +42,10 @@ class ConfiguredKeys:
     def get(self, name: str, default: Any) -> Any:
         return self.values.get(name, default)
 
-    def whole(self, name: str, default: int) -> int:
-        value: int = self.values.get(name, default)
-        return value
+    def whole(self, name: str, default: int | None = None) -> int:
+        """Return a number; without `default`, the default of the table."""
+        value: int | None = self.values.get(name, default)
+        return int(ROWS[self.client][name].default) if value is None else value
 
     def text(self, name: str) -> str | None:
         """Return the text; None if the key is missing or empty."""
@@ -170,7 +171,7 @@ def _take_row(found: ConfiguredKeys, said: str, row: SettingRow, value: SettingV
         if _as_text(value) not in row.harmless:
             raise SettingRefused(row.name, row.about)
         return
-    parsed = _parsed(row, value)
+    parsed = _PARSERS[row.kind](row, value)
     # librdkafka's name has one value with another meaning.
     if said == "message.timeout.ms" and parsed == 0:
         parsed = NO_LIMIT_MS
@@ -195,10 +196,6 @@ def _own_value(name: str, value: SettingValue) -> RdkafkaValue:
     if isinstance(value, str | int | float | bool):
         return value
     raise SettingRefused(name, f"takes text, a number or a truth value, not {_kind_of(value)}")
-
-
-def _parsed(row: SettingRow, value: SettingValue) -> Any:
-    return _PARSERS[row.kind](row, value)
 
 
 def _boolean(row: SettingRow, value: SettingValue) -> bool:

@@ -9,13 +9,12 @@ from penstock.client.settings.keys_connection import (
 )
 from penstock.client.settings.row import (
     BOOLEAN,
-    NO_EFFECT,
-    OURS,
-    REFUSED,
     TEXT,
     WHOLE,
     KeyHandling,
-    SettingRow,
+    no_effect,
+    ours,
+    refused,
 )
 
 _SOCKETS = "The admin client leaves sockets to the system"
@@ -27,44 +26,30 @@ KEYS = (
     BOOTSTRAP._replace(fate=KeyHandling.OURS),
     CLIENT_ID._replace(fate=KeyHandling.OURS),
     NAMESPACE,
-    SettingRow(
-        "bootstrap.controllers",
-        TEXT,
-        REFUSED,
-        "The admin client goes by way of brokers: say bootstrap.servers",
-        harmless=("",),
+    refused("bootstrap.controllers", TEXT, harmless=("",)).described(
+        "The admin client goes by way of brokers: say bootstrap.servers"
     ),
-    SettingRow("client.dns.lookup", TEXT, NO_EFFECT, "All addresses of a name are tried"),
+    no_effect("client.dns.lookup", TEXT).described("All addresses of a name are tried"),
     CONFIG_PROVIDERS,
-    SettingRow("connections.max.idle.ms", WHOLE, NO_EFFECT, _ONE),
-    SettingRow(
-        "default.api.timeout.ms",
-        WHOLE,
-        OURS,
-        "How long a call may take, with everything that is tried again",
-        "60000",
-        low=0,
+    no_effect("connections.max.idle.ms", WHOLE).described(_ONE),
+    ours("default.api.timeout.ms", WHOLE, "60000", low=0).described(
+        "How long a call may take, with everything that is tried again"
     ),
-    SettingRow("enable.metrics.push", BOOLEAN, NO_EFFECT, "The admin client pushes no metrics"),
-    SettingRow("metadata.max.age.ms", WHOLE, NO_EFFECT, _FRESH, low=0),
-    SettingRow("metadata.recovery.strategy", TEXT, NO_EFFECT, _ONE),
-    SettingRow("metadata.recovery.rebootstrap.trigger.ms", WHOLE, NO_EFFECT, _ONE, low=0),
+    no_effect("enable.metrics.push", BOOLEAN).described("The admin client pushes no metrics"),
+    no_effect("metadata.max.age.ms", WHOLE, low=0).described(_FRESH),
+    no_effect("metadata.recovery.strategy", TEXT).described(_ONE),
+    no_effect("metadata.recovery.rebootstrap.trigger.ms", WHOLE, low=0).described(_ONE),
     *METRICS_KEYS,
-    SettingRow("receive.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
-    SettingRow("send.buffer.bytes", WHOLE, NO_EFFECT, _SOCKETS, low=-1),
-    SettingRow("reconnect.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    SettingRow("reconnect.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    SettingRow(
-        "request.timeout.ms",
-        WHOLE,
-        OURS,
-        "How long one answer is waited for",
-        "30000",
-        low=0,
+    no_effect("receive.buffer.bytes", WHOLE, low=-1).described(_SOCKETS),
+    no_effect("send.buffer.bytes", WHOLE, low=-1).described(_SOCKETS),
+    no_effect("reconnect.backoff.ms", WHOLE, low=0).described(_RETRIES),
+    no_effect("reconnect.backoff.max.ms", WHOLE, low=0).described(_RETRIES),
+    ours("request.timeout.ms", WHOLE, "30000", low=0).described(
+        "How long one answer is waited for"
     ),
-    SettingRow("retries", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    SettingRow("retry.backoff.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    SettingRow("retry.backoff.max.ms", WHOLE, NO_EFFECT, _RETRIES, low=0),
-    SettingRow("socket.connection.setup.timeout.ms", WHOLE, NO_EFFECT, _SOCKETS),
-    SettingRow("socket.connection.setup.timeout.max.ms", WHOLE, NO_EFFECT, _SOCKETS),
+    no_effect("retries", WHOLE, low=0).described(_RETRIES),
+    no_effect("retry.backoff.ms", WHOLE, low=0).described(_RETRIES),
+    no_effect("retry.backoff.max.ms", WHOLE, low=0).described(_RETRIES),
+    no_effect("socket.connection.setup.timeout.ms", WHOLE).described(_SOCKETS),
+    no_effect("socket.connection.setup.timeout.max.ms", WHOLE).described(_SOCKETS),
 )

@@ -5,229 +5,109 @@ from penstock.client.settings.row import (
     CLASS,
     INT_MAX,
     LIST,
-    NO_EFFECT,
-    OURS,
-    PASSED,
-    REFUSED,
     TEXT,
-    TRANSLATED,
     WHOLE,
-    SettingRow,
+    no_effect,
+    ours,
+    passed,
+    refused,
+    translated,
 )
 
 _SHARE = "It is for share groups, which this consumer does not join; remove it"
 _INTERNAL = "It is of Kafka's own making and not for use"
 
 KEYS = (
-    SettingRow(
-        "allow.auto.create.topics",
-        BOOLEAN,
-        PASSED,
-        "Whether subscribing to a topic may create it, where brokers allow that",
-        "true",
+    passed("allow.auto.create.topics", BOOLEAN, "true").described(
+        "Whether subscribing to a topic may create it, where brokers allow that"
     ),
-    SettingRow(
-        "auto.commit.interval.ms",
-        WHOLE,
-        OURS,
-        "How often finished records are committed; 0 after every one that is finished",
-        "5000",
-        low=0,
+    ours("auto.commit.interval.ms", WHOLE, "5000", low=0).described(
+        "How often finished records are committed; 0 after every one that is finished"
     ),
-    SettingRow(
-        "auto.offset.reset",
-        TEXT,
-        TRANSLATED,
+    translated("auto.offset.reset", TEXT, "latest").described(
         "Where a group begins that has no offset: earliest, latest, none (NoOffset is raised), or "
-        "by_duration:PT1H. librdkafka gets `error` for the last two",
-        "latest",
+        "by_duration:PT1H. librdkafka gets `error` for the last two"
     ),
-    SettingRow(
-        "check.crcs",
-        BOOLEAN,
-        PASSED,
-        "Whether batches are checked against their checksum",
-        "true",
+    passed("check.crcs", BOOLEAN, "true").described(
+        "Whether batches are checked against their checksum"
     ),
-    SettingRow(
-        "client.rack", TEXT, PASSED, "Where the client is, so that it reads from a near replica"
+    passed("client.rack", TEXT).described(
+        "Where the client is, so that it reads from a near replica"
     ),
-    SettingRow(
-        "default.api.timeout.ms",
-        WHOLE,
-        OURS,
-        "How long calls without a time of their own may take",
-        "60000",
-        low=0,
+    ours("default.api.timeout.ms", WHOLE, "60000", low=0).described(
+        "How long calls without a time of their own may take"
     ),
-    SettingRow(
-        "enable.auto.commit",
-        BOOLEAN,
-        OURS,
-        "Whether finished records are committed by themselves; false without a group, as in Kafka",
-        "true",
+    ours("enable.auto.commit", BOOLEAN, "true").described(
+        "Whether finished records are committed by themselves; false without a group, as in Kafka"
     ),
-    SettingRow(
-        "exclude.internal.topics",
-        BOOLEAN,
-        OURS,
-        "Whether a pattern passes over the topics that the cluster keeps for itself",
-        "true",
+    ours("exclude.internal.topics", BOOLEAN, "true").described(
+        "Whether a pattern passes over the topics that the cluster keeps for itself"
     ),
-    SettingRow(
-        "fetch.max.bytes",
-        WHOLE,
-        TRANSLATED,
-        "How many bytes an answer may have; message.max.bytes follows it downwards",
-        "52428800",
-        low=0,
+    translated("fetch.max.bytes", WHOLE, "52428800", low=0).described(
+        "How many bytes an answer may have; message.max.bytes follows it downwards"
     ),
-    SettingRow(
-        "fetch.max.wait.ms",
-        WHOLE,
-        TRANSLATED,
-        "How long a broker waits for fetch.min.bytes",
-        "500",
-        low=0,
-        becomes="fetch.wait.max.ms",
-        most=300_000,
+    translated(
+        "fetch.max.wait.ms", WHOLE, "500", low=0, becomes="fetch.wait.max.ms", most=300_000
+    ).described("How long a broker waits for fetch.min.bytes"),
+    passed("fetch.min.bytes", WHOLE, "1", low=0, least=1, most=100_000_000).described(
+        "How many bytes a broker waits for"
     ),
-    SettingRow(
-        "fetch.min.bytes",
-        WHOLE,
-        PASSED,
-        "How many bytes a broker waits for",
-        "1",
-        low=0,
-        least=1,
-        most=100_000_000,
+    passed("group.id", TEXT).described("The group; the namespace goes before it"),
+    passed("group.instance.id", TEXT).described(
+        "A name that outlives the process: a static member"
     ),
-    SettingRow("group.id", TEXT, PASSED, "The group; the namespace goes before it"),
-    SettingRow(
-        "group.instance.id", TEXT, PASSED, "A name that outlives the process: a static member"
+    passed("group.protocol", TEXT, "classic", words=("classic", "consumer")).described(
+        "classic, or consumer: then the brokers assign partitions"
     ),
-    SettingRow(
-        "group.protocol",
-        TEXT,
-        PASSED,
-        "classic, or consumer: then the brokers assign partitions",
-        "classic",
-        words=("classic", "consumer"),
+    passed("group.remote.assignor", TEXT).described(
+        "Which assignor of the brokers is used; only with group.protocol=consumer"
     ),
-    SettingRow(
-        "group.remote.assignor",
-        TEXT,
-        PASSED,
-        "Which assignor of the brokers is used; only with group.protocol=consumer",
+    passed("heartbeat.interval.ms", WHOLE, "3000", least=1, most=3_600_000).described(
+        "How often a member shows that it is there. Refused with group.protocol=consumer"
     ),
-    SettingRow(
-        "heartbeat.interval.ms",
-        WHOLE,
-        PASSED,
-        "How often a member shows that it is there. Refused with group.protocol=consumer",
-        "3000",
-        least=1,
-        most=3_600_000,
+    ours("interceptor.classes", LIST).described(
+        "Objects, classes, or Python paths of them (penstock.client.interceptors)"
     ),
-    SettingRow(
-        "interceptor.classes",
-        LIST,
-        OURS,
-        "Objects, classes, or Python paths of them (penstock.client.interceptors)",
-    ),
-    SettingRow(
-        "isolation.level",
-        TEXT,
-        PASSED,
-        "read_committed passes over records of transactions that are open or were aborted",
-        "read_uncommitted",
-        words=("read_uncommitted", "read_committed"),
-    ),
-    SettingRow(
-        "key.deserializer",
-        CLASS,
-        OURS,
+    passed(
+        "isolation.level", TEXT, "read_uncommitted", words=("read_uncommitted", "read_committed")
+    ).described("read_committed passes over records of transactions that are open or were aborted"),
+    ours("key.deserializer", CLASS).described(
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
-        "without one keys are bytes",
+        "without one keys are bytes"
     ),
-    SettingRow(
-        "value.deserializer",
-        CLASS,
-        OURS,
+    ours("value.deserializer", CLASS).described(
         "An object, a function, a type, a Python path, or Java's name of one of its own; "
-        "without one values are bytes",
+        "without one values are bytes"
     ),
-    SettingRow(
-        "max.partition.fetch.bytes",
-        WHOLE,
-        PASSED,
-        "How many bytes of one partition an answer may have",
-        "1048576",
-        low=0,
-        least=1,
-        most=1_000_000_000,
-    ),
-    SettingRow(
-        "max.poll.interval.ms",
-        WHOLE,
-        TRANSLATED,
+    passed(
+        "max.partition.fetch.bytes", WHOLE, "1048576", low=0, least=1, most=1_000_000_000
+    ).described("How many bytes of one partition an answer may have"),
+    translated("max.poll.interval.ms", WHOLE, "300000", low=1).described(
         "How long a member may take to give partitions back in a rebalance. A slow handler does "
-        "not lose its place: handler.timeout.ms limits it",
-        "300000",
-        low=1,
+        "not lose its place: handler.timeout.ms limits it"
     ),
-    SettingRow(
-        "max.poll.records",
-        WHOLE,
-        OURS,
-        "How many records are taken over at a time",
-        "500",
-        low=1,
+    ours("max.poll.records", WHOLE, "500", low=1).described(
+        "How many records are taken over at a time"
     ),
-    SettingRow(
-        "handler.timeout.ms",
-        WHOLE,
-        OURS,
-        "Of Penstock: how long the body of the loop may work on a record before it is cancelled",
-        "600000",
-        low=1,
+    ours("handler.timeout.ms", WHOLE, "600000", low=1).described(
+        "Of Penstock: how long the body of the loop may work on a record before it is cancelled"
     ),
-    SettingRow(
-        "revoke.timeout.ms",
-        WHOLE,
-        OURS,
-        "Of Penstock: how long it may go on when its partition is taken away",
-        "30000",
-        low=0,
+    ours("revoke.timeout.ms", WHOLE, "30000", low=0).described(
+        "Of Penstock: how long it may go on when its partition is taken away"
     ),
-    SettingRow(
-        "partition.assignment.strategy",
-        LIST,
-        TRANSLATED,
+    translated("partition.assignment.strategy", LIST, "range,roundrobin").described(
         "range, roundrobin, cooperative-sticky, or Java's names of them. librdkafka does not mix "
         "cooperative-sticky with others: beside them it is left out. Refused with "
-        "group.protocol=consumer",
-        "range,roundrobin",
+        "group.protocol=consumer"
     ),
-    SettingRow(
-        "session.timeout.ms",
-        WHOLE,
-        PASSED,
+    passed("session.timeout.ms", WHOLE, "45000", least=1, most=3_600_000).described(
         "After how long without a heartbeat a member is given up. Refused with "
-        "group.protocol=consumer",
-        "45000",
-        least=1,
-        most=3_600_000,
+        "group.protocol=consumer"
     ),
-    SettingRow("share.acknowledgement.mode", TEXT, REFUSED, _SHARE, harmless=("implicit",)),
-    SettingRow(
-        "share.acquire.mode", TEXT, REFUSED, _SHARE, harmless=("batch_optimized", "BATCH_OPTIMIZED")
+    refused("share.acknowledgement.mode", TEXT, harmless=("implicit",)).described(_SHARE),
+    refused("share.acquire.mode", TEXT, harmless=("batch_optimized", "BATCH_OPTIMIZED")).described(
+        _SHARE
     ),
-    SettingRow(
-        "internal.throw.on.fetch.stable.offset.unsupported",
-        BOOLEAN,
-        NO_EFFECT,
-        _INTERNAL,
-    ),
+    no_effect("internal.throw.on.fetch.stable.offset.unsupported", BOOLEAN).described(_INTERNAL),
 )
 FETCH_BYTES_MOST = INT_MAX - 512

@@ -20,13 +20,8 @@ from penstock.client.settings.values import (
     SettingValue,
 )
 
-BUFFER_MEMORY_BYTES = 32 * 1024 * 1024
-MAX_BLOCK_MS = 60_000
-REQUEST_BYTES = 1024 * 1024
 DELIVERY_TIMEOUT_MS = 120_000
-TRANSACTION_TIMEOUT_MS = 60_000
 TRANSACTION_TIMEOUT_MS_LEAST = 1_000
-REQUEST_TIMEOUT_MS = 30_000
 ACK_TIMEOUT_MS_MOST = 900_000
 IN_FLIGHT_MAX = 5
 LINGER_MS = 5
@@ -42,14 +37,12 @@ def producer_settings(
     """Return the checked settings. Raise SettingRefused with the key, the cause and the next
     step."""
     said = read(given, Client.PRODUCER, bootstrap)
-    transaction_timeout_ms = max(
-        said.whole("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS), TRANSACTION_TIMEOUT_MS_LEAST
-    )
+    transaction_timeout_ms = max(said.whole("transaction.timeout.ms"), TRANSACTION_TIMEOUT_MS_LEAST)
     transactional_id = _transactional_id(said)
     _check_delivery_timeout(said)
     delivery_timeout_ms = _delivery_timeout_ms(said, transactional_id, transaction_timeout_ms)
-    buffer_bytes = said.whole("buffer.memory", BUFFER_MEMORY_BYTES)
-    request_bytes = said.whole("max.request.size", REQUEST_BYTES)
+    buffer_bytes = said.whole("buffer.memory")
+    request_bytes = said.whole("max.request.size")
     rdkafka = {
         **said.plain_rdkafka(),
         **rdkafka_connection(said),
@@ -65,7 +58,7 @@ def producer_settings(
     if said.has("max.block.ms"):
         # librdkafka waits this long for an unknown topic.
         rdkafka["topic.metadata.propagation.max.ms"] = min(
-            said.whole("max.block.ms", MAX_BLOCK_MS), PROPAGATION_MS_MOST
+            said.whole("max.block.ms"), PROPAGATION_MS_MOST
         )
     if said.get("batch.size", 1) == 0:
         rdkafka["batch.num.messages"] = 1
@@ -78,7 +71,7 @@ def producer_settings(
     return ProducerSettings(
         rdkafka={**rdkafka, **said.own},
         buffer_memory_bytes=buffer_bytes,
-        max_block_ms=said.whole("max.block.ms", MAX_BLOCK_MS),
+        max_block_ms=said.whole("max.block.ms"),
         request_bytes_max=request_bytes,
         delivery_timeout_ms=delivery_timeout_ms,
         transaction_timeout_ms=transaction_timeout_ms,
@@ -106,7 +99,7 @@ def _delivery_timeout_ms(
     """Return delivery.timeout.ms. 0 means "never" to librdkafka and "at once" to Kafka. The default
     covers linger.ms and request.timeout.ms, as in Kafka."""
     waits_ms = math.ceil(said.get("linger.ms", LINGER_MS))
-    waits_ms += said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    waits_ms += said.whole("request.timeout.ms")
     default_ms = min(max(DELIVERY_TIMEOUT_MS, waits_ms), INT_MAX)
     timeout_ms = max(said.whole("delivery.timeout.ms", default_ms), 1)
     if transactional_id is not None and timeout_ms > transaction_timeout_ms:
@@ -123,9 +116,9 @@ def _delivery_timeout_ms(
 def _check_delivery_timeout(said: ConfiguredKeys) -> None:
     """Check that a record can linger and be requested at least once, as Kafka does. A default
     request.timeout.ms gives way."""
-    timeout_ms = max(said.whole("delivery.timeout.ms", DELIVERY_TIMEOUT_MS), 1)
+    timeout_ms = max(said.whole("delivery.timeout.ms"), 1)
     linger_ms = said.get("linger.ms", LINGER_MS)
-    request_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    request_ms = said.whole("request.timeout.ms")
     if not said.has("delivery.timeout.ms"):
         return
     if said.has("request.timeout.ms") and timeout_ms < linger_ms + request_ms:
@@ -197,7 +190,7 @@ def _compression(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
 def _request_timeout(
     said: ConfiguredKeys, transactional: bool, transaction_timeout_ms: int
 ) -> dict[str, RdkafkaValue]:
-    timeout_ms = said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    timeout_ms = said.whole("request.timeout.ms")
     told: dict[str, RdkafkaValue] = {
         "request.timeout.ms": min(max(timeout_ms, 1), ACK_TIMEOUT_MS_MOST)
     }

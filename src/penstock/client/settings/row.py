@@ -1,6 +1,7 @@
 """One key of a client: its type and limits, its handling, and its description."""
 
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 INT_MAX = 2**31 - 1
@@ -27,13 +28,10 @@ class SettingType(StrEnum):
 
 
 class SettingRow(NamedTuple):
-    """One key of one client."""
+    """One key of one client: `passed("client.rack", TEXT).described("The rack of ...")`."""
 
     name: str
     kind: SettingType
-    fate: KeyHandling
-    # The effect here; of a rejected key the next step, of a key without effect the reason.
-    about: str
     default: str = ""
     low: int | None = None
     high: int | None = None
@@ -45,7 +43,20 @@ class SettingRow(NamedTuple):
     most: int | None = None
     # Values without an effect, which are accepted even for a rejected key.
     harmless: tuple[str, ...] = ()
+    fate: KeyHandling = KeyHandling.PASSED
+    # The effect here; of a rejected key the next step, of a key without effect the reason.
+    about: str = ""
 
+    def described(self, about: str) -> "SettingRow":
+        """Return the row with its text."""
+        return self._replace(about=about)
+
+
+passed = SettingRow
+translated = partial(SettingRow, fate=KeyHandling.TRANSLATED)
+ours = partial(SettingRow, fate=KeyHandling.OURS)
+no_effect = partial(SettingRow, fate=KeyHandling.NO_EFFECT)
+refused = partial(SettingRow, fate=KeyHandling.REFUSED)
 
 BOOLEAN = SettingType.BOOLEAN
 WHOLE = SettingType.WHOLE
@@ -55,8 +66,3 @@ LIST = SettingType.LIST
 CLASS = SettingType.CLASS
 PASSWORD = SettingType.PASSWORD
 CALLBACK = SettingType.CALLBACK
-PASSED = KeyHandling.PASSED
-TRANSLATED = KeyHandling.TRANSLATED
-OURS = KeyHandling.OURS
-NO_EFFECT = KeyHandling.NO_EFFECT
-REFUSED = KeyHandling.REFUSED

@@ -5,9 +5,6 @@ function that returns tokens. Without TLS or SASL in security.protocol their key
 in Kafka, and no file is read.
 """
 
-import base64
-import binascii
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +18,7 @@ from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.stores import DER_SEQUENCE, TlsStore, identity, trusted_certificates
 from penstock.client.transport.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
+from penstock.client.transport.tokens import claims_of
 
 Rdkafka: TypeAlias = dict[str, RdkafkaValue]
 # (token, its expiry in seconds since 1970, principal, extensions)
@@ -234,18 +232,10 @@ def tokens_of(bearer: OAuthBearer) -> Callable[[str], Token]:
 
     def give(_configuration: str) -> Token:
         token = bearer.source.token()
-        expires, principal = _claims(token)
-        return token, expires, principal, extensions
+        claims = claims_of(token)
+        expires_s = claims.get("exp")
+        if not isinstance(expires_s, int | float):
+            expires_s = time.time() + OPAQUE_TOKEN_S
+        return token, expires_s, str(claims.get("sub", "")), extensions
 
     return give
-
-
-def _claims(token: str) -> tuple[float, str]:
-    """Return expiry and principal of a token, if it has these claims."""
-    opaque = time.time() + OPAQUE_TOKEN_S
-    try:
-        body = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return float(claims.get("exp", opaque)), str(claims.get("sub", ""))
-    except (IndexError, AttributeError, TypeError, ValueError, binascii.Error):
-        return opaque, ""

@@ -10,7 +10,6 @@ from penstock.client.settings.row import INT_MAX
 from penstock.client.settings.values import RdkafkaValue
 
 CLIENT_ID = "penstock"
-REQUEST_TIMEOUT_MS = 30_000
 SOCKET_TIMEOUT_MS_LEAST = 10
 SOCKET_TIMEOUT_MS_MOST = 300_000
 RECONNECT_BACKOFF_MS = 50
@@ -32,7 +31,7 @@ def rdkafka_connection(said: ConfiguredKeys) -> dict[str, RdkafkaValue]:
     if not said.has("socket.connection.setup.timeout.ms"):
         told["socket.connection.setup.timeout.ms"] = SETUP_TIMEOUT_MS
     told["socket.timeout.ms"] = min(
-        max(said.whole("request.timeout.ms", REQUEST_TIMEOUT_MS), SOCKET_TIMEOUT_MS_LEAST),
+        max(said.whole("request.timeout.ms"), SOCKET_TIMEOUT_MS_LEAST),
         SOCKET_TIMEOUT_MS_MOST,
     )
     if said.has("connections.max.idle.ms"):

@@ -10,7 +10,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Sequence
-from types import TracebackType
+from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.client.failures.kinds import sentences
@@ -75,19 +75,15 @@ class NotAuthenticated(CannotReach):
         return sentences(str(self.args[0]), self.next_step)
 
 
+@dataclass(slots=True, eq=False)
 class PendingResponse:
     """A request in flight. An early response is kept here."""
 
-    __slots__ = ("connection", "correlation_id", "frame", "key", "version")
-
-    def __init__(
-        self, connection: "Connection", key: int, version: int, correlation_id: int
-    ) -> None:
-        self.connection = connection
-        self.key = key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.frame: memoryview | None = None
+    connection: "Connection"
+    key: int
+    version: int
+    correlation_id: int
+    frame: memoryview | None = None
 
     @property
     def answered(self) -> bool:
@@ -147,12 +143,7 @@ class Connection:
     def __enter__(self) -> "Connection":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

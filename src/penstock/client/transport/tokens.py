@@ -5,7 +5,6 @@ the client's own credentials (RFC 6749, 4.4), and is used for most of its lifeti
 """
 
 import base64
-import binascii
 import json
 import time
 from collections.abc import Mapping
@@ -165,12 +164,18 @@ def _token_of(answer: bytes) -> tuple[str, float]:
 
 def _lifetime_of(token: str) -> float:
     """Return the lifetime by the token's own claim; 0 without one, so that it is used once."""
+    expires_s = claims_of(token).get("exp")
+    return max(0.0, expires_s - time.time()) if isinstance(expires_s, int | float) else 0.0
+
+
+def claims_of(token: str) -> Mapping[str, object]:
+    """Return the claims of a JSON Web Token; of another token none."""
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return max(0.0, float(claims["exp"]) - time.time())
-    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
-        return 0.0
+    except (IndexError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _base64(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.records import CoordinatorRecord
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.coordinator.groups.offsets import OffsetStore
 
 Kind = Literal["classic", "consumer", "unknown"]
+IdPartitions: TypeAlias = Iterable[tuple[bytes, int]]  # by topic id
 
 
 class CoordinatedGroup(Protocol):
@@ -44,20 +46,13 @@ class CoordinatedGroup(Protocol):
         ...
 
     def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        epoch: int,
-        version: int,
-        *,
-        in_txn: bool,
-        partitions: Iterable[tuple[bytes, int]] | None = None,
+        self, call: GroupRequest, epoch: int, partitions: IdPartitions | None = None
     ) -> None:
-        """Raise for a commit of offsets from a zombie.
+        """Raise for a commit of offsets (OffsetCommit or TxnOffsetCommit) from a zombie.
 
         `epoch` is the generation of a classic member or the epoch of a consumer member; -1 for a
-        client that assigns its partitions itself. The partitions (by topic id) matter to a member
-        with a past epoch (KIP-1251).
+        client that assigns its partitions itself. The partitions matter to a member with a past
+        epoch (KIP-1251).
         """
         ...
 

@@ -10,20 +10,19 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.admin import AdminRequests
 from penstock.coordinator.groups.classic import ClassicGroup, ClassicRequests
-from penstock.coordinator.groups.classic.timers import ClassicEvent
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.outcome_builder import RecordsRejected
 from penstock.coordinator.groups.consumer.replay import ConsumerGroupKey
 from penstock.coordinator.groups.consumer.requests import ConsumerRequests
-from penstock.coordinator.groups.consumer.timers import ConsumerTimer
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore, OffsetTimer
 from penstock.coordinator.groups.recovery import GroupBefore, GroupRecovery
 from penstock.coordinator.groups.set_aside import SetAsideGroup
+from penstock.coordinator.groups.timers import ClassicEvent, ConsumerTimer
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Failure, Outcome
 from penstock.errors import UnsupportedVersion
@@ -47,7 +46,7 @@ OFFSET_KEYS: Final = (keys.OffsetCommitKey, keys.LegacyOffsetCommitKey)
 
 GroupEvent: TypeAlias = (
     GroupRequest
-    | WriteMarker
+    | EndMarker
     | TopicsChanged
     | ClassicEvent
     | ConsumerTimer
@@ -79,8 +78,8 @@ class GroupCoordinator:
         match event:
             case GroupRequest():
                 return self._call(event, now_ms)
-            case WriteMarker():
-                return self._offsets.write_marker(event)
+            case EndMarker():
+                return Outcome([event])  # though nothing is held here: the log must know it too
             case TopicsChanged():
                 return self._topics_changed(event, now_ms)
             case _:  # one of our timers

@@ -11,10 +11,9 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from penstock.coordinator.cluster import ClusterView
-from penstock.coordinator.events import GroupRequest, TopicsChanged, WriteMarker
+from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.classic.generation import CONSUMER_PROTOCOL, ClassicState
 from penstock.coordinator.groups.classic.group import ClassicGroup
-from penstock.coordinator.groups.classic.timers import session_timer_name
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.offset_answers import tell_group
@@ -24,6 +23,7 @@ from penstock.coordinator.groups.offset_expiry import (
     LeftoverSearch,
 )
 from penstock.coordinator.groups.offset_store import NO_EXPIRY, OffsetStore, tombstone
+from penstock.coordinator.groups.timers import session_timer_name
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Outcome, SetTimer
 from penstock.errors import (
@@ -40,7 +40,6 @@ from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from penstock.wire.messages.k09_offset_fetch import (
@@ -51,14 +50,10 @@ from penstock.wire.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 from penstock.wire.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 from penstock.wire.records.group import (
     LegacyOffsetCommitKey,
@@ -66,6 +61,7 @@ from penstock.wire.records.group import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from penstock.wire.structures import PartitionError, TopicErrors
 
 __all__ = ["OffsetRequests", "OffsetStore"]
 
@@ -103,6 +99,7 @@ class ForgetMore:
     """The next slice of what deleted topics leave behind."""
 
 
+CommittedPartition: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 OffsetTimer: TypeAlias = CheckOffsets | ExpireMore | SearchMore | ForgetMore
 
 
@@ -128,19 +125,13 @@ class OffsetRequests:
         epoch = message.generation_id_or_member_epoch
         group = self._state.groups.get(message.group_id)
         if group is not None:
-            group.check_commit(
-                message.member_id,
-                message.group_instance_id,
-                epoch,
-                call.version,
-                in_txn=False,
-                partitions=(
-                    (topic.topic_id, each.partition_index)
-                    for topic in message.topics
-                    for each in topic.partitions
-                    if not self._is_too_large(each.committed_metadata)
-                ),
+            partitions = (
+                (topic.topic_id, each.partition_index)
+                for topic in message.topics
+                for each in topic.partitions
+                if self._metadata_error(each) == NONE
             )
+            group.check_commit(call, epoch, partitions)
         elif epoch >= 0 and call.version >= GROUP_ID_NOT_FOUND_FROM:
             raise GroupIdNotFound(f"Group {message.group_id} not found.")
         elif epoch >= 0:
@@ -157,40 +148,37 @@ class OffsetRequests:
             topic_id = topic.topic_id if expires_ms == NO_EXPIRY else ZERO_ID
             for each in topic.partitions:
                 index = each.partition_index
-                if each.committed_metadata and self._is_too_large(each.committed_metadata):
-                    answers.partitions.append(_answer(index, OffsetMetadataTooLarge.code))
-                    continue
-                answers.partitions.append(_answer(index, NONE))
-                key = _key(message.group_id, topic.name, index)
-                records.append(CoordinatorRecord(key, _value(each, now_ms, topic_id, expires_ms)))
+                error_code = self._metadata_error(each) if each.committed_metadata else NONE
+                answers.partitions.append(_answer(index, error_code))
+                if error_code == NONE:
+                    key = _key(message.group_id, topic.name, index)
+                    value = _value(each, now_ms, topic_id, expires_ms)
+                    records.append(CoordinatorRecord(key, value))
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
     def commit_in_transaction(self, call: GroupRequest, now_ms: int) -> Outcome:
         """TxnOffsetCommit: as a commit, but it counts when the producer's transaction does."""
         message: TxnOffsetCommitRequest = call.message
         ids = {topic.name: self._id_of(topic.name) for topic in message.topics}
-        self._check_in_transaction(message, call.version, ids)
+        self._check_in_transaction(call, ids)
+        producer = message.producer_id, message.producer_epoch
         response = TxnOffsetCommitResponse()
         records = []
         for topic in message.topics:
-            answers = TxnOffsetCommitResponseTopic(name=topic.name)
+            answers = TopicErrors(name=topic.name)
             response.topics.append(answers)
             for each in topic.partitions:
                 index = each.partition_index
-                if each.committed_metadata and self._is_too_large(each.committed_metadata):
-                    answers.partitions.append(_txn_answer(index, OffsetMetadataTooLarge.code))
-                    continue
-                answers.partitions.append(_txn_answer(index, NONE))
-                key = _key(message.group_id, topic.name, index)
-                value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
-                records.append(
-                    PendingOffset(message.producer_id, message.producer_epoch, key, value)
-                )
+                error_code = self._metadata_error(each) if each.committed_metadata else NONE
+                answers.partitions.append(_answer(index, error_code))
+                if error_code == NONE:
+                    key = _key(message.group_id, topic.name, index)
+                    value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
+                    records.append(PendingOffset(*producer, key, value))
         return Outcome(records, response)
 
-    def _check_in_transaction(
-        self, message: TxnOffsetCommitRequest, version: int, ids: Mapping[str, bytes]
-    ) -> None:
+    def _check_in_transaction(self, call: GroupRequest, ids: Mapping[str, bytes]) -> None:
+        message: TxnOffsetCommitRequest = call.message
         epoch = message.generation_id
         group = self._state.groups.get(message.group_id)
         if group is None:
@@ -201,17 +189,10 @@ class OffsetRequests:
             (ids[topic.name], each.partition_index)
             for topic in message.topics
             for each in topic.partitions
-            if not self._is_too_large(each.committed_metadata)
+            if self._metadata_error(each) == NONE
         )
         try:
-            group.check_commit(
-                message.member_id,
-                message.group_instance_id,
-                epoch,
-                version,
-                in_txn=True,
-                partitions=partitions,
-            )
+            group.check_commit(call, epoch, partitions)
         except StaleMemberEpoch as error:
             # Transactional producers know of generations only.
             raise IllegalGeneration(error.message) from None
@@ -220,26 +201,14 @@ class OffsetRequests:
         known = self._cluster.topic(topic)
         return ZERO_ID if known is None else known.topic_id
 
-    def _is_too_large(self, metadata: str | None) -> bool:
+    def _metadata_error(self, committed: CommittedPartition) -> int:
         """Kafka counts UTF-16 units here: one or two per character."""
-        if not metadata:
-            return False
+        metadata = committed.committed_metadata or ""
         units = len(metadata)
         if not metadata.isascii():
             units += sum(character > LAST_OF_ONE_UNIT for character in metadata)
-        return units > self._settings.offset_metadata_bytes_max
-
-    def write_marker(self, event: WriteMarker) -> Outcome:
-        """The end of a transaction is written whether or not something is held here: the log
-        under us must know it too."""
-        marker = EndMarker(
-            event.producer_id,
-            event.producer_epoch,
-            event.coordinator_epoch,
-            event.committed,
-            event.transactions_v2,
-        )
-        return Outcome([marker])
+        too_large = units > self._settings.offset_metadata_bytes_max
+        return OffsetMetadataTooLarge.code if too_large else NONE
 
     # Questions
 
@@ -268,15 +237,8 @@ class OffsetRequests:
             used = group.is_subscribed_to(topic.name)
             error_code = GroupSubscribedToTopic.code if used else NONE
             partitions = [each.partition_index for each in topic.partitions]
-            response.topics.append(
-                OffsetDeleteResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetDeleteResponsePartition(partition_index=each, error_code=error_code)
-                        for each in partitions
-                    ],
-                )
-            )
+            answers = [_answer(each, error_code) for each in partitions]
+            response.topics.append(TopicErrors(name=topic.name, partitions=answers))
             if not used:
                 records += [
                     tombstone(message.group_id, topic.name, partition)
@@ -397,17 +359,12 @@ def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
 
 
 @lru_cache(maxsize=PLACES_MAX)
-def _answer(partition: int, error_code: int) -> OffsetCommitResponsePartition:
-    return OffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
-
-
-@lru_cache(maxsize=PLACES_MAX)
-def _txn_answer(partition: int, error_code: int) -> TxnOffsetCommitResponsePartition:
-    return TxnOffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
+def _answer(partition: int, error_code: int) -> PartitionError:
+    return PartitionError(partition_index=partition, error_code=error_code)
 
 
 def _value(
-    committed: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    committed: CommittedPartition,
     now_ms: int,
     topic_id: bytes,
     expires_ms: int,

@@ -15,9 +15,9 @@ from penstock.coordinator.groups.classic.generation import WaitingRequest
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.consumer.outcome_builder import RecordsRejected
 from penstock.coordinator.groups.consumer.requests import ConsumerRequests
-from penstock.coordinator.groups.consumer.timers import REJECTED_RETRY_MS
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.set_aside import NEXT_STEP, SetAsideGroup
+from penstock.coordinator.groups.timers import REJECTED_RETRY_MS
 from penstock.effects import Failure, Outcome
 
 NOTHING: Final[Mapping[str, WaitingRequest]] = {}

@@ -6,6 +6,7 @@ is gone, a group of that name may begin again, also after a restart.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
@@ -59,16 +60,7 @@ class SetAsideGroup:
             f"The group {self.group_id!r} was set aside: {self._problem}. {NEXT_STEP}"
         )
 
-    def check_commit(
-        self,
-        member_id: str,  # noqa: ARG002
-        instance_id: str | None,  # noqa: ARG002
-        epoch: int,  # noqa: ARG002
-        version: int,  # noqa: ARG002
-        *,
-        in_txn: bool,  # noqa: ARG002
-        partitions: Iterable[tuple[bytes, int]] | None = None,  # noqa: ARG002
-    ) -> None:
+    def check_commit(self, *_: Any, **__: Any) -> None:
         raise self.refusal
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -3,8 +3,6 @@
 Before a partition is written to it is named here, so that the end of the transaction finds it.
 """
 
-from typing import TypeAlias
-
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 from penstock.coordinator.transactions.state import (
     CLIENT_EPOCH_MAX,
@@ -24,46 +22,35 @@ from penstock.errors import (
     TransactionAbortable,
 )
 
-Asked: TypeAlias = AddPartitions | VerifyPartitions
+
+def add(transactions: TransactionStore, event: AddPartitions, now_ms: int) -> Outcome:
+    known = transactions.existing(event.transactional_id)
+    if known.prepared:
+        # Before anything else: the client may be known under its next id already.
+        raise known.still_ending
+    _check_producer(event, known)
+    ongoing = known.status is TxnStatus.ONGOING
+    if ongoing and known.partitions.issuperset(event.partitions):
+        return Outcome()
+    version = VERSION_2 if event.transactions_v2 else VERSION_1
+    added = known.added(event.partitions, version, now_ms)
+    timers = [] if ongoing else [timeout(added, now_ms)]
+    return Outcome(records=[added.record()], timers=timers)
 
 
-class AddPartitionsRequests:
-    def __init__(self, transactions: TransactionStore) -> None:
-        self._transactions = transactions
-
-    def add(self, event: AddPartitions, now_ms: int) -> Outcome:
-        known = self._find(event)
-        if known.prepared:
-            # Before anything else: the client may be known under its next id already.
-            raise known.still_ending
-        _check_producer(event, known)
-        ongoing = known.status is TxnStatus.ONGOING
-        if ongoing and known.partitions.issuperset(event.partitions):
-            return Outcome()
-        version = VERSION_2 if event.transactions_v2 else VERSION_1
-        added = known.added(event.partitions, version, now_ms)
-        timers = [] if ongoing else [timeout(added, now_ms)]
-        return Outcome(records=[added.record()], timers=timers)
-
-    def verify(self, event: VerifyPartitions) -> Outcome:
-        """The error of each partition, None for one that takes part."""
-        known = self._find(event)
-        _check_producer(event, known)
-        if known.prepared:
-            raise known.still_ending
-        absent = TransactionAbortable("the partition was not added to the transaction")
-        return Outcome(
-            reply={each: None if each in known.partitions else absent for each in event.partitions}
-        )
-
-    def _find(self, event: Asked) -> TransactionMetadata:
-        known = self._transactions.find(event.transactional_id)
-        if known is None:
-            raise InvalidProducerIdMapping(f"{event.transactional_id!r} is not known")
-        return known
+def verify(transactions: TransactionStore, event: VerifyPartitions) -> Outcome:
+    """The error of each partition, None for one that takes part."""
+    known = transactions.existing(event.transactional_id)
+    _check_producer(event, known)
+    if known.prepared:
+        raise known.still_ending
+    absent = TransactionAbortable("the partition was not added to the transaction")
+    return Outcome(
+        reply={each: None if each in known.partitions else absent for each in event.partitions}
+    )
 
 
-def _check_producer(event: Asked, known: TransactionMetadata) -> None:
+def _check_producer(event: AddPartitions | VerifyPartitions, known: TransactionMetadata) -> None:
     """Whether this producer may write in the transaction."""
     asked, client = TxnProducerIdentity(event.producer_id, event.producer_epoch), known.client
     if asked.producer_id not in (known.producer.producer_id, client.producer_id):

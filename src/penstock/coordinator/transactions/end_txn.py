@@ -40,9 +40,7 @@ class EndTxnRequests:
         self._coordinator_epoch = coordinator_epoch
 
     def end(self, event: EndTransaction, now_ms: int) -> Outcome:
-        known = self._transactions.find(event.transactional_id)
-        if known is None:
-            raise InvalidProducerIdMapping(f"{event.transactional_id!r} is not known")
+        known = self._transactions.existing(event.transactional_id)
         if event.transactions_v2:
             return self._end_v2(event, known, now_ms)
         return self._end_v1(event, known, now_ms)

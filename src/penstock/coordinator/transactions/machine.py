@@ -8,15 +8,14 @@ CONCURRENT_TRANSACTIONS, and its client asks again.
 from typing import TypeAlias
 
 from penstock.coordinator.records import CoordinatorRecord
-from penstock.coordinator.transactions import events, timers
-from penstock.coordinator.transactions.adding import AddPartitionsRequests
-from penstock.coordinator.transactions.describe import DescribeRequests
+from penstock.coordinator.transactions import adding, events, timers
 from penstock.coordinator.transactions.end_txn import EndTxnRequests
 from penstock.coordinator.transactions.expiry import TransactionExpiry
 from penstock.coordinator.transactions.init_producer_id import InitProducerIdRequests
 from penstock.coordinator.transactions.state import TransactionStore
 from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import Failure, Outcome
+from penstock.errors import TransactionalIdNotFound
 
 TxnEvent: TypeAlias = (
     events.AddPartitions
@@ -41,18 +40,16 @@ class TransactionCoordinator:
         self.transactions = TransactionStore()
         self._ends = EndTxnRequests(self.transactions, coordinator_epoch)
         self._begins = InitProducerIdRequests(self.transactions, settings, self._ends)
-        self._adds = AddPartitionsRequests(self.transactions)
         self._expiry = TransactionExpiry(self.transactions, settings, self._ends)
-        self._describes = DescribeRequests(self.transactions)
 
     # Events
 
     def handle(self, event: TxnEvent, now_ms: int) -> TxnOutcome:
         match event:
             case events.AddPartitions():
-                return self._adds.add(event, now_ms)
+                return adding.add(self.transactions, event, now_ms)
             case events.VerifyPartitions():
-                return self._adds.verify(event)
+                return adding.verify(self.transactions, event)
             case events.EndTransaction():
                 return self._ends.end(event, now_ms)
             case events.MarkersWritten():
@@ -60,9 +57,10 @@ class TransactionCoordinator:
             case events.InitProducer():
                 return self._begins.begin(event, now_ms)
             case events.DescribeTransaction():
-                return self._describes.describe(event)
+                name = event.transactional_id
+                return Outcome(reply=self.transactions.existing(name, TransactionalIdNotFound))
             case events.ListTransactionalIds():
-                return self._describes.list_ids(event, now_ms)
+                return Outcome(reply=self.transactions.listed(event, now_ms))
             case timers.TransactionTimedOut():
                 return self._expiry.timed_out(event)
             case timers.AbortTimedOut():

@@ -12,8 +12,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.coordinator.records import CoordinatorRecord
-from penstock.coordinator.transactions.events import WriteMarkers
-from penstock.errors import ConcurrentTransactions, UnknownServerError
+from penstock.coordinator.transactions.events import ListTransactionalIds, WriteMarkers
+from penstock.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    KafkaError,
+    UnknownServerError,
+)
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.wire.records.transaction import (
     PartitionsSchema,
@@ -267,6 +272,23 @@ class TransactionStore:
                 "another transactional.id, and end what it left open (kafka-transactions abort)."
             )
         return self._known.get(transactional_id)
+
+    def existing(
+        self, transactional_id: str, missing: type[KafkaError] = InvalidProducerIdMapping
+    ) -> TransactionMetadata:
+        known = self.find(transactional_id)
+        if known is None:
+            raise missing(f"{transactional_id!r} is not known")
+        return known
+
+    def listed(self, wanted: ListTransactionalIds, now_ms: int) -> list[TransactionMetadata]:
+        return [
+            each
+            for each in self._known.values()
+            if (not wanted.producer_ids or each.producer.producer_id in wanted.producer_ids)
+            and (not wanted.states or each.status.title in wanted.states)
+            and (wanted.longer_than_ms < 0 or now_ms - each.started_ms > wanted.longer_than_ms)
+        ]
 
     def set_aside(self, transactional_id: str, problem: Exception) -> None:
         """Serve the id no more, until a later record says all of it again."""

@@ -2,7 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
+from penstock.bulk.encode import BATCH_BYTES_MAX
+from penstock.client.admin.blocking import Admin
+from penstock.client.transport.security import Security
 from penstock.spark.options.client_keys import (
     WRITER,
     client_properties,
@@ -12,26 +17,10 @@ from penstock.spark.options.client_keys import (
 from penstock.spark.options.option_bag import BadOption, OptionBag, pass_over_unknown
 from penstock.spark.sink.decision_end import OnLost
 from penstock.spark.sink.decisions import BatchName
-from penstock.spark.sink.settings import (
-    DELIVERY_TIMEOUT_MS,
-    REQUEST_TIMEOUT_MS,
-    TRANSACTION_TIMEOUT_MS,
-    DeliveryGuarantee,
-    SinkOptions,
-)
 
-NAMES = (
-    "topic",
-    "checkpointLocation",
-    "includeHeaders",
-    "delivery.guarantee",
-    "sink.id",
-    "sink.tasks",
-    "new.checkpoint",
-    "on.lost",
-)
 # The options that Spark's Kafka sink lacks.
 OURS = ("delivery.guarantee", "sink.id", "sink.tasks", "new.checkpoint", "on.lost")
+NAMES = ("topic", "checkpointLocation", "includeHeaders", *OURS)
 # The batch of `write_batch`, which no other option can carry.
 BATCH_QUERY, BATCH_NUMBER = "penstock.batch.query", "penstock.batch.id"
 SPARKS_OWN = ("path", "__table", "queryname", "outputmode")
@@ -40,6 +29,58 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_BYTES = 1_000_000  # the limit of a default broker; Kafka's client has 16 KB
+# Below 15 minutes, the default maximum of a cluster (transaction.max.timeout.ms).
+TRANSACTION_TIMEOUT_MS = 10 * 60_000
+DELIVERY_TIMEOUT_MS = 120_000
+REQUEST_TIMEOUT_MS = 30_000
+
+
+class DeliveryGuarantee(StrEnum):
+    """The option `delivery.guarantee`."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """The options of a write. `topic` None: each row has one. `batch` is the batch of
+    `write_batch`."""
+
+    properties: Mapping[str, str]
+    topic: str | None = None
+    sink_id: str | None = None
+    checkpoint_location: str | None = None
+    delivery: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+    tasks_max: int | None = None
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    new_checkpoint_allowed: bool = False
+    on_lost: OnLost = OnLost.STOP
+    batch: BatchName | None = None
+    acks: int = -1
+    compression: str = "none"
+    compression_level: int | None = None
+    batch_bytes: int = BATCH_BYTES_MAX
+    delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    client_id: str = "penstock-spark-sink"
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def transactional(self) -> bool:
+        return self.delivery is DeliveryGuarantee.EXACTLY_ONCE
+
+    def connect(self) -> Admin:
+        """Connect to the cluster; the caller closes the client."""
+        return Admin(
+            self.bootstrap,
+            client_id=self.client_id,
+            timeout_s=self.request_timeout_ms / 1000,
+            security=Security.from_properties(self.properties),
+        )
 
 
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:

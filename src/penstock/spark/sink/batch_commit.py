@@ -7,19 +7,10 @@ of the tasks' reports are committed; those of copied and failed tasks are aborte
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.spark.sink.admission import BatchAdmission, admit, check_repeated
-from penstock.spark.sink.cluster import (
-    End,
-    EndTransactions,
-    ListOpen,
-    OpenSinkTransaction,
-    SinkMachine,
-    SinkRequest,
-    SinkResult,
-)
-from penstock.spark.sink.decision_end import FinishedDecision, Finishing, Lost, OnLost, Storing
+from penstock.spark.sink.cluster import OpenSinkTransaction, SinkSteps, ask, ends_of
+from penstock.spark.sink.decision_end import Finishing, Lost, OnLost, store
 from penstock.spark.sink.decisions import (
     BatchName,
     Content,
@@ -52,7 +43,9 @@ class BatchCommitted:
     lost: Lost | None = None
 
 
-class BatchCommit(SinkMachine[BatchCommitted]):
+class BatchCommit:
+    finishing = Finishing
+
     def __init__(
         self,
         rules: CommitRules,
@@ -61,7 +54,6 @@ class BatchCommit(SinkMachine[BatchCommitted]):
         reports: Sequence[TaskReport],
         now_ms: int,
     ) -> None:
-        super().__init__()
         self._rules = rules
         self._batch = batch
         self._content = content
@@ -70,22 +62,19 @@ class BatchCommit(SinkMachine[BatchCommitted]):
         self._transactions = tuple(
             each.transaction for each in self._reports if each.transaction is not None
         )
-        self._driver: Driver | None = None
-        self._decision: Decision | None = None
-        self._left: tuple[OpenSinkTransaction, ...] = ()
 
-    def begin(self) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
+    def run(self) -> SinkSteps[BatchCommitted]:
         if not self._reports:
-            return SinkResult(BatchCommitted(0, 0))
+            return BatchCommitted(0, 0)
         carried = self._one_plan()
         if self._was_decided(carried):
-            return SinkResult(BatchCommitted(self._content.rows, 0, repeated=True))
+            return BatchCommitted(self._content.rows, 0, repeated=True)
         if not self._transactions:
-            return SinkResult(BatchCommitted(0, 0))
+            return BatchCommitted(0, 0)
         self._check_age(carried)
-        self._driver = carried.driver
         # Before the decision: transactions that are open now cannot belong to a later driver.
-        return self._ask(ListOpen(self._rules.sink_id), self._listed)
+        found = yield from ask(lambda cluster: cluster.open_transactions(self._rules.sink_id))
+        return (yield from self._commit(carried.driver, found))
 
     def _one_plan(self) -> Carried:
         carried = self._reports[0].carried
@@ -118,46 +107,27 @@ class BatchCommit(SinkMachine[BatchCommitted]):
             if each.timeout_ms is not None and age_ms > each.timeout_ms // 2:
                 raise TransactionsTooOld(self._rules.sink_id, self._batch, age_ms, each.timeout_ms)
 
-    def _listed(
-        self, found: tuple[OpenSinkTransaction, ...]
-    ) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
-        assert self._driver is not None
-        named = {each.transactional_id for each in self._transactions}
-        self._left = tuple(each for each in found if each.transactional_id not in named)
-        self._decision = Decision(
-            self._rules.sink_id,
-            self._batch,
-            self._content,
-            self._driver.producer,
-            DecisionStage.DECIDED,
-            self._transactions,
+    def _commit(
+        self, driver: Driver, found: tuple[OpenSinkTransaction, ...]
+    ) -> SinkSteps[BatchCommitted]:
+        rules, transactions = self._rules, self._transactions
+        named = {each.transactional_id for each in transactions}
+        left = [each for each in found if each.transactional_id not in named]
+        decided = DecisionStage.DECIDED
+        decision = Decision(
+            rules.sink_id, self._batch, self._content, driver.producer, decided, transactions
         )
-        return self._run(Storing(self._driver, self._decision), self._decided)
-
-    def _decided(self, driver: Driver) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
-        self._driver = driver
-        if not self._left:
-            return self._finish()
-        # Open transactions hold back every read_committed reader, and there may be no further
-        # batch.
-        ends = tuple(End(each.transactional_id, each.producer, False) for each in self._left)
-        return self._ask(EndTransactions(ends), lambda _: self._finish())
-
-    def _finish(self) -> SinkRequest[Any] | SinkResult[BatchCommitted]:
-        assert self._driver is not None and self._decision is not None
-        finishing = Finishing(self._driver, self._decision, self._rules.on_lost)
-        return self._run(finishing, self._finished)
-
-    def _finished(self, finished: FinishedDecision) -> SinkResult[BatchCommitted]:
+        driver = yield from store(driver, decision)
+        if left:
+            # Open transactions hold back every read_committed reader, and there may be no further
+            # batch.
+            ends = ends_of(left, commit=False)
+            yield from ask(lambda cluster: cluster.end(ends))
+        finished = yield from self.finishing(driver, decision, rules.on_lost).run()
         if finished.decision.stage is not DecisionStage.DONE:
             assert finished.lost is not None
             refusal = RowsLost if finished.must_stop else BatchToRewrite
-            raise refusal(self._rules.sink_id, self._batch, *finished.lost)
-        return SinkResult(
-            BatchCommitted(
-                self._content.rows,
-                len(self._transactions),
-                aborted=len(self._left),
-                lost=finished.lost,
-            )
+            raise refusal(rules.sink_id, self._batch, *finished.lost)
+        return BatchCommitted(
+            self._content.rows, len(transactions), aborted=len(left), lost=finished.lost
         )

@@ -17,12 +17,12 @@ from penstock.errors import (
 )
 from penstock.model import TopicPartition
 from penstock.spark.environment import now_ms
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.cluster import End, Ended, Gone, OpenSinkTransaction
 from penstock.spark.sink.decision_log import GONE, DecisionLog
 from penstock.spark.sink.decisions import Decision, Driver, SinkProducer
 from penstock.spark.sink.identity import belongs_to, workers_pattern
 from penstock.spark.sink.retry_reads import patiently
-from penstock.spark.sink.settings import SinkOptions
 from penstock.wire.messages import k26_end_txn
 
 # If a driver dies between a decision and its end, the decision's transaction times out soon.

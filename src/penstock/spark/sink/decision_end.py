@@ -1,18 +1,9 @@
 """Decision, then end, then done (rules 4 and 7): the steps that planning and commit share."""
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from penstock.spark.sink.cluster import (
-    AppendDecision,
-    End,
-    Ended,
-    EndTransactions,
-    Gone,
-    SinkMachine,
-    SinkRequest,
-    SinkResult,
-)
+from penstock.spark.sink.cluster import End, Ended, Gone, SinkSteps, ask, ends_of
 from penstock.spark.sink.decisions import (
     Decision,
     DecisionStage,
@@ -31,35 +22,21 @@ class OnLost(StrEnum):
     SKIP = "skip"
 
 
-class Storing(SinkMachine[Driver]):
-    """Stores one decision in a transaction of the driver; the result is the driver afterwards.
+def store(driver: Driver, decision: Decision) -> SinkSteps[Driver]:
+    """Store one decision in a transaction of the driver; return the driver afterwards.
 
     Only the driver that planned last has a valid epoch, so a stored decision proves that no other
     had taken over before. If another has taken over, that driver reads whether the decision counts.
     """
-
-    def __init__(self, driver: Driver, decision: Decision) -> None:
-        super().__init__()
-        self._driver = driver
-        self._decision = decision
-
-    def begin(self) -> SinkRequest[Any]:
-        return self._ask(AppendDecision(self._driver, self._decision), self._appended)
-
-    def _appended(self, refused: Gone | None) -> SinkRequest[Any]:
-        if refused is not None:
-            raise self._replaced(refused)
-        name = driver_id(self._decision.sink_id)
-        return self._ask(EndTransactions((End(name, self._driver.producer, True),)), self._stored)
-
-    def _stored(self, answers: tuple[Ended | Gone, ...]) -> SinkResult[Driver]:
-        (answer,) = answers
-        if isinstance(answer, Gone):
-            raise self._replaced(answer)
-        return SinkResult(self._driver.after(answer.producer))
-
-    def _replaced(self, refused: Gone) -> DriverReplaced:
-        return DriverReplaced(self._decision.sink_id, self._decision.batch, refused.reason)
+    name = driver_id(decision.sink_id)
+    refused = yield from ask(lambda cluster: cluster.append_decision(name, driver, decision))
+    if refused is None:
+        end = End(name, driver.producer, True)
+        (answer,) = yield from ask(lambda cluster: cluster.end((end,)))
+        if isinstance(answer, Ended):
+            return driver.after(answer.producer)
+        refused = answer
+    raise DriverReplaced(decision.sink_id, decision.batch, refused.reason)
 
 
 class Lost(NamedTuple):
@@ -86,7 +63,7 @@ class FinishedDecision(NamedTuple):
         return self.decision.stage is DecisionStage.DECIDED
 
 
-class Finishing(SinkMachine[FinishedDecision]):
+class Finishing:
     """Commits the transactions of a decision, then marks it as done.
 
     Each end is repeated in the version of the decision, so that an earlier end is recognised. The
@@ -96,21 +73,22 @@ class Finishing(SinkMachine[FinishedDecision]):
     """
 
     def __init__(self, driver: Driver, decision: Decision, on_lost: OnLost) -> None:
-        super().__init__()
         assert decision.stage is DecisionStage.DECIDED, "what is done is not done again"
         self._driver = driver
         self._decision = decision
         self._on_lost = on_lost
 
-    def begin(self) -> SinkRequest[Any]:
-        ends = tuple(
-            End(each.transactional_id, each.producer, True) for each in self._decision.transactions
-        )
-        return self._ask(EndTransactions(ends), self._ended)
+    def run(self) -> SinkSteps[FinishedDecision]:
+        ends = self._ends()
+        became, lost = self._judge((yield from ask(lambda cluster: cluster.end(ends))))
+        driver = yield from store(self._driver, became)
+        return FinishedDecision(driver, became, lost)
 
-    def _ended(
-        self, answers: tuple[Ended | Gone, ...]
-    ) -> SinkRequest[Any] | SinkResult[FinishedDecision]:
+    def _ends(self) -> tuple[End, ...]:
+        return ends_of(self._decision.transactions, commit=True)
+
+    def _judge(self, answers: tuple[Ended | Gone, ...]) -> tuple[Decision, Lost | None]:
+        """Return the decision after its ends, and its losses."""
         decision = self._decision
         gone = [
             (transaction, answer.reason)
@@ -118,17 +96,9 @@ class Finishing(SinkMachine[FinishedDecision]):
             if isinstance(answer, Gone)
         ]
         if not gone:
-            return self._store(decision.ended(DecisionStage.DONE), None)
+            return decision.ended(DecisionStage.DONE), None
         lost = Lost(tuple(transaction for transaction, _ in gone), gone[0][1])
         if self._on_lost is OnLost.STOP:
-            return self._store(decision, lost)
+            return decision, lost
         stage = DecisionStage.REWRITE if self._on_lost is OnLost.REWRITE else DecisionStage.DONE
-        return self._store(decision.ended(stage, lost.rows), lost)
-
-    def _store(
-        self, became: Decision, lost: Lost | None
-    ) -> SinkRequest[Any] | SinkResult[FinishedDecision]:
-        return self._run(
-            Storing(self._driver, became),
-            lambda driver: SinkResult(FinishedDecision(driver, became, lost)),
-        )
+        return decision.ended(stage, lost.rows), lost

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 
 from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.spark.environment import now_ms
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.batch_commit import BatchCommit, BatchCommitted, CommitRules
 from penstock.spark.sink.checkpoint import can_read, offsets_of, query_id_of
 from penstock.spark.sink.client_cluster import ClientCluster
 from penstock.spark.sink.cluster import drive
-from penstock.spark.sink.decision_end import Storing
+from penstock.spark.sink.decision_end import store
 from penstock.spark.sink.decisions import BatchName, Content, LastBatch, nothing_decided
 from penstock.spark.sink.identity import driver_id, sink_of
 from penstock.spark.sink.refusals import NewCheckpoint, RepeatBatch
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.takeover import SinkTakeover, TakenOverSink
 from penstock.spark.sink.task import DIGEST_MODULUS, Carried, TaskPlan, TaskReport
 
@@ -37,7 +37,7 @@ def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> TaskP
         if not cluster.abilities.new_epoch_per_transaction:
             _warn_of_old_transactions(options.bootstrap)
         planned_ms = now_ms()
-        settled = drive(SinkTakeover(sink_id, options.on_lost), cluster)
+        settled = drive(SinkTakeover(sink_id, options.on_lost).run(), cluster)
         driver, last = settled.driver, settled.last
         if (
             may_repeat
@@ -45,7 +45,7 @@ def plan_batch(options: SinkOptions, sink_id: str, *, may_repeat: bool) -> TaskP
             and _is_of_another_query(options, sink_id, last, cluster)
         ):
             # Stored in the log: rows of a failed first batch make the topic look written.
-            driver = drive(Storing(driver, nothing_decided(sink_id, driver.producer)), cluster)
+            driver = drive(store(driver, nothing_decided(sink_id, driver.producer)), cluster)
             last = None
     _tell(sink_id, settled)
     return TaskPlan(
@@ -84,7 +84,8 @@ def commit_batch(
     rules = CommitRules(sink_id, options.on_lost, options.new_checkpoint_allowed)
     content = _content(options, batch, reports)
     with _cluster(options) as cluster:
-        committed = drive(BatchCommit(rules, batch, content, reports, now_ms()), cluster)
+        machine = BatchCommit(rules, batch, content, reports, now_ms())
+        committed = drive(machine.run(), cluster)
     if options.tasks_max is not None and committed.transactions > options.tasks_max:
         _log.warning(
             "%s was written by %d tasks, sink.tasks is %d: each costs a marker per partition; "
@@ -99,7 +100,7 @@ def commit_batch(
 def settle(options: SinkOptions, sink_id: str) -> TakenOverSink:
     """Finish the decided batch and abort all other transactions, for abort and for recovery."""
     with _cluster(options) as cluster:
-        settled = drive(SinkTakeover(sink_id, options.on_lost), cluster)
+        settled = drive(SinkTakeover(sink_id, options.on_lost).run(), cluster)
     _tell(sink_id, settled)
     return settled
 

@@ -36,12 +36,12 @@ from penstock.errors import (
 )
 from penstock.model import TopicPartition
 from penstock.spark.environment import now_ms
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.decisions import BatchName, SinkProducer
 from penstock.spark.sink.digest import digest_of
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, driver_id, worker_id
 from penstock.spark.sink.retry_reads import patiently
 from penstock.spark.sink.rows import Part, parts_of
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.task import Slots, TaskPart, TaskPlan, TaskReport
 
 # The number of transactional ids that a task may try, and the time for each.

@@ -22,10 +22,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
+from penstock.spark.options.sink import SinkOptions
 from penstock.spark.sink.decisions import JOB, BatchName
 from penstock.spark.sink.driver import commit_batch, plan_batch, settle
 from penstock.spark.sink.identity import WORKER_TOKEN_BYTES, checked, job_sink_id, sink_id_of
-from penstock.spark.sink.settings import SinkOptions
 from penstock.spark.sink.task import TaskPlan, TaskReport
 from penstock.spark.sink.worker import write_at_least_once, write_part
 

@@ -176,8 +176,9 @@ class Lookup:
     def position(
         self, offsets: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
     ) -> Position:
-        ids = {name: topic.topic_id for name, topic in topics.items()}
-        return Position(offsets, {name: ids[name] for name in ids if _has(offsets, name)})
+        names = {each.topic for each in offsets}
+        ids = {name: topic.topic_id for name, topic in topics.items() if name in names}
+        return Position(offsets, ids)
 
     def _again(self, ask: Callable[[], R]) -> R:
         """Retry as often as fetchOffset.numRetries says."""
@@ -190,10 +191,6 @@ class Lookup:
                 logger.warning("offsets could not be looked up, asking again: %s", problem)
                 time.sleep(self._options.lookup_pause_ms / 1000)
         return ask()
-
-
-def _has(offsets: Mapping[TopicPartition, int], topic: str) -> bool:
-    return any(each.topic == topic for each in offsets)
 
 
 def _offset_of(partition: TopicPartition, answer: FoundOffset | KafkaError) -> int:

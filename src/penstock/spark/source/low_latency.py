@@ -10,39 +10,24 @@ from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from penstock.client.cluster.nodes import Nodes
-from penstock.spark.hang_up import end_quietly
 from penstock.spark.options.source import SourceOptions
 from penstock.spark.source.positions import Position
-from penstock.spark.source.stream import Json, Planner
+from penstock.spark.source.stream import Json, PlannedReader
 from penstock.spark.source.task import open_nodes, read_share_from
 
 RECORDS_MAX = 100_000
 
 
-class PenstockSimpleReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+class PenstockSimpleReader(PlannedReader, SimpleDataSourceStreamReader):
     """The reader of `lowLatency=true`."""
 
     def __init__(self, options: SourceOptions) -> None:
         limits = options.limits
         bounded = replace(limits, offsets_max=limits.offsets_max or RECORDS_MAX)
-        self._options = replace(options, limits=bounded)
-        self._planner: Planner | None = None
+        super().__init__(replace(options, limits=bounded))
         self._nodes: Nodes | None = None
-
-    def __getstate__(self) -> SourceOptions:
-        return self._options
-
-    def __setstate__(self, options: SourceOptions) -> None:
-        self.__init__(options)  # type: ignore[misc]  # a copy begins without connections
-
-    def initialOffset(self) -> Json:
-        return self._plans.first().to_json()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._plans.read_up_to_now()
 
     def read(self, start: Json) -> tuple[Iterator[pa.RecordBatch], Json]:
         begin = Position.from_json(start)
@@ -51,13 +36,6 @@ class PenstockSimpleReader(SimpleDataSourceStreamReader, SupportsTriggerAvailabl
 
     def readBetweenOffsets(self, start: Json, end: Json) -> Iterator[pa.RecordBatch]:
         return self._rows(Position.from_json(start), Position.from_json(end))
-
-    @property
-    def _plans(self) -> Planner:
-        if self._planner is None:
-            end_quietly()
-            self._planner = Planner(self._options)
-        return self._planner
 
     def _rows(self, start: Position, end: Position) -> Iterator[pa.RecordBatch]:
         if self._nodes is None:

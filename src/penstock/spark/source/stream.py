@@ -144,19 +144,15 @@ class Planner:
         return lookup.position(lookup.latest(lookup.partitions(topics)), topics)
 
 
-class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of `spark.readStream.format("penstock")`."""
+class PlannedReader(SupportsTriggerAvailableNow):
+    """A reader with a planner on the driver. A copy of the reader has the options alone."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._planner: Planner | None = None
 
-    def __getstate__(self) -> SourceOptions:
-        return self._options
-
-    def __setstate__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._planner = None
+    def __reduce__(self) -> tuple[type, tuple[SourceOptions]]:
+        return type(self), (self._options,)
 
     @property
     def _plans(self) -> Planner:
@@ -165,10 +161,17 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner = Planner(self._options)
         return self._planner
 
-    # -- on the driver
-
     def initialOffset(self) -> Json:
         return self._plans.first().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._plans.read_up_to_now()
+
+
+class PenstockStreamReader(PlannedReader, DataSourceStreamReader):
+    """The reader of `spark.readStream.format("penstock")`."""
+
+    # -- on the driver
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return one of the limits: Spark carries only one, and `latestOffset` reads the others."""
@@ -176,9 +179,6 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limits.offsets_max is not None:
             return ReadMaxRows(limits.offsets_max)
         return ReadAllAvailable() if limits.offsets_min is None else ReadMinRows(limits.offsets_min)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._plans.read_up_to_now()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         unlimited = isinstance(limit, ReadAllAvailable)

@@ -7,7 +7,7 @@ to its answer. Without an answer, it may have happened or not.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, NewType, TypeAlias
+from typing import NamedTuple, NewType
 
 from penstock.model import TopicPartition
 
@@ -68,11 +68,17 @@ class Polled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
-    """One record for one partition; the value is unique within its topic."""
+class ClientOperation:
+    """A request of a client, from its call to its answer, or a change of the client's state."""
 
     process: str
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Send(ClientOperation):
+    """One record for one partition; the value is unique within its topic."""
+
     partition: TopicPartition
     value: bytes
     outcome: ClientOutcome
@@ -82,22 +88,18 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(ClientOperation):
     """The result of one poll of a consumer, in its order."""
 
-    process: str
-    span: Span
     records: tuple[Polled, ...]
     isolation: Isolation
     transaction: TransactionNumber | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetCommit:
+class OffsetCommit(ClientOperation):
     """A group's commit: the next offset to read, per partition."""
 
-    process: str
-    span: Span
     group: str
     offsets: tuple[Place, ...]
     outcome: ClientOutcome
@@ -105,11 +107,9 @@ class OffsetCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedTransaction:
+class RecordedTransaction(ClientOperation):
     """A transaction around the sends, polls and offset commits that carry its number."""
 
-    process: str
-    span: Span
     number: TransactionNumber
     transactional_id: str
     ending: Ending
@@ -117,105 +117,72 @@ class RecordedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetFetch:
+class OffsetFetch(ClientOperation):
     """The answer about a group's commits: the next offset to read, None for no commit."""
 
-    process: str
-    span: Span
     group: str
     offsets: tuple[tuple[TopicPartition, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadToEnd:
+class ReadToEnd(ClientOperation):
     """A consumer reached `offset`, which was the high watermark at the call."""
 
-    process: str
-    span: Span
     partition: TopicPartition
     offset: int
     isolation: Isolation
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed:
+class Subscribed(ClientOperation):
     """From here on a group assigns partitions of these topics to the consumer."""
 
-    process: str
-    span: Span
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AssignedPartitions:
+class AssignedPartitions(ClientOperation):
     """From here on the consumer has these partitions; those it had before continue at their
     positions."""
 
-    process: str
-    span: Span
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class Revoked(ClientOperation):
     """The consumer loses these partitions; assigned again, they begin anywhere."""
 
-    process: str
-    span: Span
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class Sought(ClientOperation):
     """The consumer continues at this offset; None: at an unknown one."""
 
-    process: str
-    span: Span
     partition: TopicPartition
     offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(ClientOperation):
     """Records below this offset may be deleted, by request or by retention."""
 
-    process: str
-    span: Span
     partition: TopicPartition
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Crashed:
+class Crashed(ClientOperation):
     """The process lost its state. Its unanswered requests have an unknown outcome."""
-
-    process: str
-    span: Span
-
-
-Operation: TypeAlias = (
-    Send
-    | Poll
-    | OffsetCommit
-    | RecordedTransaction
-    | OffsetFetch
-    | ReadToEnd
-    | Subscribed
-    | AssignedPartitions
-    | Revoked
-    | Sought
-    | Trimmed
-    | Crashed
-)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """All operations of a run, in the order of their calls."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[ClientOperation, ...]
 
-    def __iter__(self) -> Iterator[Operation]:
+    def __iter__(self) -> Iterator[ClientOperation]:
         return iter(self.operations)
 
     def __len__(self) -> int:

@@ -13,12 +13,12 @@ from penstock.testing.history.anomalies import (
 )
 from penstock.testing.history.events import (
     AssignedPartitions,
+    ClientOperation,
     ClientOutcome,
     Crashed,
     Ending,
     Isolation,
     Moment,
-    Operation,
     Poll,
     Revoked,
     Send,
@@ -33,7 +33,7 @@ def check_reads(evidence: Evidence) -> Iterator[Anomaly]:
         send = evidence.sends.get(value)
         if send is not None:
             yield from _untimely(evidence, send, sightings)
-    by_process: dict[str, list[Operation]] = defaultdict(list)
+    by_process: dict[str, list[ClientOperation]] = defaultdict(list)
     for operation in evidence.history:
         by_process[operation.process].append(operation)
     for operations in by_process.values():
@@ -78,7 +78,7 @@ class _Positions:
         self._evidence = evidence
         self._next: dict[TopicPartition, int] = {}
 
-    def follow(self, operations: list[Operation]) -> Iterator[Anomaly]:
+    def follow(self, operations: list[ClientOperation]) -> Iterator[Anomaly]:
         """Yield the anomalies of one consumer. Rebalance callbacks run inside a poll: its records
         came after them."""
         for operation in sorted(operations, key=_answered):
@@ -123,5 +123,5 @@ class _Positions:
             inside.add(partition)
 
 
-def _answered(operation: Operation) -> Moment:
+def _answered(operation: ClientOperation) -> Moment:
     return operation.span.ended if operation.span.ended is not None else operation.span.began

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from penstock.model import TopicPartition
 from penstock.testing.history.events import (
     AssignedPartitions,
+    ClientOperation,
     ClientOutcome,
     Crashed,
     Ending,
@@ -21,7 +22,6 @@ from penstock.testing.history.events import (
     Moment,
     OffsetCommit,
     OffsetFetch,
-    Operation,
     Place,
     Poll,
     Polled,
@@ -46,7 +46,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._moments = itertools.count(1)
         self._transactions = itertools.count(1)
-        self._operations: dict[Moment, Operation] = {}
+        self._operations: dict[Moment, ClientOperation] = {}
         self._sent: set[tuple[str, bytes]] = set()
 
     def process(self, name: str, isolation: Isolation = Isolation.READ_COMMITTED) -> "Process":
@@ -69,7 +69,7 @@ class Recorder:
         with self._lock:
             return TransactionNumber(next(self._transactions))
 
-    def put(self, operation: Operation) -> None:
+    def put(self, operation: ClientOperation) -> None:
         """Add an operation, or replace it when more is known."""
         with self._lock:
             self._operations[operation.span.began] = operation

@@ -6,7 +6,6 @@ test's function is not called any more.
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from penstock.testing.intercepting.actions import (
@@ -73,12 +72,7 @@ class Interception:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     # -- on the node's loop

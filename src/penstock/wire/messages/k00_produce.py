@@ -6,6 +6,7 @@ partitions join the transaction by themselves (KIP-890).  v13: topic ids.
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Records, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import NodeEndpoint
 
 
 @struct
@@ -58,14 +59,6 @@ class TopicProduceResponse:
     name: str = field("0-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
     partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: str | None = None
 
 
 @message(key=0, versions="3-13", flexible=9, response=True)

@@ -8,6 +8,7 @@ directory id (KIP-853).  v18: the follower's high watermark (KIP-1166).
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Records, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import NodeEndpoint
 
 
 @struct
@@ -102,14 +103,6 @@ class FetchableTopicResponse:
     topic: str = field("0-12", default="")
     topic_id: Uuid = field("13+", default=ZERO_UUID)
     partitions: list[PartitionData] = field(default_factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: str | None = None
 
 
 @message(key=1, versions="4-18", flexible=12, response=True)

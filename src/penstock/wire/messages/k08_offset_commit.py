@@ -4,8 +4,9 @@ v2-v4: retention time.  v6: leader epoch.  v7: static members.  v8: flexible.  v
 (KIP-848).  v10: topic ids.
 """
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import PartitionError
 
 
 @struct
@@ -34,16 +35,10 @@ class OffsetCommitRequest:
 
 
 @struct
-class OffsetCommitResponsePartition:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
 class OffsetCommitResponseTopic:
     name: str = field("0-9", default="")
     topic_id: Uuid = field("10+", default=ZERO_UUID)
-    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
+    partitions: list[PartitionError] = field(default_factory=list)
 
 
 @message(key=8, versions="2-10", flexible=8, response=True)

@@ -5,6 +5,7 @@ v1: flexible.  v2: the transaction version of each marker (KIP-1228).
 
 from penstock.wire.primitives import Int8, Int16, Int32, Int64
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import TopicErrors
 
 
 @struct
@@ -29,21 +30,9 @@ class WriteTxnMarkersRequest:
 
 
 @struct
-class WritableTxnMarkerPartitionResult:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
-class WritableTxnMarkerTopicResult:
-    name: str = ""
-    partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
-
-
-@struct
 class WritableTxnMarkerResult:
     producer_id: Int64 = 0
-    topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
+    topics: list[TopicErrors] = field(default_factory=list)
 
 
 @message(key=27, versions="1-2", flexible=1, response=True)

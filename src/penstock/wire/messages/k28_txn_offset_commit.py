@@ -6,6 +6,7 @@ TRANSACTION_ABORTABLE.  v5: adds the group to the transaction by itself (KIP-890
 
 from penstock.wire.primitives import Int16, Int32, Int64
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import TopicErrors
 
 
 @struct
@@ -34,19 +35,7 @@ class TxnOffsetCommitRequest:
     topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
 
 
-@struct
-class TxnOffsetCommitResponsePartition:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
-class TxnOffsetCommitResponseTopic:
-    name: str = ""
-    partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
-
-
 @message(key=28, versions="0-5", flexible=3, response=True)
 class TxnOffsetCommitResponse:
     throttle_time_ms: Int32 = 0
-    topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)
+    topics: list[TopicErrors] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """AlterConfigs, v0-v2.  Replaces all settings of a resource.  v2: flexible."""
 
-from penstock.wire.primitives import Int8, Int16, Int32
+from penstock.wire.primitives import Int8, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import AlterConfigsResourceResponse
 
 
 @struct
@@ -21,14 +22,6 @@ class AlterConfigsResource:
 class AlterConfigsRequest:
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
-
-
-@struct
-class AlterConfigsResourceResponse:
-    error_code: Int16 = 0
-    error_message: str | None = ""
-    resource_type: Int8 = 0
-    resource_name: str = ""
 
 
 @message(key=33, versions="0-2", flexible=2, response=True)

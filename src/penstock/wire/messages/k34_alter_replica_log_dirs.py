@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs, v1-v2.  v2: flexible."""
 
-from penstock.wire.primitives import Int16, Int32
+from penstock.wire.primitives import Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import PartitionError
 
 
 @struct
@@ -22,15 +23,9 @@ class AlterReplicaLogDirsRequest:
 
 
 @struct
-class AlterReplicaLogDirPartitionResult:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
 class AlterReplicaLogDirTopicResult:
     topic_name: str = ""
-    partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
+    partitions: list[PartitionError] = field(default_factory=list)
 
 
 @message(key=34, versions="1-2", flexible=2, response=True)

@@ -1,20 +1,15 @@
 """CreateDelegationToken, v1-v3.  v2: flexible.  v3: a token for another owner."""
 
 from penstock.wire.primitives import Int16, Int32, Int64
-from penstock.wire.schema import field, message, struct
-
-
-@struct
-class CreatableRenewers:
-    principal_type: str = ""
-    principal_name: str = ""
+from penstock.wire.schema import field, message
+from penstock.wire.structures import TokenPrincipal
 
 
 @message(key=38, versions="1-3", flexible=2)
 class CreateDelegationTokenRequest:
     owner_principal_type: str | None = field("3+", default="")
     owner_principal_name: str | None = field("3+", default="")
-    renewers: list[CreatableRenewers] = field(default_factory=list)
+    renewers: list[TokenPrincipal] = field(default_factory=list)
     max_lifetime_ms: Int64 = 0
 
 

@@ -2,23 +2,12 @@
 
 from penstock.wire.primitives import Int16, Int32, Int64
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class DescribeDelegationTokenOwner:
-    principal_type: str = ""
-    principal_name: str = ""
+from penstock.wire.structures import TokenPrincipal
 
 
 @message(key=41, versions="1-3", flexible=2)
 class DescribeDelegationTokenRequest:
-    owners: list[DescribeDelegationTokenOwner] | None = field(default_factory=list)
-
-
-@struct
-class DescribedDelegationTokenRenewer:
-    principal_type: str = ""
-    principal_name: str = ""
+    owners: list[TokenPrincipal] | None = field(default_factory=list)
 
 
 @struct
@@ -32,7 +21,7 @@ class DescribedDelegationToken:
     max_timestamp: Int64 = 0
     token_id: str = ""
     hmac: bytes = b""
-    renewers: list[DescribedDelegationTokenRenewer] = field(default_factory=list)
+    renewers: list[TokenPrincipal] = field(default_factory=list)
 
 
 @message(key=41, versions="1-3", flexible=2, response=True)

@@ -1,7 +1,8 @@
 """IncrementalAlterConfigs, v0-v1.  v1: flexible."""
 
-from penstock.wire.primitives import Int8, Int16, Int32
+from penstock.wire.primitives import Int8, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import AlterConfigsResourceResponse
 
 
 @struct
@@ -22,14 +23,6 @@ class AlterConfigsResource:
 class IncrementalAlterConfigsRequest:
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
-
-
-@struct
-class AlterConfigsResourceResponse:
-    error_code: Int16 = 0
-    error_message: str | None = ""
-    resource_type: Int8 = 0
-    resource_name: str = ""
 
 
 @message(key=44, versions="0-1", flexible=1, response=True)

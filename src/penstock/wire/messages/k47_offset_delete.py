@@ -2,6 +2,7 @@
 
 from penstock.wire.primitives import Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import TopicErrors
 
 
 @struct
@@ -21,20 +22,8 @@ class OffsetDeleteRequest:
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
 
 
-@struct
-class OffsetDeleteResponsePartition:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
-class OffsetDeleteResponseTopic:
-    name: str = ""
-    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
-
-
 @message(key=47, versions="0", response=True)
 class OffsetDeleteResponse:
     error_code: Int16 = 0
     throttle_time_ms: Int32 = 0
-    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
+    topics: list[TopicErrors] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from penstock.wire.primitives import Float64, Int8, Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import EntityData
 
 
 @struct
@@ -15,12 +16,6 @@ class ComponentData:
 class DescribeClientQuotasRequest:
     components: list[ComponentData] = field(default_factory=list)
     strict: bool = False
-
-
-@struct
-class EntityData:
-    entity_type: str = ""
-    entity_name: str | None = ""
 
 
 @struct

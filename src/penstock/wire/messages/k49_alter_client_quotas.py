@@ -2,12 +2,7 @@
 
 from penstock.wire.primitives import Float64, Int16, Int32
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class EntityData:
-    entity_type: str = ""
-    entity_name: str | None = ""
+from penstock.wire.structures import EntityData
 
 
 @struct

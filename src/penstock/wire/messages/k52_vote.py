@@ -1,7 +1,8 @@
 """Vote, v0-v2.  v1: voter directory ids (KIP-853).  v2: pre-vote (KIP-996)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import QuorumNodeEndpoint
 
 
 @struct
@@ -44,15 +45,8 @@ class ResponseTopicData:
     partitions: list[ResponsePartitionData] = field(default_factory=list)
 
 
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: UInt16 = 0
-
-
 @message(key=52, versions="0-2", flexible=0, response=True)
 class VoteResponse:
     error_code: Int16 = 0
     topics: list[ResponseTopicData] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field("1+", tag=0, default_factory=list)
+    node_endpoints: list[QuorumNodeEndpoint] = field("1+", tag=0, default_factory=list)

@@ -1,7 +1,8 @@
 """EndQuorumEpoch, v0-v1.  v1: flexible; candidates with directory ids, endpoints (KIP-853)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import Listener, QuorumNodeEndpoint, QuorumTopicResult
 
 
 @struct
@@ -25,43 +26,15 @@ class RequestTopicData:
     partitions: list[RequestPartitionData] = field(default_factory=list)
 
 
-@struct
-class LeaderEndpoint:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-
-
 @message(key=54, versions="0-1", flexible=1)
 class EndQuorumEpochRequest:
     cluster_id: str | None = None
     topics: list[RequestTopicData] = field(default_factory=list)
-    leader_endpoints: list[LeaderEndpoint] = field("1+", default_factory=list)
-
-
-@struct
-class ResponsePartitionData:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@struct
-class ResponseTopicData:
-    topic_name: str = ""
-    partitions: list[ResponsePartitionData] = field(default_factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: UInt16 = 0
+    leader_endpoints: list[Listener] = field("1+", default_factory=list)
 
 
 @message(key=54, versions="0-1", flexible=1, response=True)
 class EndQuorumEpochResponse:
     error_code: Int16 = 0
-    topics: list[ResponseTopicData] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field("1+", tag=0, default_factory=list)
+    topics: list[QuorumTopicResult] = field(default_factory=list)
+    node_endpoints: list[QuorumNodeEndpoint] = field("1+", tag=0, default_factory=list)

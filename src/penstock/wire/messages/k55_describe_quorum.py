@@ -3,8 +3,9 @@
 v1: fetch times of replicas (KIP-836).  v2: directory ids, nodes, error messages (KIP-853).
 """
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import Listener
 
 
 @struct
@@ -48,13 +49,6 @@ class ResponsePartitionData:
 class ResponseTopicData:
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
-
-
-@struct
-class Listener:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
 
 
 @struct

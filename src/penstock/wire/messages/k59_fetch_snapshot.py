@@ -1,7 +1,8 @@
 """FetchSnapshot, v0-v1.  v1: directory id and endpoints (KIP-853)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Records, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Records, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import LeaderIdAndEpoch, QuorumNodeEndpoint
 
 
 @struct
@@ -34,12 +35,6 @@ class FetchSnapshotRequest:
 
 
 @struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@struct
 class ResponsePartitionSnapshot:
     index: Int32 = 0
     error_code: Int16 = 0
@@ -56,16 +51,9 @@ class ResponseTopicSnapshot:
     partitions: list[ResponsePartitionSnapshot] = field(default_factory=list)
 
 
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: UInt16 = 0
-
-
 @message(key=59, versions="0-1", flexible=0, response=True)
 class FetchSnapshotResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     topics: list[ResponseTopicSnapshot] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field("1+", tag=0, default_factory=list)
+    node_endpoints: list[QuorumNodeEndpoint] = field("1+", tag=0, default_factory=list)

@@ -4,23 +4,9 @@ v1: migration from ZooKeeper.  v2: log directories.  v3: broker epoch before a c
 (KIP-966).  v4: features may start at 0 (KAFKA-17011).
 """
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid
-from penstock.wire.schema import field, message, struct
-
-
-@struct
-class Listener:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-    security_protocol: Int16 = 0
-
-
-@struct
-class Feature:
-    name: str = ""
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
+from penstock.wire.schema import field, message
+from penstock.wire.structures import RegisteredFeature, RegisteredListener
 
 
 @message(key=62, versions="0-4", flexible=0)
@@ -28,8 +14,8 @@ class BrokerRegistrationRequest:
     broker_id: Int32 = 0
     cluster_id: str = ""
     incarnation_id: Uuid = ZERO_UUID
-    listeners: list[Listener] = field(default_factory=list)
-    features: list[Feature] = field(default_factory=list)
+    listeners: list[RegisteredListener] = field(default_factory=list)
+    features: list[RegisteredFeature] = field(default_factory=list)
     rack: str | None = ""
     is_migrating_zk_broker: bool = field("1+", default=False)
     log_dirs: list[Uuid] = field("2+", default_factory=list)

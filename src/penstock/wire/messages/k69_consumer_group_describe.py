@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe, v0-v1.  v1: member type (KIP-1099)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Uuid
+from penstock.wire.primitives import Int8, Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import NamedTopicIdPartitions
 
 
 @message(key=69, versions="0-1", flexible=0)
@@ -11,15 +12,8 @@ class ConsumerGroupDescribeRequest:
 
 
 @struct
-class TopicPartitions:
-    topic_id: Uuid = ZERO_UUID
-    topic_name: str = ""
-    partitions: list[Int32] = field(default_factory=list)
-
-
-@struct
 class Assignment:
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    topic_partitions: list[NamedTopicIdPartitions] = field(default_factory=list)
 
 
 @struct

@@ -2,6 +2,7 @@
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import PartitionError
 
 
 @struct
@@ -29,15 +30,9 @@ class AssignReplicasToDirsRequest:
 
 
 @struct
-class ResponsePartitionData:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
-
-
-@struct
 class ResponseTopicData:
     topic_id: Uuid = ZERO_UUID
-    partitions: list[ResponsePartitionData] = field(default_factory=list)
+    partitions: list[PartitionError] = field(default_factory=list)
 
 
 @struct

@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat, v1.  Share group membership (KIP-932)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
+from penstock.wire.primitives import Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import TopicIdPartitions
 
 
 @message(key=76, versions="1", flexible=0)
@@ -14,14 +15,8 @@ class ShareGroupHeartbeatRequest:
 
 
 @struct
-class TopicPartitions:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[Int32] = field(default_factory=list)
-
-
-@struct
 class Assignment:
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    topic_partitions: list[TopicIdPartitions] = field(default_factory=list)
 
 
 @message(key=76, versions="1", flexible=0, response=True)

@@ -1,7 +1,8 @@
 """ShareGroupDescribe, v1.  Share groups with their members (KIP-932)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
+from penstock.wire.primitives import Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import NamedTopicIdPartitions
 
 
 @message(key=77, versions="1", flexible=0)
@@ -11,15 +12,8 @@ class ShareGroupDescribeRequest:
 
 
 @struct
-class TopicPartitions:
-    topic_id: Uuid = ZERO_UUID
-    topic_name: str = ""
-    partitions: list[Int32] = field(default_factory=list)
-
-
-@struct
 class Assignment:
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    topic_partitions: list[NamedTopicIdPartitions] = field(default_factory=list)
 
 
 @struct

@@ -6,31 +6,12 @@ acknowledgements may renew the lock.
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Records, Uuid
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class AcknowledgementBatch:
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    acknowledge_types: list[Int8] = field(default_factory=list)
-
-
-@struct
-class FetchPartition:
-    partition_index: Int32 = 0
-    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
-
-
-@struct
-class FetchTopic:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[FetchPartition] = field(default_factory=list)
-
-
-@struct
-class ForgottenTopic:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[Int32] = field(default_factory=list)
+from penstock.wire.structures import (
+    AcknowledgeTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    TopicIdPartitions,
+)
 
 
 @message(key=78, versions="1-2", flexible=0)
@@ -45,14 +26,8 @@ class ShareFetchRequest:
     batch_size: Int32 = 0
     share_acquire_mode: Int8 = field("2+", default=0)
     is_renew_ack: bool = field("2+", default=False)
-    topics: list[FetchTopic] = field(default_factory=list)
-    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
-
-
-@struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
+    topics: list[AcknowledgeTopic] = field(default_factory=list)
+    forgotten_topics_data: list[TopicIdPartitions] = field(default_factory=list)
 
 
 @struct
@@ -78,14 +53,6 @@ class PartitionData:
 class ShareFetchableTopicResponse:
     topic_id: Uuid = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: str | None = None
 
 
 @message(key=78, versions="1-2", flexible=0, response=True)

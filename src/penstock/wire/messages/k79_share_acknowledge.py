@@ -3,27 +3,9 @@
 Acknowledgements without a fetch (KIP-932).  v2: they may renew the lock.
 """
 
-from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class AcknowledgementBatch:
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    acknowledge_types: list[Int8] = field(default_factory=list)
-
-
-@struct
-class AcknowledgePartition:
-    partition_index: Int32 = 0
-    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
-
-
-@struct
-class AcknowledgeTopic:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[AcknowledgePartition] = field(default_factory=list)
+from penstock.wire.structures import AcknowledgeTopic, LeaderIdAndEpoch, NodeEndpoint
 
 
 @message(key=79, versions="1-2", flexible=0)
@@ -33,12 +15,6 @@ class ShareAcknowledgeRequest:
     share_session_epoch: Int32 = 0
     is_renew_ack: bool = field("2+", default=False)
     topics: list[AcknowledgeTopic] = field(default_factory=list)
-
-
-@struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = 0
-    leader_epoch: Int32 = 0
 
 
 @struct
@@ -53,14 +29,6 @@ class PartitionData:
 class ShareAcknowledgeTopicResponse:
     topic_id: Uuid = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: str | None = None
 
 
 @message(key=79, versions="1-2", flexible=0, response=True)

@@ -1,14 +1,8 @@
 """AddRaftVoter, v0-v1.  v1: the response need not wait for the commit."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, UInt16, Uuid
-from penstock.wire.schema import field, message, struct
-
-
-@struct
-class Listener:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
+from penstock.wire.schema import field, message
+from penstock.wire.structures import Listener
 
 
 @message(key=80, versions="0-1", flexible=0)

@@ -1,20 +1,8 @@
 """UpdateRaftVoter, v0.  A voter's own endpoints and features (KIP-853)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class Listener:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-
-
-@struct
-class KRaftVersionFeature:
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
+from penstock.wire.structures import KRaftVersionFeature, Listener
 
 
 @message(key=82, versions="0", flexible=0)

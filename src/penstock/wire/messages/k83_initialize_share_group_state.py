@@ -1,7 +1,8 @@
 """InitializeShareGroupState, v0.  First state of a share partition (KIP-932)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import StateTopicResult
 
 
 @struct
@@ -23,19 +24,6 @@ class InitializeShareGroupStateRequest:
     topics: list[InitializeStateData] = field(default_factory=list)
 
 
-@struct
-class PartitionResult:
-    partition: Int32 = 0
-    error_code: Int16 = 0
-    error_message: str | None = None
-
-
-@struct
-class InitializeStateResult:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[PartitionResult] = field(default_factory=list)
-
-
 @message(key=83, versions="0", flexible=0, response=True)
 class InitializeShareGroupStateResponse:
-    results: list[InitializeStateResult] = field(default_factory=list)
+    results: list[StateTopicResult] = field(default_factory=list)

@@ -1,33 +1,14 @@
 """ReadShareGroupState, v0.  State of a share partition, for its new leader (KIP-932)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class PartitionData:
-    partition: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@struct
-class ReadStateData:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[PartitionData] = field(default_factory=list)
+from penstock.wire.structures import ReadStateTopic, StateBatch
 
 
 @message(key=84, versions="0", flexible=0)
 class ReadShareGroupStateRequest:
     group_id: str = ""
-    topics: list[ReadStateData] = field(default_factory=list)
-
-
-@struct
-class StateBatch:
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    delivery_state: Int8 = 0
-    delivery_count: Int16 = 0
+    topics: list[ReadStateTopic] = field(default_factory=list)
 
 
 @struct

@@ -1,7 +1,8 @@
 """DeleteShareGroupState, v0.  Forgets share partitions (KIP-932)."""
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int32, Uuid
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import StateTopicResult
 
 
 @struct
@@ -21,19 +22,6 @@ class DeleteShareGroupStateRequest:
     topics: list[DeleteStateData] = field(default_factory=list)
 
 
-@struct
-class PartitionResult:
-    partition: Int32 = 0
-    error_code: Int16 = 0
-    error_message: str | None = None
-
-
-@struct
-class DeleteStateResult:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[PartitionResult] = field(default_factory=list)
-
-
 @message(key=86, versions="0", flexible=0, response=True)
 class DeleteShareGroupStateResponse:
-    results: list[DeleteStateResult] = field(default_factory=list)
+    results: list[StateTopicResult] = field(default_factory=list)

@@ -6,24 +6,13 @@ count.
 
 from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class PartitionData:
-    partition: Int32 = 0
-    leader_epoch: Int32 = 0
-
-
-@struct
-class ReadStateSummaryData:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[PartitionData] = field(default_factory=list)
+from penstock.wire.structures import ReadStateTopic
 
 
 @message(key=87, versions="0-1", flexible=0)
 class ReadShareGroupStateSummaryRequest:
     group_id: str = ""
-    topics: list[ReadStateSummaryData] = field(default_factory=list)
+    topics: list[ReadStateTopic] = field(default_factory=list)
 
 
 @struct

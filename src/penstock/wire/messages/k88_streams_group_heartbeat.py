@@ -1,64 +1,14 @@
 """StreamsGroupHeartbeat, v0.  Streams group membership, topology and tasks (KIP-1071)."""
 
-from penstock.wire.primitives import Int8, Int16, Int32, Int64, UInt16
+from penstock.wire.primitives import Int8, Int16, Int32
 from penstock.wire.schema import field, message, struct
-
-
-@struct
-class KeyValue:
-    key: str = ""
-    value: str = ""
-
-
-@struct
-class TopicInfo:
-    name: str = ""
-    partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    topic_configs: list[KeyValue] = field(default_factory=list)
-
-
-@struct
-class CopartitionGroup:
-    source_topics: list[Int16] = field(default_factory=list)
-    source_topic_regex: list[Int16] = field(default_factory=list)
-    repartition_source_topics: list[Int16] = field(default_factory=list)
-
-
-@struct
-class Subtopology:
-    subtopology_id: str = ""
-    source_topics: list[str] = field(default_factory=list)
-    source_topic_regex: list[str] = field(default_factory=list)
-    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
-    repartition_sink_topics: list[str] = field(default_factory=list)
-    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
-    copartition_groups: list[CopartitionGroup] = field(default_factory=list)
+from penstock.wire.structures import Endpoint, KeyValue, Subtopology, TaskIds, TaskOffset
 
 
 @struct
 class Topology:
     epoch: Int32 = 0
     subtopologies: list[Subtopology] = field(default_factory=list)
-
-
-@struct
-class TaskIds:
-    subtopology_id: str = ""
-    partitions: list[Int32] = field(default_factory=list)
-
-
-@struct
-class Endpoint:
-    host: str = ""
-    port: UInt16 = 0
-
-
-@struct
-class TaskOffset:
-    subtopology_id: str = ""
-    partition: Int32 = 0
-    offset: Int64 = 0
 
 
 @message(key=88, versions="0", flexible=0)

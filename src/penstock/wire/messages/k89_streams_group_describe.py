@@ -1,27 +1,14 @@
 """StreamsGroupDescribe, v0.  Streams groups with topology and tasks (KIP-1071)."""
 
-from penstock.wire.primitives import Int16, Int32, Int64, UInt16
+from penstock.wire.primitives import Int16, Int32
 from penstock.wire.schema import field, message, struct
+from penstock.wire.structures import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
 
 
 @message(key=89, versions="0", flexible=0)
 class StreamsGroupDescribeRequest:
     group_ids: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
-
-
-@struct
-class KeyValue:
-    key: str = ""
-    value: str = ""
-
-
-@struct
-class TopicInfo:
-    name: str = ""
-    partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    topic_configs: list[KeyValue] = field(default_factory=list)
 
 
 @struct
@@ -37,25 +24,6 @@ class Subtopology:
 class Topology:
     epoch: Int32 = 0
     subtopologies: list[Subtopology] | None = None
-
-
-@struct
-class Endpoint:
-    host: str = ""
-    port: UInt16 = 0
-
-
-@struct
-class TaskOffset:
-    subtopology_id: str = ""
-    partition: Int32 = 0
-    offset: Int64 = 0
-
-
-@struct
-class TaskIds:
-    subtopology_id: str = ""
-    partitions: list[Int32] = field(default_factory=list)
 
 
 @struct

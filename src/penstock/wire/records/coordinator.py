@@ -5,12 +5,13 @@ a value is a tombstone.
 """
 
 import struct
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from penstock.wire.codec import read, read_int16, read_versioned, write_into, write_versioned
 from penstock.wire.primitives import Buffer, UnknownRecord
 from penstock.wire.records import group, share_group, share_state, streams_group, transaction
-from penstock.wire.schema import by_key, schema_of
+from penstock.wire.schema import records_in, schema_of
 
 _TYPE: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0
@@ -23,76 +24,17 @@ class Family(NamedTuple):
     values: dict[int, type]
 
 
-GROUP_RECORDS: Final = Family(
-    keys=by_key(
-        group.LegacyOffsetCommitKey,
-        group.OffsetCommitKey,
-        group.GroupMetadataKey,
-        group.ConsumerGroupMetadataKey,
-        group.ConsumerGroupPartitionMetadataKey,
-        group.ConsumerGroupMemberMetadataKey,
-        group.ConsumerGroupTargetAssignmentMetadataKey,
-        group.ConsumerGroupTargetAssignmentMemberKey,
-        group.ConsumerGroupCurrentMemberAssignmentKey,
-        group.ConsumerGroupRegularExpressionKey,
-        share_group.ShareGroupMemberMetadataKey,
-        share_group.ShareGroupMetadataKey,
-        share_group.ShareGroupTargetAssignmentMetadataKey,
-        share_group.ShareGroupTargetAssignmentMemberKey,
-        share_group.ShareGroupCurrentMemberAssignmentKey,
-        share_group.ShareGroupStatePartitionMetadataKey,
-        streams_group.StreamsGroupMetadataKey,
-        streams_group.StreamsGroupMemberMetadataKey,
-        streams_group.StreamsGroupTargetAssignmentMetadataKey,
-        streams_group.StreamsGroupTargetAssignmentMemberKey,
-        streams_group.StreamsGroupCurrentMemberAssignmentKey,
-        streams_group.StreamsGroupTopologyKey,
-    ),
-    values=by_key(
-        group.LegacyOffsetCommitValue,
-        group.OffsetCommitValue,
-        group.GroupMetadataValue,
-        group.ConsumerGroupMetadataValue,
-        group.ConsumerGroupPartitionMetadataValue,
-        group.ConsumerGroupMemberMetadataValue,
-        group.ConsumerGroupTargetAssignmentMetadataValue,
-        group.ConsumerGroupTargetAssignmentMemberValue,
-        group.ConsumerGroupCurrentMemberAssignmentValue,
-        group.ConsumerGroupRegularExpressionValue,
-        share_group.ShareGroupMemberMetadataValue,
-        share_group.ShareGroupMetadataValue,
-        share_group.ShareGroupTargetAssignmentMetadataValue,
-        share_group.ShareGroupTargetAssignmentMemberValue,
-        share_group.ShareGroupCurrentMemberAssignmentValue,
-        share_group.ShareGroupStatePartitionMetadataValue,
-        streams_group.StreamsGroupMetadataValue,
-        streams_group.StreamsGroupMemberMetadataValue,
-        streams_group.StreamsGroupTargetAssignmentMetadataValue,
-        streams_group.StreamsGroupTargetAssignmentMemberValue,
-        streams_group.StreamsGroupCurrentMemberAssignmentValue,
-        streams_group.StreamsGroupTopologyValue,
-    ),
-)
+def _family(*modules: ModuleType) -> Family:
+    """Return the records of the modules, which define the key of each type before its value."""
+    family = Family({}, {})
+    for type_, cls in records_in(*map(vars, modules)):
+        (family.values if type_ in family.keys else family.keys)[type_] = cls
+    return family
 
-TRANSACTION_RECORDS: Final = Family(
-    keys=by_key(
-        transaction.TransactionLogKey,
-    ),
-    values=by_key(
-        transaction.TransactionLogValue,
-    ),
-)
 
-SHARE_STATE_RECORDS: Final = Family(
-    keys=by_key(
-        share_state.ShareSnapshotKey,
-        share_state.ShareUpdateKey,
-    ),
-    values=by_key(
-        share_state.ShareSnapshotValue,
-        share_state.ShareUpdateValue,
-    ),
-)
+GROUP_RECORDS: Final = _family(group, share_group, streams_group)
+TRANSACTION_RECORDS: Final = _family(transaction)
+SHARE_STATE_RECORDS: Final = _family(share_state)
 
 
 def write_coordinator_key(key: object) -> bytes:

@@ -5,6 +5,7 @@ The legacy pair is of old logs, where the type of an offset key was 0 or 1.
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int32, Int64, Uuid
 from penstock.wire.schema import field, record, struct
+from penstock.wire.structures import TopicIdPartitions
 
 
 @record(key=0, versions="0")
@@ -150,15 +151,9 @@ class ConsumerGroupTargetAssignmentMemberKey:
     member_id: str = ""
 
 
-@struct
-class TopicPartition:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[Int32] = field(default_factory=list)
-
-
 @record(key=7, versions="0", flexible=0)
 class ConsumerGroupTargetAssignmentMemberValue:
-    topic_partitions: list[TopicPartition] = field(default_factory=list)
+    topic_partitions: list[TopicIdPartitions] = field(default_factory=list)
 
 
 @record(key=8, versions="0")

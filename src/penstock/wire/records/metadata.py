@@ -17,28 +17,13 @@ from penstock.wire.primitives import (
     Int32,
     Int64,
     Malformed,
-    UInt16,
     UnknownRecord,
     Uuid,
     read_uvarint,
     write_uvarint,
 )
-from penstock.wire.schema import by_key, field, record, schema_of, struct
-
-
-@struct
-class BrokerEndpoint:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-    security_protocol: Int16 = 0
-
-
-@struct
-class BrokerFeature:
-    name: str = ""
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
+from penstock.wire.schema import field, record, records_in, schema_of
+from penstock.wire.structures import EntityData, RegisteredFeature, RegisteredListener
 
 
 @record(key=0, versions="0-4", flexible=0)
@@ -49,8 +34,8 @@ class RegisterBrokerRecord:
     is_migrating_zk_broker: bool = field("2+", default=False)
     incarnation_id: Uuid = ZERO_UUID
     broker_epoch: Int64 = 0
-    end_points: list[BrokerEndpoint] = field(default_factory=list)
-    features: list[BrokerFeature] = field(default_factory=list)
+    end_points: list[RegisteredListener] = field(default_factory=list)
+    features: list[RegisteredFeature] = field(default_factory=list)
     rack: str | None = ""
     fenced: bool = True
     in_controlled_shutdown: bool = field("1+", default=False)
@@ -156,12 +141,6 @@ class FeatureLevelRecord:
     feature_level: Int16 = 0
 
 
-@struct
-class EntityData:
-    entity_type: str = ""
-    entity_name: str | None = ""
-
-
 @record(key=14, versions="0", flexible=0)
 class ClientQuotaRecord:
     entity: list[EntityData] = field(default_factory=list)
@@ -242,28 +221,13 @@ class RemoveDelegationTokenRecord:
     token_id: str = ""
 
 
-@struct
-class ControllerEndpoint:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-    security_protocol: Int16 = 0
-
-
-@struct
-class ControllerFeature:
-    name: str = ""
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
-
-
 @record(key=27, versions="0", flexible=0)
 class RegisterControllerRecord:
     controller_id: Int32 = 0
     incarnation_id: Uuid = ZERO_UUID
     zk_migration_ready: bool = False
-    end_points: list[ControllerEndpoint] = field(default_factory=list)
-    features: list[ControllerFeature] = field(default_factory=list)
+    end_points: list[RegisteredListener] = field(default_factory=list)
+    features: list[RegisteredFeature] = field(default_factory=list)
 
 
 @record(key=28, versions="0", flexible=0)
@@ -271,34 +235,7 @@ class ClearElrRecord:
     topic_name: str = ""
 
 
-METADATA_RECORDS: Final[dict[int, type]] = by_key(
-    RegisterBrokerRecord,
-    UnregisterBrokerRecord,
-    TopicRecord,
-    PartitionRecord,
-    ConfigRecord,
-    PartitionChangeRecord,
-    FenceBrokerRecord,
-    UnfenceBrokerRecord,
-    RemoveTopicRecord,
-    DelegationTokenRecord,
-    UserScramCredentialRecord,
-    FeatureLevelRecord,
-    ClientQuotaRecord,
-    ProducerIdsRecord,
-    BrokerRegistrationChangeRecord,
-    AccessControlEntryRecord,
-    RemoveAccessControlEntryRecord,
-    NoOpRecord,
-    ZkMigrationStateRecord,
-    RemoveUserScramCredentialRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    AbortTransactionRecord,
-    RemoveDelegationTokenRecord,
-    RegisterControllerRecord,
-    ClearElrRecord,
-)
+METADATA_RECORDS: Final = dict(records_in(globals()))
 
 FRAME_VERSION: Final = 1
 

@@ -5,8 +5,9 @@ The key of a control record and the value of a transaction marker follow their v
 the content of the file `quorum-state`, there as JSON.
 """
 
-from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, UInt16, Uuid
+from penstock.wire.primitives import ZERO_UUID, Int16, Int32, Int64, Uuid
 from penstock.wire.schema import field, record, struct
+from penstock.wire.structures import KRaftVersionFeature, Listener
 
 
 @struct
@@ -41,23 +42,10 @@ class KRaftVersionRecord:
 
 
 @struct
-class Endpoint:
-    name: str = ""
-    host: str = ""
-    port: UInt16 = 0
-
-
-@struct
-class KRaftVersionFeature:
-    min_supported_version: Int16 = 0
-    max_supported_version: Int16 = 0
-
-
-@struct
 class VotersRecordVoter:
     voter_id: Int32 = 0
     voter_directory_id: Uuid = ZERO_UUID
-    endpoints: list[Endpoint] = field(default_factory=list)
+    endpoints: list[Listener] = field(default_factory=list)
     kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
 
 

@@ -2,6 +2,7 @@
 
 from penstock.wire.primitives import ZERO_UUID, Int8, Int32, Int64, Uuid
 from penstock.wire.schema import field, record, struct
+from penstock.wire.structures import NamedTopicIdPartitions, TopicIdPartitions
 
 
 @record(key=10, versions="0")
@@ -46,15 +47,9 @@ class ShareGroupTargetAssignmentMemberKey:
     member_id: str = ""
 
 
-@struct
-class TopicPartition:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[Int32] = field(default_factory=list)
-
-
 @record(key=13, versions="0", flexible=0)
 class ShareGroupTargetAssignmentMemberValue:
-    topic_partitions: list[TopicPartition] = field(default_factory=list)
+    topic_partitions: list[TopicIdPartitions] = field(default_factory=list)
 
 
 @record(key=14, versions="0")
@@ -63,30 +58,17 @@ class ShareGroupCurrentMemberAssignmentKey:
     member_id: str = ""
 
 
-@struct
-class TopicPartitions:
-    topic_id: Uuid = ZERO_UUID
-    partitions: list[Int32] = field(default_factory=list)
-
-
 @record(key=14, versions="0", flexible=0)
 class ShareGroupCurrentMemberAssignmentValue:
     member_epoch: Int32 = 0
     previous_member_epoch: Int32 = 0
     state: Int8 = 0
-    assigned_partitions: list[TopicPartitions] = field(default_factory=list)
+    assigned_partitions: list[TopicIdPartitions] = field(default_factory=list)
 
 
 @record(key=15, versions="0")
 class ShareGroupStatePartitionMetadataKey:
     group_id: str = ""
-
-
-@struct
-class TopicPartitionsInfo:
-    topic_id: Uuid = ZERO_UUID
-    topic_name: str = ""
-    partitions: list[Int32] = field(default_factory=list)
 
 
 @struct
@@ -97,6 +79,6 @@ class TopicInfo:
 
 @record(key=15, versions="0", flexible=0)
 class ShareGroupStatePartitionMetadataValue:
-    initializing_topics: list[TopicPartitionsInfo] = field(default_factory=list)
-    initialized_topics: list[TopicPartitionsInfo] = field(default_factory=list)
+    initializing_topics: list[NamedTopicIdPartitions] = field(default_factory=list)
+    initialized_topics: list[NamedTopicIdPartitions] = field(default_factory=list)
     deleting_topics: list[TopicInfo] = field(default_factory=list)

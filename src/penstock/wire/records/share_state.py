@@ -1,7 +1,8 @@
 """Records of `__share_group_state`: whole states of a share partition and changes to them."""
 
-from penstock.wire.primitives import ZERO_UUID, Int8, Int16, Int32, Int64, Uuid
-from penstock.wire.schema import field, record, struct
+from penstock.wire.primitives import ZERO_UUID, Int32, Int64, Uuid
+from penstock.wire.schema import field, record
+from penstock.wire.structures import StateBatch
 
 
 @record(key=0, versions="0")
@@ -9,14 +10,6 @@ class ShareSnapshotKey:
     group_id: str = ""
     topic_id: Uuid = ZERO_UUID
     partition: Int32 = 0
-
-
-@struct
-class StateBatch:
-    first_offset: Int64 = 0
-    last_offset: Int64 = 0
-    delivery_state: Int8 = 0
-    delivery_count: Int16 = 0
 
 
 @record(key=0, versions="0", flexible=0)

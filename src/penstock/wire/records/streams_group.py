@@ -1,7 +1,8 @@
 """Records of streams groups in `__consumer_offsets` (KIP-1071)."""
 
-from penstock.wire.primitives import Int8, Int16, Int32, Int64, UInt16
+from penstock.wire.primitives import Int8, Int32, Int64
 from penstock.wire.schema import field, record, struct
+from penstock.wire.structures import Endpoint, KeyValue, Subtopology, TaskIds
 
 
 @record(key=17, versions="0")
@@ -9,36 +10,18 @@ class StreamsGroupMetadataKey:
     group_id: str = ""
 
 
-@struct
-class LastAssignmentConfig:
-    key: str = ""
-    value: str = ""
-
-
 @record(key=17, versions="0", flexible=0)
 class StreamsGroupMetadataValue:
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
     validated_topology_epoch: Int32 = field(tag=0, default=-1)
-    last_assignment_configs: list[LastAssignmentConfig] | None = field(tag=1, default_factory=list)
+    last_assignment_configs: list[KeyValue] | None = field(tag=1, default_factory=list)
 
 
 @record(key=19, versions="0")
 class StreamsGroupMemberMetadataKey:
     group_id: str = ""
     member_id: str = ""
-
-
-@struct
-class Endpoint:
-    host: str = ""
-    port: UInt16 = 0
-
-
-@struct
-class KeyValue:
-    key: str = ""
-    value: str = ""
 
 
 @record(key=19, versions="0", flexible=0)
@@ -71,17 +54,11 @@ class StreamsGroupTargetAssignmentMemberKey:
     member_id: str = ""
 
 
-@struct
-class StreamsGroupTargetAssignmentMemberTaskIds:
-    subtopology_id: str = ""
-    partitions: list[Int32] = field(default_factory=list)
-
-
 @record(key=21, versions="0", flexible=0)
 class StreamsGroupTargetAssignmentMemberValue:
-    active_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
-    standby_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
-    warmup_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = field(default_factory=list)
+    active_tasks: list[TaskIds] = field(default_factory=list)
+    standby_tasks: list[TaskIds] = field(default_factory=list)
+    warmup_tasks: list[TaskIds] = field(default_factory=list)
 
 
 @record(key=22, versions="0")
@@ -119,38 +96,6 @@ class StreamsGroupCurrentMemberAssignmentValue:
 @record(key=23, versions="0")
 class StreamsGroupTopologyKey:
     group_id: str = ""
-
-
-@struct
-class TopicConfig:
-    key: str = ""
-    value: str = ""
-
-
-@struct
-class TopicInfo:
-    name: str = ""
-    partitions: Int32 = 0
-    replication_factor: Int16 = 0
-    topic_configs: list[TopicConfig] = field(default_factory=list)
-
-
-@struct
-class CopartitionGroup:
-    source_topics: list[Int16] = field(default_factory=list)
-    source_topic_regex: list[Int16] = field(default_factory=list)
-    repartition_source_topics: list[Int16] = field(default_factory=list)
-
-
-@struct
-class Subtopology:
-    subtopology_id: str = ""
-    source_topics: list[str] = field(default_factory=list)
-    source_topic_regex: list[str] = field(default_factory=list)
-    state_changelog_topics: list[TopicInfo] = field(default_factory=list)
-    repartition_sink_topics: list[str] = field(default_factory=list)
-    repartition_source_topics: list[TopicInfo] = field(default_factory=list)
-    copartition_groups: list[CopartitionGroup] = field(default_factory=list)
 
 
 @record(key=23, versions="0", flexible=0)

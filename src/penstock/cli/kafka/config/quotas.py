@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.kafka.config.entities import CLIENTS, IPS, USERS, Entities
 from penstock.cli.kafka.framework.runner import CommandRejected
 from penstock.client.admin.access_values import (
@@ -99,9 +100,7 @@ def alter_quotas(
             for kind, name in zip(entities.types, entities.names, strict=True)
         }
     )
-    error = admin.quotas.alter({entity: changes})[entity]
-    if error is not None:
-        raise error
+    value_of(admin.quotas.alter({entity: changes})[entity])
 
 
 def _check_keys(entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> None:
@@ -148,6 +147,4 @@ def _alter_secrets(
                 f"for {key}"
             )
         changes.append(ScramUpsertion(user, SCRAM[key], password, iterations))
-    error = admin.scram.alter(changes)[user]
-    if error is not None:
-        raise error
+    value_of(admin.scram.alter(changes)[user])

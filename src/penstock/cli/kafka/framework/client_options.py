@@ -5,10 +5,9 @@ message that names it.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cli.kafka.framework.options import GivenOptions, Option
 from penstock.cli.kafka.framework.runner import CommandRejected, UsageRejected, say
@@ -21,6 +20,8 @@ from penstock.config.properties import PropertiesError, parse_properties
 
 if TYPE_CHECKING:
     from penstock.config import Loaded
+
+S = TypeVar("S", ProducerSettings, ConsumerSettings)
 
 BOOTSTRAP_SERVER = Option(
     "bootstrap-server", "REQUIRED: a server of the cluster, or several.", "String: host:port,..."
@@ -112,22 +113,31 @@ def reject_controllers(said: object) -> None:
         )
 
 
-@contextmanager
-def rejecting_settings(where: str) -> Iterator[None]:
-    """Turn SettingRefused into CommandRejected."""
-    try:
-        yield
-    except SettingRefused as rejected:
-        raise CommandRejected(f"{where}: {rejected}") from None
+def settings_of(
+    make: Callable[..., S],
+    configured: Mapping[str, str],
+    bootstrap: str,
+    handled_keys: Sequence[str],
+) -> S:
+    """Return the settings that `make` reads; print a note for each without effect.
 
-
-def note_unused(
-    settings: ProducerSettings | ConsumerSettings, configured: Mapping[str, str], *handled_keys: str
-) -> None:
-    """Print a note for each setting that commands on librdkafka do not use.
-
-    `configured` are the given settings; `handled_keys` are keys that the command implements itself.
+    `handled_keys` are keys that the command implements itself.
     """
+    given = {key: value for key, value in configured.items() if key != BOOTSTRAP_KEY}
+    try:
+        settings = make(given, bootstrap=bootstrap)
+    except SettingRefused as rejected:
+        raise CommandRejected(f"--command-property: {rejected}") from None
+    _note_unused(settings, given, handled_keys)
+    return settings
+
+
+def _note_unused(
+    settings: ProducerSettings | ConsumerSettings,
+    configured: Mapping[str, str],
+    handled_keys: Sequence[str],
+) -> None:
+    """Print a note for each setting that commands on librdkafka do not use."""
     if settings.namespace:
         raise CommandRejected(
             "namespace is not taken by Kafka's commands: say names as the cluster has them, or "

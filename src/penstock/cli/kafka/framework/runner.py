@@ -40,26 +40,28 @@ class CommandRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command; `run` returns the exit code, `failed` prints errors of the server or client."""
+    """One of Kafka's commands; a call with its arguments returns its exit code.
+
+    `run` returns the exit code, or None for success; `failed` prints errors of the server or
+    client.
+    """
 
     name: str
     about: str
     options: tuple[Option, ...]
-    run: Callable[[GivenOptions], int]
+    run: Callable[[GivenOptions], int | None]
     failed: Callable[[Exception], None]
     # Whether invalid options print the list of all options, besides the reason.
-    usage_on_error: bool = True
-    before_error: str = ""
+    usage_on_error: bool
+    before_error: str
+
+    def __call__(self, arguments: Sequence[str] | None = None) -> int:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        return guarded(lambda: _run(self, given), self.failed)
 
     @property
     def all_options(self) -> tuple[Option, ...]:
         return (*self.options, HELP, VERSION)
-
-
-def run_command(command: Command, arguments: Sequence[str] | None) -> int:
-    """Run a command with its arguments and return its exit code."""
-    given_arguments = sys.argv[1:] if arguments is None else list(arguments)
-    return guarded(lambda: _run(command, given_arguments), command.failed)
 
 
 def _run(command: Command, arguments: Sequence[str]) -> int:
@@ -75,7 +77,7 @@ def _run(command: Command, arguments: Sequence[str]) -> int:
         if given.has(VERSION.name):
             print_version()
             return OK
-        return command.run(given)
+        return command.run(given) or OK
     except OptionRejected as rejected:
         say(f"{command.before_error}{rejected}")
         if command.usage_on_error:
@@ -163,6 +165,19 @@ def print_failure(problem: Exception) -> None:
     """Print an error with Kafka's name of it."""
     kind = f"{problem.kafka_name()}: " if isinstance(problem, KafkaError) else ""
     say(f"Error: {kind}{message_of(problem)}")
+
+
+def command(
+    name: str,
+    about: str,
+    options: tuple[Option, ...],
+    *,
+    failed: Callable[[Exception], None] = print_failure,
+    usage_on_error: bool = True,
+    before_error: str = "",
+) -> Callable[[Callable[[GivenOptions], int | None]], Command]:
+    """Return a decorator that turns a function of the given options into a command."""
+    return lambda run: Command(name, about, options, run, failed, usage_on_error, before_error)
 
 
 def require(given: GivenOptions, *names: str) -> None:

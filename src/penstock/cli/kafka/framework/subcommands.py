@@ -5,10 +5,12 @@ These parse options like argparse, with abbreviations; errors end with exit code
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NoReturn, TypeVar
 
-from penstock.cli.kafka.framework.runner import FAILED, guarded, print_version
+from penstock.cli.kafka.framework.runner import FAILED, OK, guarded, print_version
+
+T = TypeVar("T")
 
 
 class _Refused(Exception):
@@ -43,11 +45,11 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 def run_verbs(
     parser: VerbParser,
-    run: Callable[[argparse.Namespace], int],
+    run: Callable[[argparse.Namespace], int | None],
     failed: Callable[[Exception], None],
     arguments: Sequence[str] | None,
 ) -> int:
-    """Run a command with subcommands and return its exit code."""
+    """Run a command with subcommands and return its exit code; None of `run` is success."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if not given:
@@ -58,10 +60,12 @@ def run_verbs(
         return FAILED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
-    return guarded(lambda: run(parsed), failed)
+    return guarded(lambda: run(parsed) or OK, failed)
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
-    for row in (heads, *rows):
-        print("".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True)))
+def print_table(columns: Mapping[str, Callable[[T], object]], rows: Iterable[T]) -> None:
+    """Print a heading and a line per row; a column is its head and the value of a row in it."""
+    lines = [list(columns), *([str(value(row)) for value in columns.values()] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    for line in lines:
+        print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))

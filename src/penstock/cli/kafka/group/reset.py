@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from penstock.cli.arguments.times import parse_duration, parse_time, wall_ms
+from penstock.cli.connection.results import raise_first, value_of
 from penstock.cli.group.reset_plan import (
     Aim,
     OffsetMove,
     PlannedOffsets,
     ResetRejected,
+    ResetTo,
     ShiftBy,
-    ToCurrent,
-    ToEarliest,
-    ToLatest,
     ToListed,
     ToOffset,
     ToTime,
@@ -25,7 +24,7 @@ from penstock.cli.kafka.framework.runner import CommandRejected, UsageRejected, 
 from penstock.cli.kafka.group.tables import WIDTH_MIN, print_error
 from penstock.client.admin.blocking import Admin
 from penstock.client.values import FoundOffset
-from penstock.errors import GroupIdNotFound, KafkaError
+from penstock.errors import GroupIdNotFound
 from penstock.model import TopicPartition
 
 AIMS = (
@@ -70,11 +69,11 @@ def _aim(given: GivenOptions) -> Aim:
     if (offset := given.long("to-offset")) is not None:
         return ToOffset(offset)
     if given.has("to-earliest"):
-        return ToEarliest()
+        return ResetTo.EARLIEST
     if given.has("to-latest"):
-        return ToLatest()
+        return ResetTo.LATEST
     if given.has("to-current"):
-        return ToCurrent()
+        return ResetTo.CURRENT
     if (count := given.long("shift-by")) is not None:
         return ShiftBy(count)
     if (text := given.text("to-datetime")) is not None:
@@ -130,9 +129,7 @@ def _state(admin: Admin, group: str) -> str:
     found = admin.groups.describe([group])[group]
     if isinstance(found, GroupIdNotFound):
         return "Dead"  # offsets may be set before the group exists
-    if isinstance(found, KafkaError):
-        raise found
-    return found.state
+    return value_of(found).state
 
 
 def _planned(admin: Admin, given: GivenOptions, group: str, aim: Aim) -> list[OffsetMove]:
@@ -162,9 +159,7 @@ def _planned(admin: Admin, given: GivenOptions, group: str, aim: Aim) -> list[Of
 
 def _named(admin: Admin, said: str) -> list[TopicPartition]:
     name, colon, numbers = said.partition(":")
-    topic = admin.describe_topics([name])[name]
-    if isinstance(topic, KafkaError):
-        raise topic
+    topic = value_of(admin.describe_topics([name])[name])
     known = [each.partition for each in topic.partitions]
     wanted = partition_numbers(said, numbers) if colon else known
     missing = [f"{name}-{number}" for number in wanted if number not in known]
@@ -195,10 +190,7 @@ def _offsets(
 
 
 def _commit(admin: Admin, group: str, moves: Sequence[OffsetMove]) -> None:
-    results = admin.groups.commit(group, {move.partition: move.offset for move in moves})
-    for error in results.values():
-        if error is not None:
-            raise error
+    raise_first(admin.groups.commit(group, {move.partition: move.offset for move in moves}))
 
 
 # -- output

@@ -38,32 +38,22 @@ def print_error(text: str) -> None:
 def offsets_table(rows: Sequence[OffsetRow], *, verbose: bool) -> Iterator[str]:
     if not rows:
         return
-    group = _width(row.group for row in rows)
-    topic = _width(row.partition.topic for row in rows)
-    member = _width(row.member_id for row in rows)
-    host = _width(row.host for row in rows)
-    epoch = ["LEADER-EPOCH"] if verbose else []
-    heads = ["PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
-    lines = [("GROUP", "TOPIC", heads, "CONSUMER-ID", "HOST", "CLIENT-ID")]
-    for row in rows:
-        epoch = [_shown(row.leader_epoch)] if verbose else []
-        numbers = [
-            _shown(row.partition.partition),
-            *epoch,
-            _shown(row.committed),
-            _shown(row.log_end),
-            _shown(row.lag),
-        ]
-        lines.append(
-            (row.group, row.partition.topic, numbers, row.member_id, row.host, row.client_id)
-        )
+    columns = [
+        Column("GROUP", WIDTH_MIN, [row.group for row in rows]),
+        Column("TOPIC", WIDTH_MIN, [row.partition.topic for row in rows]),
+        Column("PARTITION", 10, [str(row.partition.partition) for row in rows]),
+        Column("LEADER-EPOCH", WIDTH_MIN, [_shown(row.leader_epoch) for row in rows]),
+        Column("CURRENT-OFFSET", WIDTH_MIN, [_shown(row.committed) for row in rows]),
+        Column("LOG-END-OFFSET", WIDTH_MIN, [_shown(row.log_end) for row in rows]),
+        Column("LAG", WIDTH_MIN, [_shown(row.lag) for row in rows]),
+        Column("CONSUMER-ID", WIDTH_MIN, [row.member_id for row in rows]),
+        Column("HOST", WIDTH_MIN, [row.host for row in rows]),
+        Column("CLIENT-ID", 0, [row.client_id for row in rows]),
+    ]
+    if not verbose:
+        del columns[3]
     yield ""
-    for group_id, name, numbers, member_id, address, client_id in lines:
-        middle = " ".join([f"{numbers[0]:<10}", *(f"{each:<15}" for each in numbers[1:])])
-        yield (
-            f"{group_id:<{group}} {name:<{topic}} {middle} {member_id:<{member}} "
-            f"{address:<{host}} {client_id}"
-        )
+    yield from (line.rstrip() for line in _lines(columns))
 
 
 def members_table(group: GroupDescription, *, verbose: bool) -> Iterator[str]:
@@ -135,10 +125,6 @@ def _assignment(partitions: Sequence[TopicPartition] | None) -> str:
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in topics.items())
-
-
-def _width(texts: "Iterator[str] | Sequence[str]") -> int:
-    return max(WIDTH_MIN, *(len(text) for text in texts))
 
 
 def _shown(value: int | None) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.cli.connection.results import value_of
 from penstock.cli.kafka.framework.partition_json import read_partitions
 from penstock.cli.kafka.framework.runner import CommandRejected
 from penstock.client.admin.blocking import Admin
@@ -154,9 +155,7 @@ def print_move_states(admin: Admin, directories: Mapping[Replica, str]) -> bool:
     moving = False
     for replica in sorted(directories):
         target = directories[replica]
-        told_of = found.get(replica.broker, {})
-        if isinstance(told_of, KafkaError):
-            raise told_of
+        told_of = value_of(found.get(replica.broker, {}))
         here, coming = where(told_of, replica)
         at = f"Partition {replica.topic}-{replica.partition} on broker {replica.broker}"
         moving = moving or coming is not None or here is None

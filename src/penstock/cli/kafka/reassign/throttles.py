@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from penstock.cli.connection.results import raise_first
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import Reassignment
 from penstock.client.values import ConfigChange, Operation, Resource, ResourceType
@@ -82,6 +83,4 @@ def clear_throttles(admin: Admin, planned: Mapping[TopicPartition, Sequence[int]
 def _change(admin: Admin, changes: Mapping[Resource, Sequence[ConfigChange]]) -> None:
     if not changes:
         return
-    for error in admin.alter_configs(changes).values():
-        if error is not None:
-            raise error
+    raise_first(admin.alter_configs(changes))

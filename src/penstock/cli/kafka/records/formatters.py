@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from penstock.cli.kafka.framework.runner import CommandRejected, say
 from penstock.cli.kafka.records.record_json import as_json
-from penstock.cli.terminal.output import Json
-from penstock.client.serde import deserializer_of
+from penstock.cli.terminal.output import Row
+from penstock.client.serde.serde_lookup import deserializer_of
 from penstock.wire.primitives import Malformed
 from penstock.wire.records.coordinator import (
     GROUP_RECORDS,
@@ -85,7 +85,6 @@ class DefaultFormatter:
     key_separator: bytes
     line_separator: bytes
     headers_separator: bytes
-    null_literal: bytes
     key: Show
     value: Show
     header: Show
@@ -102,7 +101,6 @@ class DefaultFormatter:
             texts["key.separator"].encode(),
             texts["line.separator"].encode(),
             texts["headers.separator"].encode(),
-            null,
             _shown_by(properties.get("key.deserializer"), null, is_key=True),
             _shown_by(properties.get("value.deserializer"), null, is_key=False),
             _shown_by(properties.get("headers.deserializer"), null, is_key=False),
@@ -206,7 +204,7 @@ def _stored(message: Any, family: Family, wanted: Callable[[int], bool]) -> byte
         kind = schema_of(type(key)).key
         if kind is None or not wanted(kind):
             return b""
-        shown: dict[str, Json] = {"key": {"type": kind, "data": as_json(key, KEY_VERSION)}}
+        shown: Row = {"key": {"type": kind, "data": as_json(key, KEY_VERSION)}}
         shown["value"] = None
         if message.value() is not None:
             value, version = read_coordinator_value(family, key, message.value())

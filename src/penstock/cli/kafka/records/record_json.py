@@ -6,7 +6,7 @@ and fields that the version lacks.
 
 import base64
 
-from penstock.cli.terminal.output import Json
+from penstock.cli.terminal.output import Json, Row
 from penstock.model import id_to_text
 from penstock.wire.primitives import Fixed
 from penstock.wire.schema import Array, FieldSchema, Kind, Nested, schema_of
@@ -14,9 +14,9 @@ from penstock.wire.schema import Array, FieldSchema, Kind, Nested, schema_of
 ID_BYTES = 16
 
 
-def as_json(message: object, version: int) -> dict[str, Json]:
+def as_json(message: object, version: int) -> Row:
     """Return the fields of this version."""
-    found: dict[str, Json] = {}
+    found: Row = {}
     for field in schema_of(type(message)).fields:
         if version not in field.versions:
             continue

@@ -76,16 +76,14 @@ class Partitions:
         partitions or beside them."""
         begins = self._start_offsets(starts)
         if replacing:
-            with self._shared.lock:
-                revoked_in_poll = [
-                    each for each in self._shared.tracker.places if each not in starts
-                ]
-            self.forget(revoked_in_poll)
+            self.forget([each for each in self._shared.places if each not in starts])
             self._rdkafka.assign(_from(begins))
         else:
             self._rdkafka.incremental_assign(_from(begins))
         with self._shared.lock:
-            self._shared.tracker.assign({place: _absolute(at) for place, at in begins.items()})
+            self._shared.tracker.assign(
+                {at: None if each is None or each < 0 else each for at, each in begins.items()}
+            )
         self._changed()
         self._forget_positions(starts)
         self._paused -= set(starts)
@@ -130,8 +128,7 @@ class Partitions:
         self._behind = True
 
     def _changed(self) -> None:
-        with self._shared.lock:
-            self._places = self._shared.tracker.places
+        self._places = self._shared.places
         self._asked = _from(dict.fromkeys(self._places))
         self._known = {place: at for place, at in self._known.items() if place in self._places}
         self._fresh.intersection_update(self._places)
@@ -268,36 +265,27 @@ class Partitions:
     @property
     def paused(self) -> list[PartitionKey]:
         """The partitions that the application has paused."""
-        with self._shared.lock:
-            return [each for each in self._shared.tracker.places if each in self._paused]
+        return [each for each in self._shared.places if each in self._paused]
 
     def hold(self) -> None:
         """Pause all partitions, so that polling goes on without messages."""
         assert not self.held, "it stands still already"
         self.held = True
-        with self._shared.lock:
-            places = self._shared.tracker.places
-        self._rdkafka.pause(
-            _from(dict.fromkeys(each for each in places if each not in self._paused))
-        )
+        self._rdkafka.pause(self._not_paused())
 
     def release(self) -> None:
         self.held = False
-        with self._shared.lock:
-            places = self._shared.tracker.places
-        self._rdkafka.resume(
-            _from(dict.fromkeys(each for each in places if each not in self._paused))
-        )
+        self._rdkafka.resume(self._not_paused())
+
+    def _not_paused(self) -> "list[RdkafkaPartition]":
+        """Return the partitions that the application has not paused."""
+        return _from(dict.fromkeys(e for e in self._shared.places if e not in self._paused))
 
     def _pause_again(self, places: Iterable[PartitionKey]) -> None:
         """Pause partitions again that librdkafka started with their assignment."""
         again = [each for each in places if self.held or each in self._paused]
         if again:
             self._rdkafka.pause(_from(dict.fromkeys(again)))
-
-
-def _absolute(offset: int | None) -> int | None:
-    return None if offset is None or offset < 0 else offset
 
 
 def _from(starts: Mapping[PartitionKey, int | None]) -> "list[RdkafkaPartition]":

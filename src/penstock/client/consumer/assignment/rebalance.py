@@ -11,7 +11,7 @@ partitions before the next fetch.
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -83,25 +83,27 @@ class Rebalancer:
         self._run_callback(self._config.callbacks.assigned, places, self._revoke_deadline())
 
     def on_revoke(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPartition]") -> None:
-        places = self._drop_unassigned(_places(given))
-        with self._inside():
-            if not self.closing:
-                self.revoked_in_poll += places
-                with self._shared.lock:
-                    waits = bool(self._at_work(places))
-                if waits:
-                    self._committer.flush_requested_commits(rdkafka)
-                self.revoke(rdkafka, places, self._revoke_deadline())
-            self._partitions.unassign(places, incrementally=self._config.cooperative)
-        self._committer.interrupt_poll()
+        def revoke(places: list[PartitionKey]) -> None:
+            with self._shared.lock:
+                waits = bool(self._at_work(places))
+            if waits:
+                self._committer.flush_requested_commits(rdkafka)
+            self.revoke(rdkafka, places, self._revoke_deadline())
+
+        self._unassign(given, revoke)
 
     def on_lost(self, rdkafka: "RdkafkaConsumer", given: "list[RdkafkaPartition]") -> None:
         del rdkafka
+        self._unassign(given, self.lose)
+
+    def _unassign(
+        self, given: "list[RdkafkaPartition]", end: Callable[[list[PartitionKey]], None]
+    ) -> None:
         places = self._drop_unassigned(_places(given))
         with self._inside():
             if not self.closing:
                 self.revoked_in_poll += places
-                self.lose(places)
+                end(places)
             self._partitions.unassign(places, incrementally=self._config.cooperative)
         self._committer.interrupt_poll()
 
@@ -115,7 +117,8 @@ class Rebalancer:
 
     def lose(self, places: Collection[PartitionKey]) -> None:
         """Cancel bodies at once: other members own these partitions, or commits are impossible."""
-        log.warning("partitions were lost: %s", self._names(places))
+        names = ", ".join(str(self._config.without_namespace(place)) for place in places)
+        log.warning("partitions were lost: %s", names)
         with self._shared.lock:
             self._shared.tracker.drop_unread(places)
         self._cancel_bodies(places)
@@ -202,9 +205,6 @@ class Rebalancer:
 
     def _revoke_deadline(self) -> float:
         return time.monotonic() + self._config.revoke_timeout_s
-
-    def _names(self, places: Collection[PartitionKey]) -> str:
-        return ", ".join(str(self._config.without_namespace(place)) for place in places)
 
 
 def _places(given: "list[RdkafkaPartition]") -> list[PartitionKey]:

@@ -73,7 +73,6 @@ class ResolvedConfig:
     handler_timeout_s: float
     revoke_timeout_s: float
     manual_finish: bool
-    excludes_internal_topics: bool
     callbacks: Callbacks
     # Whether readers may poll (poll_ownership.py).
     readers_poll: bool
@@ -197,7 +196,6 @@ def resolve_config(
         handler_timeout_s=read.handler_timeout_ms / 1000,
         revoke_timeout_s=min(read.revoke_timeout_ms, poll_interval_ms * POLL_INTERVAL_SHARE) / 1000,
         manual_finish=manual_finish,
-        excludes_internal_topics=read.excludes_internal_topics,
         callbacks=callbacks,
         readers_poll=_readers_poll(read.rdkafka, callbacks, manual_finish=manual_finish),
     )

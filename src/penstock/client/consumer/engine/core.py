@@ -1,39 +1,24 @@
-"""The common inside of both consumers: configuration, engine, converter, and all operations.
+"""The common inside of both consumers: configuration, engine, converter, transactions.
 
-Operations that need a broker or the polling thread return a future. The asyncio consumer awaits it,
-the blocking one waits for it, both with a time limit.
+operations.py has the operations that wait for a broker or for the polling thread.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping
-from concurrent.futures import Future
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from penstock.client.consumer.assignment.resolved_config import (
     Callbacks,
     PlaceLike,
-    Position,
-    Subscription,
     resolve_config,
 )
 from penstock.client.consumer.engine.app_adapter import AppAdapter
-from penstock.client.consumer.engine.engine import ConsumerEngine, forward_failure
+from penstock.client.consumer.engine.engine import ConsumerEngine
 from penstock.client.consumer.engine.message_conversion import MessageConverter, Records
 from penstock.client.consumer.offsets.committing import no_group_error
-from penstock.client.consumer.offsets.offset_lookup import (
-    EARLIEST,
-    LATEST,
-    check,
-    committed_offsets,
-    first_offsets_after,
-    milliseconds,
-    offsets_at,
-    resolve,
-)
 from penstock.client.consumer.offsets.offset_tracker import InFlight, PartitionKey, last_offsets
 from penstock.client.consumer.options import KNOWN, ConsumerOptions
 from penstock.client.failures import (
@@ -47,7 +32,8 @@ from penstock.client.interceptors import ConsumerInterceptor, interceptors_of
 from penstock.client.keywords import refuse_unknown
 from penstock.client.namespace import CLUSTER_TOPICS
 from penstock.client.records import K, Record, V
-from penstock.client.serde import Deserializer, DeserializerLike, deserializer_of, unwaiting
+from penstock.client.serde.protocols import Deserializer, DeserializerLike, unwaiting
+from penstock.client.serde.serde_lookup import deserializer_of
 from penstock.client.settings import SettingValue
 from penstock.model import TopicPartition
 
@@ -57,6 +43,7 @@ log = logging.getLogger("penstock.client.consumer")
 
 CLOSE_SECONDS = 30.0
 COMMIT_LOOK_S = 0.01
+_ONE_LOOP = "Read with one loop per consumer where transactions commit its offsets"
 
 # The argument of commit().
 Committable = Record[Any, Any] | Records[Any, Any] | Mapping[TopicPartition, int] | None
@@ -157,89 +144,16 @@ class ConsumerCore(Generic[K, V]):
         self.converter.notify_interceptors()
         self.converter.close()
 
-    # -- subscriptions
-
-    def resolve(
-        self, wanted: Mapping[PartitionKey, Position | None], timeout_s: float
-    ) -> "Future[dict[PartitionKey, int | None]]":
-        """Return positions as offsets. None stays None if the group has committed offsets; without
-        a group it becomes what auto.offset.reset says."""
-        config = self.config
-        said = {place: position for place, position in wanted.items() if position is not None}
-        if len(said) < len(wanted) and config.group is None:
-            for place in wanted:
-                position = self._reset_position()
-                if position is not None:
-                    said.setdefault(place, position)
-        unsaid: dict[PartitionKey, int | None] = dict.fromkeys(wanted)
-        if not said:
-            future: Future[dict[PartitionKey, int | None]] = Future()
-            future.set_result(unsaid)
-            return future
-        return self.engine.ask(
-            lambda rdkafka, left_s: {**unsaid, **resolve(rdkafka, said, left_s)}, timeout_s
-        )
-
-    def _reset_position(self) -> Position | None:
-        match self.config.offset_reset:
-            case "earliest":
-                return "start"
-            case "latest":
-                return "end"
-            case ("by_duration", int(duration_ms)):
-                from datetime import UTC, timedelta
-
-                return datetime.now(UTC) - timedelta(milliseconds=duration_ms)
-        return None
-
-    def read_from(
-        self, subscription: Subscription, starts: Mapping[PartitionKey, int | None]
-    ) -> "Future[None]":
-        """Replace the subscription."""
-        self.reads = bool(subscription)
-        return self.shared.submit(lambda: self.engine.subscribe(subscription, starts))
-
-    # -- moving
+    # -- where it stands
 
     def place(self, said: PlaceLike) -> PartitionKey:
         return self.config.place(said)
-
-    def targets(
-        self, to: Position, places: Collection[PlaceLike]
-    ) -> dict[PartitionKey, Position | None]:
-        """Return the named partitions, or all assigned ones, with their new position."""
-        check(to)
-        named = [self.place(each) for each in places] if places else self.places()
-        return dict.fromkeys(named, to)
-
-    def move(self, targets: Mapping[PartitionKey, int | None]) -> "Future[None]":
-        offsets = {place: offset for place, offset in targets.items() if offset is not None}
-        return self.shared.submit(lambda: self.engine.partitions.move(offsets))
 
     def skip(self, error: DeserializationError) -> bool:
         place = self.place(error.place)
         with self.shared.lock:
             self.shared.return_abandoned()
             return self.shared.tracker.skip(place, error.offset)
-
-    def pause(self, places: Collection[PlaceLike]) -> "Future[None]":
-        named = [self.place(each) for each in places] if places else self.places()
-        return self.shared.submit(lambda: self.engine.partitions.pause(named))
-
-    def resume(self, places: Collection[PlaceLike]) -> "Future[None]":
-        named = [self.place(each) for each in places] if places else self.places()
-        return self.shared.submit(lambda: self.engine.partitions.resume(named))
-
-    def paused(self) -> "Future[list[TopicPartition]]":
-        return self.shared.submit(
-            lambda: [self.config.without_namespace(each) for each in self.engine.partitions.paused]
-        )
-
-    # -- where it stands
-
-    def places(self) -> list[PartitionKey]:
-        with self.shared.lock:
-            return self.shared.tracker.places
 
     def finished(self) -> dict[PartitionKey, int]:
         self.engine.check()
@@ -252,72 +166,6 @@ class ConsumerCore(Generic[K, V]):
         with self.shared.lock:
             self.shared.return_abandoned()
             return self.shared.tracker.position(place)
-
-    def ask_position(self, place: PartitionKey, timeout_s: float) -> "Future[int | None]":
-        """Ask where an unread partition will begin."""
-
-        def ask(rdkafka: Any, left_s: float) -> int | None:
-            if self.config.group is not None:
-                offset = committed_offsets(rdkafka, [place], left_s)[place]
-                if offset is not None:
-                    return offset
-            position = self._reset_position()
-            if position is None:
-                return None
-            return resolve(rdkafka, {place: position}, left_s)[place]
-
-        return self.engine.ask(ask, timeout_s)
-
-    def committed(
-        self, places: Collection[PlaceLike], timeout_s: float
-    ) -> "Future[dict[TopicPartition, int | None]]":
-        if self.config.group is None:
-            raise no_group_error()
-        named = [self.place(each) for each in places] if places else self.places()
-        return self.engine.ask(
-            lambda rdkafka, left_s: self.without_namespace(
-                committed_offsets(rdkafka, named, left_s)
-            ),
-            timeout_s,
-        )
-
-    def watermarks(self, place: PlaceLike, timeout_s: float) -> "Future[tuple[int, int]]":
-        at = self.place(place)
-        return self.engine.ask(
-            lambda rdkafka, left_s: (
-                offsets_at(rdkafka, {at: EARLIEST}, left_s)[at],
-                offsets_at(rdkafka, {at: LATEST}, left_s)[at],
-            ),
-            timeout_s,
-        )
-
-    def offsets_for_times(
-        self, moments: Mapping[TopicPartition, datetime | int], timeout_s: float
-    ) -> "Future[dict[TopicPartition, int | None]]":
-        asked = {
-            self.place(place): milliseconds(at) if isinstance(at, datetime) else at
-            for place, at in moments.items()
-        }
-        return self.engine.ask(
-            lambda rdkafka, left_s: self.without_namespace(
-                first_offsets_after(rdkafka, asked, left_s)
-            ),
-            timeout_s,
-        )
-
-    def lag(self, timeout_s: float) -> "Future[dict[TopicPartition, int]]":
-        asked = dict.fromkeys(self.places(), LATEST)
-
-        def lag(rdkafka: Any, left_s: float) -> dict[TopicPartition, int]:
-            ends = offsets_at(rdkafka, asked, left_s) if asked else {}
-            positions = {place: self.known_position(place) for place in ends}
-            return {
-                self.config.without_namespace(place): max(0, ends[place] - at)
-                for place, at in positions.items()
-                if at is not None
-            }
-
-        return self.engine.ask(lag, timeout_s)
 
     # -- commits
 
@@ -343,18 +191,6 @@ class ConsumerCore(Generic[K, V]):
             return {at: each + 1 for at, each in last_offsets(said.work.messages).items()}
         return {self.place(at): offset for at, offset in said.items()}
 
-    def commit(self, offsets: Mapping[PartitionKey, int], timeout_s: float) -> "Future[None]":
-        future: Future[None] = Future()
-        if not offsets:
-            future.set_result(None)
-            return future
-        engine = self.engine
-        order = self.shared.submit(
-            lambda: engine.committer.request(engine.rdkafka, offsets, timeout_s, future)
-        )
-        forward_failure(order, future)
-        return future
-
     def leave_to_transactions(
         self,
         caller: object,
@@ -375,13 +211,27 @@ class ConsumerCore(Generic[K, V]):
             self._check_kept(tracker.revoked_in_flight(caller), offsets or {}, of_records)
             if offsets is None:
                 if tracker.is_with_others(caller):
-                    raise _not_known()
+                    raise ClientError(
+                        "all records in flight belong to other callers, so the offsets of this "
+                        "transaction are unknown",
+                        next_step="Call it where the records are read, or name them: "
+                        "send_offsets(consumer, batch); or consumer.finished_offsets()",
+                    )
                 offsets = tracker.finished(caller)
                 if not tracker.covers(offsets, caller):
-                    raise _held_back()
+                    raise ClientError(
+                        "the caller's records come after records that other callers have in "
+                        "flight, and cannot be committed alone",
+                        next_step=_ONE_LOOP,
+                    )
             for place in offsets:
                 if self._takers.get(place, taker) is not taker:
-                    raise _taken_already(self.config.without_namespace(place))
+                    raise ClientError(
+                        f"another transaction has taken offsets of "
+                        f"{self.config.without_namespace(place)} and has not ended: either of the "
+                        "two may end first",
+                        next_step=_ONE_LOOP,
+                    )
             self._takers.update(dict.fromkeys(offsets, taker))
             return offsets
 
@@ -444,31 +294,6 @@ class ConsumerCore(Generic[K, V]):
 
     def without_namespace(self, offsets: Mapping[PartitionKey, T]) -> dict[TopicPartition, T]:
         return {self.config.without_namespace(place): offset for place, offset in offsets.items()}
-
-
-def _not_known() -> ClientError:
-    return ClientError(
-        "all records in flight belong to other callers, so the offsets of this transaction are "
-        "unknown",
-        next_step="Call it where the records are read, or name them: send_offsets(consumer, batch);"
-        " or consumer.finished_offsets()",
-    )
-
-
-def _held_back() -> ClientError:
-    return ClientError(
-        "the caller's records come after records that other callers have in flight, and cannot be "
-        "committed alone",
-        next_step="Read with one loop per consumer where transactions commit its offsets",
-    )
-
-
-def _taken_already(place: TopicPartition) -> ClientError:
-    return ClientError(
-        f"another transaction has taken offsets of {place} and has not ended: either of "
-        "the two may end first",
-        next_step="Read with one loop per consumer where transactions commit its offsets",
-    )
 
 
 def _topics(options: ConsumerOptions) -> list[str]:

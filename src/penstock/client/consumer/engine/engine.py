@@ -20,11 +20,16 @@ from penstock.client.consumer.assignment.partitions import Partitions
 from penstock.client.consumer.assignment.rebalance import Rebalancer
 from penstock.client.consumer.assignment.resolved_config import ResolvedConfig, Subscription
 from penstock.client.consumer.engine.app_adapter import AppAdapter
-from penstock.client.consumer.engine.error_policy import ErrorAction, action_for, fatal_cause
+from penstock.client.consumer.engine.error_policy import (
+    ErrorAction,
+    PartitionWithoutOffset,
+    action_for,
+    fatal_cause,
+)
 from penstock.client.consumer.engine.poll_ownership import READER_PATIENCE_S
 from penstock.client.consumer.engine.shared_state import Fetched, SharedState
 from penstock.client.consumer.offsets.committing import OffsetCommitter, PollInterrupted
-from penstock.client.consumer.offsets.offset_reset import OffsetResetter
+from penstock.client.consumer.offsets.offset_lookup import offsets_at
 from penstock.client.consumer.offsets.offset_tracker import PartitionKey, place_of
 from penstock.client.failures import (
     ClientError,
@@ -100,7 +105,6 @@ class ConsumerEngine:
         self.rdkafka: RdkafkaConsumer = None  # type: ignore[assignment]  # until it is opened
         self.partitions: Partitions = None  # type: ignore[assignment]
         self._rebalancer: Rebalancer = None  # type: ignore[assignment]
-        self._resetter: OffsetResetter = None  # type: ignore[assignment]
 
     # -- from other threads
 
@@ -208,7 +212,6 @@ class ConsumerEngine:
         self._rebalancer = Rebalancer(
             self.config, self.shared, self._adapter, self.partitions, self.committer
         )
-        self._resetter = OffsetResetter(self.config, self.shared, self.ask, self.partitions)
 
     @property
     def _reader_polls(self) -> bool:
@@ -296,8 +299,7 @@ class ConsumerEngine:
                 next_step="unsubscribe() before you assign()",
             )
         if self._by_name:
-            with self.shared.lock:
-                places = self.shared.tracker.places
+            places = self.shared.places
             until = time.monotonic() + self.config.revoke_timeout_s
             rebalancer.revoke(self.rdkafka, places, until)
             self.partitions.unassign(places, incrementally=False)
@@ -432,8 +434,41 @@ class ConsumerEngine:
                 case ErrorAction.NOTHING:
                     pass
         if missing:
-            self._resetter.missing(missing)
+            self._reset_offsets(missing)
         return [message for message in messages if message.error() is None]
+
+    def _reset_offsets(self, reports: "Mapping[PartitionKey, RdkafkaError]") -> None:
+        """Handle partitions without a valid offset, which librdkafka stops reading.
+
+        With auto.offset.reset=none the application gets an error; with by_duration the partition
+        starts at the first offset of that time.
+        """
+        match self.config.offset_reset:
+            case ("by_duration", int(duration_ms)):
+                moment_ms = max(0, int(time.time() * 1000) - duration_ms)
+                moments = dict.fromkeys(reports, moment_ms)
+                self.ask(
+                    lambda rdkafka, left_s: offsets_at(rdkafka, moments, left_s),
+                    self.config.api_timeout_s,
+                ).add_done_callback(self._start_at)
+            case _:
+                for place, error in reports.items():
+                    outside = self.config.without_namespace(place)
+                    self.shared.fail(PartitionWithoutOffset(outside, error.str()))
+
+    def _start_at(self, answer: "Future[dict[PartitionKey, int]]") -> None:
+        """Start partitions at the offsets of an answer."""
+        error = None if answer.cancelled() else answer.exception()
+        if isinstance(error, Exception):
+            log.warning("the offset lookup of auto.offset.reset=by_duration failed: %s", error)
+            self.shared.fail(error)
+        elif not answer.cancelled():
+            self.shared.submit(lambda: self._move_owned(answer.result()))
+
+    def _move_owned(self, offsets: Mapping[PartitionKey, int]) -> None:
+        with self.shared.lock:
+            owned = {at: each for at, each in offsets.items() if self.shared.tracker.owns(at)}
+        self.partitions.move(owned, moved=False)
 
     def _on_error(self, error: "RdkafkaError") -> None:
         """Handle librdkafka's connection errors, on the thread that polls."""

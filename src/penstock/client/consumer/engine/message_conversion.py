@@ -14,7 +14,8 @@ from penstock.client.consumer.offsets.offset_tracker import InFlight, place_of
 from penstock.client.failures import DeserializationError
 from penstock.client.interceptors import ConsumerInterceptor, close_all, committed, consumed_through
 from penstock.client.records import K, Record, V, headers_of_message
-from penstock.client.serde import AS_GIVEN, BYTES, Deserializer, NotToldYet, Plain
+from penstock.client.serde.plain import AS_GIVEN, BYTES
+from penstock.client.serde.protocols import Deserializer, NotToldYet, Plain
 
 T = TypeVar("T")
 

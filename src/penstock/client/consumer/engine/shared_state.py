@@ -73,6 +73,12 @@ class SharedState:
         self._requests: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._later: list[tuple[float, Callable[[], Any], Future[Any]]] = []
 
+    @property
+    def places(self) -> list[PartitionKey]:
+        """The assigned partitions."""
+        with self.lock:
+            return self.tracker.places
+
     # -- the application's side
 
     def step(
@@ -136,12 +142,6 @@ class SharedState:
         with self.lock:
             work.ended = work.ended or begin == 0
             self.tracker.give_back(work, begin)
-            self._notify_change()
-
-    def return_unheld(self, owner: object) -> None:
-        """Make an interrupted owner's messages unread that no loop holds."""
-        with self.lock:
-            self.tracker.return_unheld(owner)
             self._notify_change()
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":

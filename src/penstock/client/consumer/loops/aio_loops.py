@@ -8,21 +8,20 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from penstock.client.consumer.assignment.resolved_config import Subscription
-from penstock.client.consumer.engine.aio_adapter import AioAdapter
+from penstock.client.consumer.engine.app_adapter import AioAdapter
 from penstock.client.consumer.engine.core import ConsumerCore
 from penstock.client.consumer.engine.message_conversion import Records
+from penstock.client.consumer.engine.operations import ConsumerOperations, OperationSteps, Wait
 from penstock.client.consumer.engine.shared_state import Fetched, Waiter
 from penstock.client.consumer.loops.outstanding_polls import CallerState, OutstandingPolls, Taker
 from penstock.client.consumer.offsets.offset_tracker import NO_TICKET, InFlight
 from penstock.client.failures import ClientClosed
 from penstock.client.records import K, Record, V
 from penstock.client.runtime.schema_wait import QUESTIONS_MAX, ask_on_thread, too_many_questions
-from penstock.client.serde import NotToldYet
+from penstock.client.serde.protocols import NotToldYet
 from penstock.model import TopicPartition
 
 T = TypeVar("T")
@@ -41,6 +40,7 @@ class AioReader(Generic[K, V]):
         self.polls: OutstandingPolls[AioTaker[K, V]] = OutstandingPolls(
             lambda: AioTaker(self), _state_of
         )
+        self.operations = ConsumerOperations(core, self.polls, adapter.caller)
         self._opening: asyncio.Future[None] | None = None
 
     # -- opening and waiting
@@ -60,29 +60,30 @@ class AioReader(Generic[K, V]):
         engine = self.core.engine
         engine.start()
         await asyncio.wrap_future(engine.opened)
-        if self.core.first:
-            await self.read_from(self.core.first, None)
+        await self._drive(self.operations.read_first())
 
-    async def read_from(self, subscription: Subscription, timeout_s: float | None) -> None:
-        core, limit = self.core, self.core.limit(timeout_s)
-        starts = await self.wait(core.resolve(subscription.places, limit), limit, "offsets")
-        await self.wait(core.read_from(subscription, starts), limit, "to subscribe")
-
-    async def ask(
-        self, question: "Callable[[float], Future[T]]", timeout_s: float | None, name: str
-    ) -> T:
-        """Open the consumer and return the answer to a question that takes a time limit."""
+    async def run(self, operation: OperationSteps[T]) -> T:
+        """Open the consumer and run an operation."""
         await self.open()
-        limit = self.core.limit(timeout_s)
-        return await self.wait(question(limit), limit, name)
+        return await self._drive(operation)
 
-    async def wait(self, future: "Future[T]", limit_s: float, name: str) -> T:
+    async def _drive(self, operation: OperationSteps[T]) -> T:
+        answer: object = None
+        while True:
+            try:
+                wait = operation.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = await self._wait(wait)
+
+    async def _wait(self, wait: Wait) -> object:
         """Return the result of a future; raise TimedOut after the limit."""
-        wrapped = asyncio.wrap_future(future)
-        await asyncio.wait([wrapped], timeout=limit_s)
+        wrapped = asyncio.wrap_future(wait.future)
+        await asyncio.wait([wrapped], timeout=wait.limit_s)
         if not wrapped.done():
             wrapped.cancel()
-            raise self.core.timed_out(name, limit_s)
+            raise self.core.timed_out(wait.name, wait.limit_s)
         return wrapped.result()
 
     # -- steps
@@ -332,11 +333,8 @@ class Batch(Records[K, V]):
 
     async def commit(self, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
         """Commit the batch; its records count as finished."""
-        core, limit = self._reader.core, self._reader.core.limit(timeout_s)
-        wanted = core.to_commit(self)
-        await self._reader.wait(core.commit(wanted, limit), limit, "the commit")
-        core.converter.notify_interceptors()
-        return core.without_namespace(wanted)
+        reader = self._reader
+        return await reader.run(reader.operations.commit(self, timeout_s=timeout_s))
 
 
 def _state_of(task: "asyncio.Task[Any]") -> CallerState:

@@ -8,14 +8,13 @@ PartitionsRevoked.
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Generic, TypeVar
 
-from penstock.client.consumer.assignment.resolved_config import PartitionsCallback, Subscription
+from penstock.client.consumer.engine.app_adapter import ThreadAdapter
 from penstock.client.consumer.engine.core import ConsumerCore
 from penstock.client.consumer.engine.message_conversion import Records
+from penstock.client.consumer.engine.operations import ConsumerOperations, OperationSteps, Wait
 from penstock.client.consumer.engine.shared_state import Fetched, Waiter
 from penstock.client.consumer.loops.outstanding_polls import CallerState, OutstandingPolls, Taker
 from penstock.client.consumer.offsets.offset_tracker import NO_TICKET, InFlight
@@ -28,39 +27,6 @@ T = TypeVar("T")
 log = logging.getLogger("penstock.client.consumer")
 
 
-class ThreadAdapter:
-    """The engine's access to bodies that run in threads."""
-
-    def __init__(self) -> None:
-        # The thread inside close(): the engine does not wait for its body.
-        self.closer: object = None
-
-    def is_working(self, work: InFlight[Fetched]) -> bool:
-        thread = work.owner
-        assert isinstance(thread, threading.Thread), "bodies here are threads"
-        return not work.ended and thread.is_alive() and thread is not self.closer
-
-    def cancel(self, work: InFlight[Fetched]) -> None:
-        """Do nothing: the next step raises the failure."""
-
-    def call(
-        self, callback: PartitionsCallback, places: Collection[TopicPartition]
-    ) -> "Future[None]":
-        """Call on the polling thread: the application's threads may be busy."""
-        future: Future[None] = Future()
-        try:
-            result = callback(places)
-            if isinstance(result, Awaitable):
-                if isinstance(result, Coroutine):
-                    result.close()
-                raise TypeError(f"{callback!r} is a coroutine: that takes the asyncio Consumer")
-        except BaseException as error:
-            future.set_exception(error)
-        else:
-            future.set_result(None)
-        return future
-
-
 class BlockingReader(Generic[K, V]):
     """The threads' side of one consumer. Holds no reference to the Consumer."""
 
@@ -71,6 +37,7 @@ class BlockingReader(Generic[K, V]):
         self.polls: OutstandingPolls[BlockingTaker[K, V]] = OutstandingPolls(
             lambda: BlockingTaker(self), _state_of
         )
+        self.operations = ConsumerOperations(core, self.polls, adapter.caller)
         self._opening = threading.Lock()
         self._opened = False
 
@@ -86,28 +53,30 @@ class BlockingReader(Generic[K, V]):
             if not engine.started:
                 engine.start()
             engine.opened.result()
-            if not self._opened and self.core.first:
-                self.read_from(self.core.first, None)
+            if not self._opened:
+                self._drive(self.operations.read_first())
             self._opened = True
 
-    def read_from(self, subscription: Subscription, timeout_s: float | None) -> None:
-        core, limit = self.core, self.core.limit(timeout_s)
-        starts = self.wait(core.resolve(subscription.places, limit), limit, "offsets")
-        self.wait(core.read_from(subscription, starts), limit, "to subscribe")
-
-    def ask(
-        self, question: "Callable[[float], Future[T]]", timeout_s: float | None, name: str
-    ) -> T:
-        """Open the consumer and return the answer to a question that takes a time limit."""
+    def run(self, operation: OperationSteps[T]) -> T:
+        """Open the consumer and run an operation."""
         self.open()
-        limit = self.core.limit(timeout_s)
-        return self.wait(question(limit), limit, name)
+        return self._drive(operation)
 
-    def wait(self, future: "Future[T]", limit_s: float, name: str) -> T:
+    def _drive(self, operation: OperationSteps[T]) -> T:
+        answer: object = None
+        while True:
+            try:
+                wait = operation.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = self._wait(wait)
+
+    def _wait(self, wait: Wait) -> object:
         """Return the result of a future; raise TimedOut after the limit."""
-        wait_s = limit_s
+        future, wait_s = wait.future, wait.limit_s
         if threading.get_ident() == self.shared.polling_thread:  # a callback: serve requests here
-            self.shared.wait_until(future.done, time.monotonic() + limit_s)
+            self.shared.wait_until(future.done, time.monotonic() + wait_s)
             wait_s = 0.0
         try:
             return future.result(wait_s)
@@ -115,7 +84,7 @@ class BlockingReader(Generic[K, V]):
             if future.done() and not future.cancelled():
                 raise  # the TimeoutError is the future's own result
             future.cancel()
-            raise self.core.timed_out(name, limit_s) from None
+            raise self.core.timed_out(wait.name, wait.limit_s) from None
 
     # -- steps
 
@@ -163,10 +132,6 @@ class BlockingReader(Generic[K, V]):
             self._await_unread(count, within_s)
         return self.shared.step(None, count, threading.current_thread())
 
-    def return_unheld(self) -> None:
-        """Make this thread's unheld records unread, after an exception between two bodies."""
-        self.shared.return_unheld(threading.current_thread())
-
     def _await_unread(self, count: int, timeout_s: float | None) -> None:
         """Wait for `count` unread records, at most for a time. Raise the consumer's failures."""
         arrived = threading.Event()
@@ -203,8 +168,6 @@ class BlockingTaker(Taker, Generic[K, V]):
         """Prepare a step. Return the records that the step finishes."""
         reader = self._reader
         work, self.work = self.work, None
-        if work is not None:
-            work.held = False
         if not self.begun or reader.core.engine.forked_off:
             reader.open()
             reader.core.check_subscribed()
@@ -216,18 +179,13 @@ class BlockingTaker(Taker, Generic[K, V]):
             reader.core.converter.notify_interceptors()
         return work
 
-    def take(self, count: int, within_s: float, make: "Callable[[BlockingBatch[K, V]], T]") -> T:
+    def take(self, count: int, within_s: float) -> "BlockingBatch[K, V]":
         """Take records for poll() and take()."""
-        try:
-            ended = self.end_previous()
-            work = self._reader.take(ended, count, within_s)
-            made = make(BlockingBatch(self._reader, work or InFlight(NO_TICKET, [], None, 0.0)))
-            if work is not None:
-                self.hold(work)  # last: an exception before this makes the records unread
-        except BaseException:
-            self._reader.return_unheld()
-            raise
-        return made
+        ended = self.end_previous()
+        work = self._reader.take(ended, count, within_s)
+        if work is not None:
+            self.hold(work)
+        return BlockingBatch(self._reader, work or InFlight(NO_TICKET, [], None, 0.0))
 
 
 class BlockingRecordLoop(Generic[K, V]):
@@ -250,17 +208,15 @@ class BlockingRecordLoop(Generic[K, V]):
             ended = taker.end_previous()
             while True:
                 work = reader.next(ended)
+                # Held before the conversion: an interrupted deserializer loses no record.
+                taker.hold(work)
                 record = reader.core.converter.first(work)
                 if record is not None:
-                    taker.hold(work)
                     return record
                 ended = work  # an interceptor has dropped the record
         except ClientClosed:
             if begun:
                 raise StopIteration from None
-            raise
-        except BaseException:
-            reader.return_unheld()
             raise
 
 
@@ -288,17 +244,14 @@ class BlockingBatchLoop(Generic[K, V]):
             ended = taker.end_previous()
             while True:
                 work = reader.gather(ended, self._max, self._within)
+                taker.hold(work)
                 batch = BlockingBatch(reader, work)
                 if len(batch):
-                    taker.hold(work)
                     return batch
                 ended = work
         except ClientClosed:
             if begun:
                 raise StopIteration from None
-            raise
-        except BaseException:
-            reader.return_unheld()
             raise
 
 
@@ -313,11 +266,8 @@ class BlockingBatch(Records[K, V]):
 
     def commit(self, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
         """Commit the batch; its records count as finished."""
-        core, limit = self._reader.core, self._reader.core.limit(timeout_s)
-        wanted = core.to_commit(self)
-        self._reader.wait(core.commit(wanted, limit), limit, "the commit")
-        core.converter.notify_interceptors()
-        return core.without_namespace(wanted)
+        reader = self._reader
+        return reader.run(reader.operations.commit(self, timeout_s=timeout_s))
 
 
 def _state_of(thread: threading.Thread) -> CallerState:

@@ -33,7 +33,6 @@ class Taker:
         self.begun = False
 
     def hold(self, work: InFlight[Fetched]) -> None:
-        work.held = True
         if not self._manual_finish:
             self.work = work
 

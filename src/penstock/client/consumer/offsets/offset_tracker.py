@@ -66,39 +66,23 @@ def _lies_below(work: "InFlight[Any]", offsets: Mapping[PartitionKey, int]) -> b
 _NONE: frozenset[int] = frozenset()
 
 
+@dataclass(slots=True, eq=False)
 class InFlight(Generic[M]):
     """Messages in flight with one body, which finishes them together or one by one."""
 
-    __slots__ = (
-        "_firsts",
-        "done",
-        "ended",
-        "failure",
-        "held",
-        "messages",
-        "one_by_one",
-        "owner",
-        "records",
-        "since",
-        "ticket",
-    )
-
-    def __init__(self, ticket: int, messages: list[M], owner: object, since: float) -> None:
-        self.ticket = ticket
-        self.messages = messages
-        # Positions in `messages` that were finished one by one.
-        self.one_by_one = False
-        self.done: AbstractSet[int] = _NONE
-        # The task or thread, its start, whether its body has ended, and why it lost the messages.
-        self.owner = owner
-        self.since = since
-        self.ended = False
-        self.failure: Exception | None = None
-        # Whether a loop holds the messages, and gives them back if it is left.
-        self.held = False
-        # The body's records, kept so that their ids stay valid.
-        self.records: Sequence[object] = ()
-        self._firsts: dict[PartitionKey, int] | None = None
+    ticket: int
+    messages: list[M]
+    # The task or thread, its start, whether its body has ended, and why it lost the messages.
+    owner: object
+    since: float
+    ended: bool = False
+    failure: Exception | None = None
+    # Positions in `messages` that were finished one by one.
+    one_by_one: bool = False
+    done: AbstractSet[int] = _NONE
+    # The body's records, kept so that their ids stay valid.
+    records: Sequence[object] = ()
+    _firsts: dict[PartitionKey, int] | None = None
 
     def unfinished(self) -> list[M]:
         if not self.done:
@@ -277,12 +261,6 @@ class OffsetTracker(Generic[M]):
             count -= chunk.pass_over(count)
             if not len(chunk):
                 self._chunks.popleft()
-
-    def return_unheld(self, owner: object) -> None:
-        """Give back the work that an interrupted owner took and no loop holds."""
-        for work in self.in_flight:
-            if work.owner is owner and not work.held:
-                self.give_back(work)
 
     def finish(self, work: InFlight[M]) -> None:
         """Finish messages whose body has ended."""

@@ -61,27 +61,6 @@ class DeliveryTracker:
     window: "FlushWindow"
     posted: "DeliveryCallback"  # for records without a result, in this window
 
-    __slots__ = (
-        "acknowledged",
-        "batches",
-        "failed_posts",
-        "fatal",
-        "home",
-        "interceptors",
-        "namespace",
-        "posted",
-        "posts_failed",
-        "refusal",
-        "reports_errors_only",
-        "unawaited",
-        "unreachable_sentence",
-        "waiting",
-        "watched",
-        "window",
-        "windows",
-        "woken",
-    )
-
     def __init__(
         self,
         namespace: Namespace,
@@ -93,7 +72,6 @@ class DeliveryTracker:
         # Only failures are reported, so windows do not know what is settled.
         self.reports_errors_only = quiet
         self.interceptors = interceptors
-        self.watched = bool(interceptors)
         self.home: Any = None  # the event loop or the blocking producer that waits for reports
         self.windows: list[FlushWindow] = []
         self._begin()
@@ -129,10 +107,20 @@ class DeliveryTracker:
     def _begin(self) -> None:
         self.window = FlushWindow(self)
         self.windows.append(self.window)
-        if self.reports_errors_only:
-            self.posted = self._failed_and_watched if self.watched else self.note_post
-        else:
-            self.posted = self.window.posted_and_watched if self.watched else self.window.posted
+        self.posted = self.watched(
+            self.note_post if self.reports_errors_only else self.window.posted
+        )
+
+    def watched(self, report: "DeliveryCallback") -> "DeliveryCallback":
+        """Return the callback, with a note for interceptors if there are some."""
+        if not self.interceptors:
+            return report
+
+        def report_and_note(error: Any, message: Any) -> None:
+            report(error, message)
+            self.acknowledged.append((error, message))
+
+        return report_and_note
 
     def settled_to(self, window: "FlushWindow") -> bool:
         """Return whether this window and those before are settled."""
@@ -170,7 +158,7 @@ class DeliveryTracker:
             if batch.left:
                 batch.tell()
             batch.window.settled += 1
-            batch.waiter.wake()
+            batch.wake()
 
     def _acknowledge(self, error: Any, message: "Message | None") -> None:
         if error is not None:
@@ -224,10 +212,6 @@ class DeliveryTracker:
         failure = self.failure(error, message)
         self.keep_post(FailedRecord(self.topic_of(message), key, value, failure))
 
-    def _failed_and_watched(self, error: Any, message: Any) -> None:
-        self.note_post(error, message)
-        self.acknowledged.append((error, message))
-
     def keep_post(self, failed: FailedRecord) -> None:
         self.posts_failed += 1
         if len(self.failed_posts) < FAILURES_KEPT_MAX:
@@ -272,10 +256,6 @@ class FlushWindow:
         if error is not None:
             self.tracker.note_post(error, message)
 
-    def posted_and_watched(self, error: Any, message: Any) -> None:
-        self.posted(error, message)
-        self.tracker.acknowledged.append((error, message))
-
 
 class BatchReport:
     """The reports of one batch. The batch counts as one record of its window, and is settled after
@@ -285,16 +265,17 @@ class BatchReport:
     than the rest.
     """
 
-    __slots__ = ("_reported", "expected", "failed", "left", "report", "waiter", "window")
+    __slots__ = ("_reported", "expected", "failed", "left", "report", "wake", "window")
 
-    def __init__(self, window: FlushWindow, expected: int, waiter: Wakeable) -> None:
+    def __init__(self, window: FlushWindow, expected: int, wake: Callable[[], None]) -> None:
         self.window = window
         self.expected = expected
-        self.waiter = waiter
+        self.wake = wake
         self.failed: list[tuple[Any, Any]] = []
         # The caller has left: failures are raised like those of posts.
         self.left = False
-        self.report, self._reported = _batch_report(self.failed, window.tracker)
+        report, self._reported = _batch_report(self.failed)
+        self.report = window.tracker.watched(report)
         window.sent += 1
         window.tracker.batches.append(self)
 
@@ -319,7 +300,7 @@ class BatchReport:
 
 
 def _batch_report(
-    failed: list[tuple[Any, Any]], tracker: DeliveryTracker
+    failed: list[tuple[Any, Any]],
 ) -> tuple[DeliveryCallback, Callable[[], int]]:
     """Return librdkafka's callback for the records of a batch, and a function that counts its
     calls."""
@@ -331,11 +312,7 @@ def _batch_report(
         if error is not None:
             failed.append((error, message))
 
-    def report_and_watch(error: Any, message: Any) -> None:
-        report(error, message)
-        tracker.acknowledged.append((error, message))
-
     def reported() -> int:
         return count
 
-    return report_and_watch if tracker.watched else report, reported
+    return report, reported

@@ -10,8 +10,6 @@ from typing import Any
 from penstock.client.producer.delivery.delivery_errors import FailedRecord
 from penstock.client.producer.delivery.delivery_tracker import (
     NO_OFFSET,
-    DeliveryCallback,
-    DeliveryTracker,
     FlushWindow,
 )
 from penstock.client.records import Delivered
@@ -61,7 +59,7 @@ class Receipt(Delivered):
         """Fail a record that librdkafka did not take."""
         self(error, None)
         tracker = self._window.tracker
-        if tracker.watched:
+        if tracker.interceptors:
             tracker.acknowledged.append((error, None))
 
     def wake(self) -> None:
@@ -103,22 +101,3 @@ class Receipt(Delivered):
         if self._error is not None:
             return f"<{type(self).__name__} to {self.topic}, failed: {self.exception()}>"
         return super().__repr__()
-
-
-class InterceptedReceipt:
-    """A receipt whose report interceptors get, too."""
-
-    __slots__ = ("_receipt", "_tracker")
-
-    def __init__(self, receipt: Receipt, tracker: DeliveryTracker) -> None:
-        self._receipt = receipt
-        self._tracker = tracker
-
-    def __call__(self, error: Any, message: Any) -> None:
-        self._receipt(error, message)
-        self._tracker.acknowledged.append((error, message))
-
-
-def report_to(receipt: Receipt, tracker: DeliveryTracker) -> DeliveryCallback:
-    """Return librdkafka's callback for this receipt."""
-    return InterceptedReceipt(receipt, tracker) if tracker.watched else receipt

@@ -9,25 +9,30 @@ The core holds no reference to the Producer, so that a dropped Producer is found
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
 from penstock.client.failures import ClientClosed, SerializationError, WrongLoop
 from penstock.client.producer.delivery.delivery_tracker import FlushWindow
-from penstock.client.producer.delivery.receipts import report_to
-from penstock.client.producer.polling.futures import LOOP_YIELD, Delivery, QueueRoom, running_loop
+from penstock.client.producer.options import ProducerArguments
+from penstock.client.producer.polling.futures import (
+    LOOP_YIELD,
+    Delivery,
+    QueueRoom,
+    running_loop,
+    set_done,
+)
 from penstock.client.producer.sending.backlog import SendBacklog
-from penstock.client.producer.sending.core import ProducerArguments, ProducerCore
+from penstock.client.producer.sending.core import ProducerCore
 from penstock.client.producer.sending.encoding import (
     NOT_CHOSEN,
     EncodedRecord,
     NotSerializedYet,
+    SentRecord,
     UnserializedRecord,
 )
 from penstock.client.producer.sending.hot_path import KEEP, HotPath
-from penstock.client.records import HeadersLike
-from penstock.client.runtime.call_thread import CallThread
 from penstock.client.runtime.schema_wait import ask_on_thread
 from penstock.client.settings import SettingValue
 
@@ -48,7 +53,6 @@ class AioProducerCore(ProducerCore):
 
     def __init__(self, given: Mapping[str, SettingValue] | None, said: ProducerArguments) -> None:
         super().__init__(given, said)
-        self.thread = CallThread("penstock-producer")
         self.loop: asyncio.AbstractEventLoop | None = None
         # The result of post() while there is room: awaited at no cost.
         self.ready: asyncio.Future[None]
@@ -87,6 +91,12 @@ class AioProducerCore(ProducerCore):
             return loop
         return running_loop(self.loop)
 
+    @property
+    def _home(self) -> asyncio.AbstractEventLoop:
+        """The loop of a producer that is in use."""
+        assert self.loop is not None, "a producer in use is bound to a loop"
+        return self.loop
+
     def move(self) -> None:
         """Bind to the running loop if the old loop has ended: for close()."""
         if self.loop is not None and self.loop.is_closed():
@@ -112,41 +122,28 @@ class AioProducerCore(ProducerCore):
     def _close_hot_path(self) -> None:
         self._account(0)
 
+    def drop_waiting(self, error: Exception) -> None:
+        self.backlog.give_up(error)
+
     # -- records, the slow path
 
-    def send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: HeadersLike,
-        timestamp_ms: int | None,
-    ) -> Delivery:
+    def send(self, *said: *SentRecord) -> Delivery:
         self.check()
         self.check_reports()
         self.open()
-        encoded = self._encoded(topic, value, key, partition, headers, timestamp_ms)
+        encoded = self._encoded(*said)
         window = self.tracker.window
-        delivery = Delivery(window, topic)
-        report = report_to(delivery, self.tracker)
+        delivery = Delivery(window, said[0])
+        report = self.tracker.watched(delivery)
         if not self._taken(encoded, report, window):
             self._wait(encoded, report, delivery, window)
         self._count()
         return delivery
 
-    def post(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: HeadersLike,
-        timestamp_ms: int | None,
-    ) -> Awaitable[None]:
+    def post(self, *said: *SentRecord) -> Awaitable[None]:
         self.check()
         self.open()
-        encoded = self._encoded(topic, value, key, partition, headers, timestamp_ms)
+        encoded = self._encoded(*said)
         window = self.tracker.window
         room: Awaitable[None] = self.ready
         if not self._taken(encoded, self.tracker.posted, window):
@@ -156,17 +153,9 @@ class AioProducerCore(ProducerCore):
         # A poster that never waits must yield to the loop sometimes.
         return LOOP_YIELD if breathed and room is self.ready else room
 
-    def _encoded(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: HeadersLike,
-        timestamp_ms: int | None,
-    ) -> EncodedRecord | UnserializedRecord:
+    def _encoded(self, *said: *SentRecord) -> EncodedRecord | UnserializedRecord:
         try:
-            return self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+            return self.encoder.encode(*said)
         except NotSerializedYet as late:
             return late.unwritten
 
@@ -195,8 +184,7 @@ class AioProducerCore(ProducerCore):
         sender: Any,
         window: FlushWindow,
     ) -> None:
-        assert self.loop is not None, "a sender has a loop"
-        self.backlog.add(encoded, report, sender, self.loop.time())
+        self.backlog.add(encoded, report, sender, self._home.time())
         window.sent += 1
         self.review()
         if isinstance(encoded, UnserializedRecord):
@@ -242,22 +230,20 @@ class AioProducerCore(ProducerCore):
 
     def schedule_poll(self) -> None:
         """Poll soon and often: records are in flight."""
-        assert self.loop is not None, "who sends has a loop"
         if not self._polls_often:
             self._polls_often = True
-            self._reported_s = self.loop.time()
+            self._reported_s = self._home.time()
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self.loop.call_later(PAUSE_SECONDS_MIN, self._tick)
+            self._timer = self._home.call_later(PAUSE_SECONDS_MIN, self._tick)
 
     def serve(self) -> None:
         """Poll once without waiting; then refill from the backlog and wake waiters."""
         if self._flushers and self.handle.linger_ms > LINGER_MS_SHORT:
             self.handle.wait(KICK_SECONDS, flushing=True)
         self.handle.poll()
-        assert self.loop is not None, "who is polled has a loop"
         if self.backlog:
-            now_s = self.loop.time()
+            now_s = self._home.time()
             if self.backlog.refill(now_s, self.encoder.write, self._choose, self.hand_over):
                 self._go_on_soon()
             else:
@@ -278,9 +264,8 @@ class AioProducerCore(ProducerCore):
                 self.serve()
 
         if not self._goes_on:
-            assert self.loop is not None, "who is polled has a loop"
             self._goes_on = True
-            self.loop.call_soon(go_on)
+            self._home.call_soon(go_on)
 
     def _tick(self) -> None:
         self._timer = None
@@ -323,8 +308,7 @@ class AioProducerCore(ProducerCore):
         self.serve()
         if self._settled(window):
             return True
-        assert self.loop is not None, "who waits has a loop"
-        waiter = (window, self.loop.create_future())
+        waiter = (window, self._home.create_future())
         self._flushers.append(waiter)
         self.schedule_poll()
         try:
@@ -348,8 +332,13 @@ class AioProducerCore(ProducerCore):
             window, future = waiter
             if future.done() or self._settled(window):
                 self._flushers.remove(waiter)
-                if not future.done():
-                    future.set_result(None)
+                set_done(future)
+
+    def _start(self, answer: Coroutine[Any, Any, None]) -> None:
+        """Start a question; `stop_polling` cancels it."""
+        question = self._home.create_task(answer)
+        self._questions.add(question)
+        question.add_done_callback(self._questions.discard)
 
     # -- partition counts, for Python partitioners
 
@@ -358,11 +347,8 @@ class AioProducerCore(ProducerCore):
 
     def _ask(self, topic: str) -> None:
         if topic not in self._asking:
-            assert self.loop is not None, "who sends has a loop"
             self._asking.add(topic)
-            question = self.loop.create_task(self._answer(topic))
-            self._questions.add(question)
-            question.add_done_callback(self._questions.discard)
+            self._start(self._answer(topic))
 
     async def _answer(self, topic: str) -> None:
         name = self.namespace.strip(topic) or topic
@@ -373,8 +359,7 @@ class AioProducerCore(ProducerCore):
             self.backlog.trouble = str(error)
             if self.tracker.refusal is not None:  # asking again does not help
                 self.backlog.give_up(error)
-            assert self.loop is not None, "who asks has a loop"
-            self.loop.call_later(ASK_AGAIN_SECONDS, self._asking.discard, topic)
+            self._home.call_later(ASK_AGAIN_SECONDS, self._asking.discard, topic)
         else:
             self._asking.discard(topic)
             if not self.handle.destroyed:
@@ -385,11 +370,8 @@ class AioProducerCore(ProducerCore):
     def _ask_for(self, unwritten: UnserializedRecord) -> None:
         """Ask one question at a time: that of the first waiting record."""
         if not self._asks_for_serializer:
-            assert self.loop is not None, "who sends has a loop"
             self._asks_for_serializer = True
-            question = self.loop.create_task(self._answer_for(unwritten))
-            self._questions.add(question)
-            question.add_done_callback(self._questions.discard)
+            self._start(self._answer_for(unwritten))
 
     async def ask_serializer(self, unwritten: UnserializedRecord) -> None:
         """Ask on a thread; raise SerializationError without an answer."""

@@ -9,16 +9,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from penstock.client.failures import BufferExhausted, TimedOut
 from penstock.client.producer.delivery.delivery_tracker import DeliveryCallback
-from penstock.client.producer.delivery.receipts import Receipt, report_to
-from penstock.client.producer.sending.core import ProducerArguments, ProducerCore
-from penstock.client.producer.sending.encoding import NOT_CHOSEN, EncodedRecord
+from penstock.client.producer.delivery.receipts import Receipt
+from penstock.client.producer.options import ProducerArguments
+from penstock.client.producer.sending.core import ProducerCore
+from penstock.client.producer.sending.encoding import NOT_CHOSEN, EncodedRecord, SentRecord
 from penstock.client.producer.sending.handle import RdkafkaProducerHandle
-from penstock.client.records import Delivered, HeadersLike
-from penstock.client.runtime.call_thread import CallThread
+from penstock.client.records import Delivered
 from penstock.client.settings import SettingValue
 
 SENDS_BETWEEN_POLLS = 1_000
@@ -47,7 +46,6 @@ class BlockingProducerCore(ProducerCore):
 
     def __init__(self, given: Mapping[str, SettingValue] | None, said: ProducerArguments) -> None:
         super().__init__(given, said)
-        self.thread = CallThread("penstock-producer")
         self.sending = threading.RLock()
         self.credit = SENDS_BETWEEN_POLLS
         self.tracker.home = self
@@ -67,9 +65,6 @@ class BlockingProducerCore(ProducerCore):
                         daemon=True,
                     ).start()
         return self.handle
-
-    def wake(self) -> None:
-        """Do nothing: the waiter for a batch looks by itself."""
 
     @property
     def open_count(self) -> int:
@@ -120,45 +115,20 @@ class BlockingProducerCore(ProducerCore):
         self.serve()
         return self.wait_until(settled, timeout_s, flushing=True)
 
-    def destroy_within(self, timeout_s: float) -> bool:
-        """Free librdkafka on a thread that may be left behind."""
-        thread = threading.Thread(
-            target=self.handle.destroy, name="penstock-producer-end", daemon=True
-        )
-        thread.start()
-        thread.join(timeout_s)
-        return not thread.is_alive()
-
     # -- records
 
-    def send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: HeadersLike,
-        timestamp_ms: int | None,
-    ) -> Delivery:
-        encoded = self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+    def send(self, *said: *SentRecord) -> Delivery:
+        encoded = self.encoder.encode(*said)
         with self.sending:
             encoded = self._chosen(encoded)
             window = self.tracker.window
-            delivery = Delivery(window, topic)
-            self._retry(encoded, report_to(delivery, self.tracker))
+            delivery = Delivery(window, said[0])
+            self._retry(encoded, self.tracker.watched(delivery))
             window.sent += 1
         return delivery
 
-    def post(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        headers: HeadersLike,
-        timestamp_ms: int | None,
-    ) -> None:
-        encoded = self.encoder.encode(topic, value, key, partition, headers, timestamp_ms)
+    def post(self, *said: *SentRecord) -> None:
+        encoded = self.encoder.encode(*said)
         with self.sending:
             encoded = self._chosen(encoded)
             self._retry(encoded, self.tracker.posted)

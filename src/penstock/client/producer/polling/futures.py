@@ -22,6 +22,12 @@ def running_loop(expected: object) -> asyncio.AbstractEventLoop:
     return loop
 
 
+def set_done(future: "asyncio.Future[None]") -> None:
+    """Wake the waiter, unless it has left."""
+    if not future.done():
+        future.set_result(None)
+
+
 class Delivery(Receipt):
     """A record in flight: awaiting it returns the offset, or raises the failure.
 
@@ -49,8 +55,7 @@ class Delivery(Receipt):
     def wake(self) -> None:
         waiters, self._waiters = self._waiters, None
         for future in waiters or ():
-            if not future.done():
-                future.set_result(None)
+            set_done(future)
 
     def result(self) -> Delivered:
         """Return the result of a finished delivery; raise asyncio.InvalidStateError before."""
@@ -81,7 +86,7 @@ class QueueRoom:
         self._settled = True
         self._window.settled += 1
         tracker = self._window.tracker
-        if tracker.watched:
+        if tracker.interceptors:
             tracker.acknowledged.append((error, None))
         if self._waiters:
             self._error = error
@@ -96,8 +101,7 @@ class QueueRoom:
 
     def _wake(self) -> None:
         for future in self._waiters:
-            if not future.done():
-                future.set_result(None)
+            set_done(future)
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self._settled:

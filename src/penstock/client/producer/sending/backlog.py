@@ -6,6 +6,7 @@ all together take at most buffer.memory, and further records are rejected.
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.client.failures import BufferExhausted, TimedOut
@@ -28,24 +29,15 @@ class WaitingSender(Protocol):
     def fail(self, error: Exception) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class WaitingRecord:
     """One waiting record."""
 
-    __slots__ = ("encoded", "report", "sender", "size_bytes", "until_s")
-
-    def __init__(
-        self,
-        encoded: EncodedRecord | UnserializedRecord,
-        report: DeliveryCallback,
-        sender: WaitingSender,
-        size_bytes: int,
-        until_s: float,
-    ) -> None:
-        self.encoded = encoded
-        self.report = report
-        self.sender = sender
-        self.size_bytes = size_bytes
-        self.until_s = until_s
+    encoded: EncodedRecord | UnserializedRecord
+    report: DeliveryCallback
+    sender: WaitingSender
+    size_bytes: int
+    until_s: float
 
 
 class SendBacklog:

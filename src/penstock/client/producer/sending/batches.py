@@ -5,13 +5,13 @@ of single records. The others go one by one, in order. All records are serialize
 one is sent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import Any, TypeAlias
 
 from penstock.client.failures import TimedOut
 from penstock.client.producer.delivery.delivery_errors import BatchFailed, FailedRecord
-from penstock.client.producer.delivery.delivery_tracker import BatchDelivered, BatchReport, Wakeable
+from penstock.client.producer.delivery.delivery_tracker import BatchDelivered, BatchReport
 from penstock.client.producer.sending.core import ProducerCore
 from penstock.client.producer.sending.encoding import (
     LIBRARY_CHOOSES,
@@ -130,9 +130,9 @@ class BatchSender:
         topic: str,
         pieces: list[Piece],
         partition: int | None,
-        waiter: Wakeable,
+        wake: Callable[[], None],
     ) -> None:
-        """Take all records of the batch as `pieces`."""
+        """Take all records of the batch as `pieces`; `wake` is called when all are reported."""
         if partition is not None and partition < 0:
             raise ValueError(f"partition {partition} of {topic}: partitions are counted from 0")
         self._core = core
@@ -145,7 +145,7 @@ class BatchSender:
         self._handed = 0
         # Records that librdkafka rejected, by position.
         self._refused: dict[int, Exception] = {}
-        self.report = BatchReport(core.tracker.window, len(self._pieces), waiter)
+        self.report = BatchReport(core.tracker.window, len(self._pieces), wake)
 
     @property
     def over(self) -> bool:

@@ -7,9 +7,10 @@ reason.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.client.failures import (
     AllBrokersDown,
@@ -17,6 +18,7 @@ from penstock.client.failures import (
     ClientError,
     ProducerLost,
     PurgedInQueue,
+    TimedOut,
     TransactionFailed,
     UsedAfterFork,
     WrongState,
@@ -24,14 +26,18 @@ from penstock.client.failures import (
     refusal_about,
 )
 from penstock.client.interceptors import ProducerInterceptor, interceptors_of
+from penstock.client.keywords import refuse_unknown
 from penstock.client.namespace import namespace_of
-from penstock.client.partitioners import PartitionerLike, partitioner_of
+from penstock.client.partitioners import partitioner_of
 from penstock.client.producer.delivery.delivery_errors import FailedRecord, RecordsUndelivered
 from penstock.client.producer.delivery.delivery_tracker import DeliveryCallback, DeliveryTracker
+from penstock.client.producer.options import KNOWN, ProducerArguments
 from penstock.client.producer.sending.encoding import EncodedRecord, RecordEncoder
 from penstock.client.producer.sending.handle import RdkafkaProducerHandle
+from penstock.client.runtime.call_thread import CallThread
 from penstock.client.runtime.forks import register
-from penstock.client.serde import SerializerLike, serializer_of, unwaiting
+from penstock.client.serde.protocols import unwaiting
+from penstock.client.serde.serde_lookup import serializer_of
 from penstock.client.settings import ProducerSettings, SettingValue, producer_settings
 
 log = logging.getLogger("penstock.client.producer")
@@ -58,17 +64,6 @@ class ProducerPartition(NamedTuple):
     in_sync: tuple[int, ...]
 
 
-class ProducerArguments(NamedTuple):
-    """The arguments of a producer beside its settings."""
-
-    bootstrap: str | None
-    key: SerializerLike[Any] | None
-    value: SerializerLike[Any] | None
-    partitioner: PartitionerLike | None
-    interceptors: Sequence[ProducerInterceptor]
-    namespace: str | None
-
-
 class ProducerCore:
     """One producer without its face; `start` makes librdkafka's part."""
 
@@ -76,27 +71,28 @@ class ProducerCore:
     in_loop = False
 
     def __init__(self, given: Mapping[str, SettingValue] | None, said: ProducerArguments) -> None:
-        settings = producer_settings(given or {}, bootstrap=said.bootstrap)
-        for key, why in settings.ignored:
-            log.warning("%s has no effect: %s", key, why)
+        refuse_unknown("Producer", said, KNOWN)
+        settings = producer_settings(given or {}, bootstrap=said.get("bootstrap"))
+        for name, why in settings.ignored:
+            log.warning("%s has no effect: %s", name, why)
         self.settings: ProducerSettings = settings
-        self.namespace = namespace_of(
-            settings.namespace if said.namespace is None else said.namespace
-        )
+        namespace, partitioner = said.get("namespace"), said.get("partitioner")
+        key, value = said.get("key"), said.get("value")
+        self.namespace = namespace_of(settings.namespace if namespace is None else namespace)
         self.interceptors = interceptors_of(
-            (*settings.interceptors, *said.interceptors), ProducerInterceptor
+            (*settings.interceptors, *said.get("interceptors", ())), ProducerInterceptor
         )
         self.partitioner = partitioner_of(
-            settings.partitioner if said.partitioner is None else said.partitioner,
+            settings.partitioner if partitioner is None else partitioner,
             ignores_keys=settings.partitioner_ignores_keys,
         )
         write_key = serializer_of(
-            settings.key_serializer if said.key is None else said.key,
+            settings.key_serializer if key is None else key,
             is_key=True,
             properties=settings.serde,
         )
         write_value = serializer_of(
-            settings.value_serializer if said.value is None else said.value,
+            settings.value_serializer if value is None else value,
             is_key=False,
             properties=settings.serde,
         )
@@ -119,6 +115,7 @@ class ProducerCore:
         self.closing = False
         self.is_forked = False
         self.hot_path_open = False
+        self.thread = CallThread("penstock-producer")
         self._handle: RdkafkaProducerHandle | None = None
 
     # -- opening and closing
@@ -134,7 +131,7 @@ class ProducerCore:
                 self.fail_permanently,
                 self.tracker.set_refusal,
             )
-            self.tracker.unreachable_sentence = self._why_unreached
+            self.tracker.unreachable_sentence = lambda: self.handle.unreachable_sentence
             register(self)
             self.review()
         return self._handle
@@ -160,9 +157,6 @@ class ProducerCore:
         self.closing = True
         self.review()
 
-    def _why_unreached(self) -> str:
-        return self.handle.unreachable_sentence
-
     def is_unreachable(self, timeout_s: float) -> bool:
         """Return whether a close waits in vain: no broker has ever answered, and nothing listens.
 
@@ -187,6 +181,20 @@ class ProducerCore:
         if told:
             self.fail_permanently(AllBrokersDown(told))
         return bool(told)
+
+    def end(self) -> "Future[None]":
+        """Free librdkafka on the client's thread, which ends then."""
+        destroyed = self.thread.submit(self.handle.destroy)
+        self.thread.end()
+        return destroyed
+
+    def abandon(self, face: object, warn: Callable[..., None]) -> None:
+        """End a producer that was never closed."""
+        if self.started and not self.closing and not self.is_forked:
+            text = f"a producer was never closed: {face!r}"
+            warn(text, ResourceWarning, source=face, stacklevel=3)
+            self.stop()
+            self.end()
 
     # -- state
 
@@ -219,6 +227,13 @@ class ProducerCore:
 
     def _close_hot_path(self) -> None:
         """Send every record on the slow path from now on."""
+
+    def drop_waiting(self, error: Exception) -> None:
+        """Fail the records that librdkafka has not taken yet."""
+
+    def serve(self) -> None:
+        """Poll once without waiting, and wake waiters."""
+        raise NotImplementedError
 
     def check_life(self) -> None:
         if self.is_forked:
@@ -362,7 +377,8 @@ class ProducerCore:
         """Return the error of posts that failed since the last call, and of failed deliveries that
         were not awaited."""
         posts = self.tracker.take_failed_posts()
-        failures = [*(posts.failures if posts else ()), *self._unawaited(unawaited)]
+        failures = [*(posts.failures if posts else ())]
+        failures += self.tracker.take_unawaited() if unawaited else ()
         many = (posts.count - len(posts.failures) if posts else 0) + len(failures)
         if not many:
             return None
@@ -370,8 +386,22 @@ class ProducerCore:
             self.handle.poll()  # the reason may be reported after the records
         return RecordsUndelivered([self._because(each) for each in failures], many)
 
-    def _unawaited(self, wanted: bool) -> list[FailedRecord]:
-        return self.tracker.take_unawaited() if wanted else []
+    def check_settled(self, settled: bool, timeout_s: float) -> None:
+        """Raise TimedOut unless all records are settled, else the failures of posts."""
+        if not settled:
+            trouble = self.handle.latest_error
+            raise TimedOut(
+                f"{self.open_count} records are still under way after {timeout_s:g} s"
+                + (f"; the last trouble: {trouble}" if trouble else "")
+            )
+        undelivered = self.undelivered(unawaited=False)
+        if undelivered is not None:
+            raise undelivered
+
+    @property
+    def open_count(self) -> int:
+        """The number of records and batches in flight."""
+        raise NotImplementedError
 
     def _because(self, failed: FailedRecord) -> FailedRecord:
         """Give records that librdkafka dropped at the end the reason of the end."""

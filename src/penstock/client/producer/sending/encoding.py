@@ -12,14 +12,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.client.failures import SerializationError, from_rdkafka
 from penstock.client.interceptors import Outgoing, ProducerInterceptor, sent_through
 from penstock.client.namespace import Namespace
 from penstock.client.partitioners import LibraryPartitioner, Partitioner, PartitionerRefused
 from penstock.client.records import HeadersLike, headers_to_send
-from penstock.client.serde import AS_GIVEN, NotToldYet, Plain, Serializer
+from penstock.client.serde.plain import AS_GIVEN
+from penstock.client.serde.protocols import NotToldYet, Plain, Serializer
 from penstock.errors import MessageTooLarge
 
 LIBRARY_CHOOSES = -1
@@ -32,6 +33,10 @@ HEADER_OVERHEAD_BYTES = 8
 # The number of parts whose sizes are summed for an unserialized record.
 PARTS_LOOKED_AT = 1_000
 MESSAGE_SIZE_TOO_LARGE = 10
+
+
+# Topic, value, key, partition, headers and time, as the application gives them.
+SentRecord: TypeAlias = tuple[str, Any, Any, int | None, HeadersLike, int | None]
 
 
 class EncodedRecord(NamedTuple):

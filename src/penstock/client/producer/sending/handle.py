@@ -51,35 +51,6 @@ STATISTICS_SECONDS_MAX = 2.0
 CONNECTION_CODES = (AllBrokersDown.code, HostNotResolved.code, TransportFailure.code)
 
 
-class ErrorReports:
-    """librdkafka's errors beside single records: logged, and kept for error texts."""
-
-    def __init__(
-        self,
-        dedup_logger: DedupLogger,
-        probe: ProtocolProbe,
-        on_refused: "Callable[[RdkafkaError], None]",
-    ) -> None:
-        self.latest = ""
-        self._dedup_logger = dedup_logger
-        self._probe = probe
-        self._on_refused = on_refused
-
-    def __call__(self, error: "RdkafkaError") -> None:
-        if error.code() in CONNECTION_CODES:
-            # librdkafka's log has the address, this report does not.
-            self.latest = self._dedup_logger.unreachable or error.str()
-            log.debug("%s", error.str())
-        else:
-            self.latest = error.str()
-            level = logging.ERROR if error.fatal() else logging.WARNING
-            self._dedup_logger.log(level, "%s", self.latest)
-        if is_refusal(error):
-            self._on_refused(error)
-        else:
-            self._probe.heard(error)
-
-
 class RdkafkaProducerHandle:
     """One producer of librdkafka."""
 
@@ -95,7 +66,8 @@ class RdkafkaProducerHandle:
 
         dedup_logger = self.dedup_logger = DedupLogger(log)
         self._probe = ProtocolProbe(settings.rdkafka, log, dedup_logger, self._refused)
-        self.error_reports = ErrorReports(dedup_logger, self._probe, self._refused)
+        # librdkafka's last error beside single records, for error texts.
+        self.latest_error = ""
         self.polling = threading.Lock()
         self._asking = threading.Lock()
         self._waits_for = False
@@ -105,7 +77,7 @@ class RdkafkaProducerHandle:
         self._has_answered = False
         self._statistic_s = -math.inf
         wanted: dict[str, Any] = dict(settings.rdkafka)
-        wanted.setdefault("error_cb", self.error_reports)
+        wanted.setdefault("error_cb", self._on_error)
         if not {"stats_cb", "statistics.interval.ms"} & wanted.keys():  # else the application's
             wanted |= {"stats_cb": self._count_answers, "statistics.interval.ms": STATISTICS_MS}
         if isinstance(partitioner, LibraryPartitioner):
@@ -170,6 +142,21 @@ class RdkafkaProducerHandle:
             raise KeyboardInterrupt from error
         except Exception:
             log.exception("a callback of the application (error_cb, stats_cb, ...) failed")
+
+    def _on_error(self, error: "RdkafkaError") -> None:
+        """Log librdkafka's error beside single records, in a poll."""
+        if error.code() in CONNECTION_CODES:
+            # librdkafka's log has the address, this report does not.
+            self.latest_error = self.dedup_logger.unreachable or error.str()
+            log.debug("%s", error.str())
+        else:
+            self.latest_error = error.str()
+            level = logging.ERROR if error.fatal() else logging.WARNING
+            self.dedup_logger.log(level, "%s", self.latest_error)
+        if is_refusal(error):
+            self._refused(error)
+        else:
+            self._probe.heard(error)
 
     # -- whether a broker has ever answered
 

@@ -6,18 +6,18 @@ within its time.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from functools import partial
-from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Self, TypeVar
 
-from penstock.client.failures import ClientClosed, ClientError, TimedOut
+from penstock.client.failures import TimedOut
 from penstock.client.producer.polling.aio_poller import AioProducerCore
 from penstock.client.producer.sending.core import MARGIN_SECONDS
 from penstock.client.producer.transactions.transactions import (
-    CommitFlush,
+    BlockSteps,
+    Flush,
     OffsetsLike,
     OffsetSource,
+    TransactionBlock,
     TransactionCalls,
 )
 from penstock.client.runtime.call_thread import CallStuck
@@ -25,12 +25,6 @@ from penstock.client.runtime.call_thread import CallStuck
 log = logging.getLogger("penstock.client.producer")
 
 T = TypeVar("T")
-
-
-class AioFlusher(Protocol):
-    """The producer, kept alive by its transaction."""
-
-    async def flush(self, timeout_s: float | None = None) -> None: ...
 
 
 class AioTransactions:
@@ -42,20 +36,14 @@ class AioTransactions:
         self.lock = asyncio.Lock()
         self.owner: asyncio.Task[object] | None = None
 
-    def make(self, producer: AioFlusher, timeout_s: float | None) -> "Transaction":
-        return Transaction(self, producer, self.core.block_s if timeout_s is None else timeout_s)
-
     async def send_offsets(
         self, consumer: OffsetSource, said: OffsetsLike | None, timeout_s: float | None
     ) -> None:
-        core = self.core
-        self.calls.check_open()
-        if not self.calls.offsets_to_send(consumer, said).offsets:
-            return
-        limit = core.block_s if timeout_s is None else timeout_s
-        member = await asyncio.to_thread(consumer.group_metadata)  # has a limit of its own
-        taken = self.calls.offsets_to_send(consumer, said)
-        await self.call(lambda: self.calls.send_offsets(taken, member, limit), limit)
+        calls, limit = self.calls, self.core.block_s if timeout_s is None else timeout_s
+        if calls.has_offsets(consumer, said):
+            member = await asyncio.to_thread(consumer.group_metadata)  # has a limit of its own
+            taken = calls.offsets_to_send(consumer, said)
+            await self.call(lambda: calls.send_offsets(taken, member, limit), limit)
 
     async def call(
         self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], None] | None = None
@@ -67,34 +55,41 @@ class AioTransactions:
             self.calls.lost()
             raise self.core.stuck_error(limit_s) from None
 
-    async def give_up(self, timeout_s: float) -> None:
-        """Abort the open transaction of a producer that closes."""
-        if self.core.in_transaction:
-            self.core.set_in_transaction(False)
+    async def drive(self, steps: BlockSteps, flush: Callable[[float], Awaitable[None]]) -> None:
+        """Run the steps of a block."""
+        failure: BaseException | None = None
+        while True:
             try:
-                await self.call(lambda: self.calls.abort(timeout_s), timeout_s)
-            except Exception as error:
-                log.warning("the open transaction was not aborted: %s", error)
-            self.core.serve()
+                step = steps.send(None) if failure is None else steps.throw(failure)
+            except StopIteration:
+                return
+            failure = None
+            try:
+                if isinstance(step, Flush):
+                    await flush(step.limit_s)
+                else:
+                    await self.call(*step)
+            except BaseException as error:
+                failure = error
 
 
-class Transaction:
+class Transaction(TransactionBlock):
     """An open transaction; made by `producer.transaction()`."""
 
     def __init__(
-        self, transactions: AioTransactions, producer: AioFlusher, timeout_s: float
+        self,
+        transactions: AioTransactions,
+        flush: Callable[[float], Awaitable[None]],
+        timeout_s: float | None,
     ) -> None:
+        super().__init__(transactions.core, transactions.calls, timeout_s)
         self._transactions = transactions
-        self._producer = producer
-        self._timeout_s = timeout_s
-        self._ended = False
-        # From then on only the commit's result tells the outcome.
-        self.commit_begun = False
+        self._flush_producer = flush  # keeps the producer alive
 
     async def __aenter__(self) -> Self:
-        transactions, core = self._transactions, self._transactions.core
+        transactions, core, calls = self._transactions, self._transactions.core, self._calls
         task = asyncio.current_task()
-        transactions.calls.check_begin(is_owner=transactions.owner is task)
+        calls.check_begin(is_owner=transactions.owner is task)
         core.bind()
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -105,11 +100,9 @@ class Transaction:
             ) from None
         try:
             core.check_life()
-            transactions.calls.withdrawn = False
+            calls.withdrawn = False
             await transactions.call(
-                lambda: transactions.calls.begin(self._timeout_s),
-                self._timeout_s,
-                transactions.calls.withdraw,
+                lambda: calls.begin(self._timeout_s), self._timeout_s, calls.withdraw
             )
         except asyncio.CancelledError:
             await self._withdraw()
@@ -126,86 +119,27 @@ class Transaction:
         transactions = self._transactions
         try:
             await transactions.call(
-                lambda: transactions.calls.abort_if_open(self._timeout_s), self._timeout_s
+                lambda: self._calls.abort_if_open(self._timeout_s), self._timeout_s
             )
         except Exception as error:
             log.warning("a transaction that was just begun was not aborted: %s", error)
         finally:
             transactions.lock.release()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            if self._ended:
-                return
-            if not self._transactions.core.in_transaction:
-                if error is None:
-                    raise ClientClosed("the producer was closed, and its transaction aborted")
-            elif error is None:
-                await self._commit()
-            else:
-                await self._abort_after(error)
+            await self._transactions.drive(self.end(error), self._flush_producer)
         finally:
-            self._transactions.core.set_in_transaction(False)
+            self._core.set_in_transaction(False)
             self._transactions.owner = None
             self._transactions.lock.release()
 
     async def abort(self) -> None:
         """Abort now; the block may go on, without sending."""
-        if not self._ended:
-            self._ended = True
-            await self._abort()
+        await self._transactions.drive(self.abort_now(), self._flush_producer)
 
     async def send_offsets(
         self, consumer: OffsetSource, offsets: OffsetsLike | None = None
     ) -> None:
         """Send offsets as Producer.send_offsets does."""
         await self._transactions.send_offsets(consumer, offsets, self._timeout_s)
-
-    async def _commit(self) -> None:
-        """Flush, then commit; abort if a record failed or the time is over."""
-        transactions = self._transactions
-        try:
-            await self._flush()
-            failed = transactions.core.undelivered(unawaited=True)
-            if failed is not None:  # librdkafka does not say which record
-                raise failed
-        except BaseException as error:
-            await self._abort_after(error)
-            raise
-        transactions.core.set_in_transaction(False)
-        self.commit_begun = True
-        await transactions.call(lambda: transactions.calls.commit(self._timeout_s), self._timeout_s)
-        transactions.core.serve()
-
-    async def _flush(self) -> None:
-        limit = CommitFlush(self._transactions.core, self._timeout_s)
-        while True:
-            try:
-                return await self._producer.flush(limit.next_s())
-            except TimedOut as late:
-                limit.check(late)
-                left_s = limit.left_s
-                await self._transactions.call(
-                    partial(self._transactions.calls.check_state, left_s), left_s
-                )
-
-    async def _abort_after(self, error: BaseException) -> None:
-        try:
-            await self._abort()
-        except Exception as second:
-            error.add_note(f"The transaction could not be aborted: {second}")
-
-    async def _abort(self) -> None:
-        transactions = self._transactions
-        transactions.core.set_in_transaction(False)
-        core = transactions.core
-        core.backlog.give_up(ClientError("the transaction was aborted"))
-        await transactions.call(lambda: transactions.calls.abort(self._timeout_s), self._timeout_s)
-        core.serve()
-        # Records of an aborted transaction are not missing.
-        core.undelivered(unawaited=True)

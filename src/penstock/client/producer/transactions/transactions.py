@@ -4,15 +4,20 @@ An error of librdkafka means one of four things: retry (until the time is over),
 again (aborted here, then raised), a fatal state (raised by every later call), or misuse. A commit
 or abort that ran out of time goes on inside librdkafka, and ends before the next transaction
 begins.
+
+The block of a transaction is written once for both faces: its steps are generators. Each yields a
+call for the client's thread or a flush; the face runs it and throws its error into the generator.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from penstock.client.failures import (
+    ClientClosed,
     ClientError,
     CommitUnknown,
     TimedOut,
@@ -28,6 +33,8 @@ from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition as RdkafkaPartition
+
+log = logging.getLogger("penstock.client.producer")
 
 RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
@@ -105,35 +112,6 @@ class TakenOffsets(NamedTuple):
         ]
 
 
-class CommitFlush:
-    """The waits of a commit for reports, a moment at a time. After a failure librdkafka sends
-    nothing more of the transaction."""
-
-    def __init__(self, core: ProducerCore, timeout_s: float) -> None:
-        self._core = core
-        self._timeout_s = timeout_s
-        self._until = time.monotonic() + timeout_s
-        self._look_s = REPORTS_SECONDS_FIRST
-
-    @property
-    def left_s(self) -> float:
-        return max(0.0, self._until - time.monotonic())
-
-    def next_s(self) -> float:
-        look_s = self._look_s
-        self._look_s = min(2 * look_s, REPORTS_SECONDS)
-        return min(self.left_s, look_s)
-
-    def check(self, late: TimedOut) -> None:
-        """Raise if the last moment was over or a record has failed."""
-        left_s = self.left_s
-        if not left_s or self._core.has_failures:
-            raise TimedOut(
-                "records of the transaction are still under way after "
-                f"{self._timeout_s - left_s:.3g} s"
-            ) from late
-
-
 class TransactionCalls:
     """The calls of one producer. Every method blocks, for about the given time at most."""
 
@@ -162,13 +140,14 @@ class TransactionCalls:
                 next_step="End it first: one is open at a time, and waiting would never end",
             )
 
-    def check_open(self) -> None:
-        """Raise if offsets cannot be sent now."""
+    def has_offsets(self, consumer: OffsetSource, said: OffsetsLike | None) -> bool:
+        """Return whether there are offsets to send. Raise outside of a transaction."""
         if not self._core.in_transaction:
             raise ClientError(
                 "offsets are sent inside a transaction",
                 next_step="Set transactional.id, and send them inside `producer.transaction()`",
             )
+        return bool(self.offsets_to_send(consumer, said).offsets)
 
     def withdraw(self) -> None:
         """Stop the retries of `begin`: its caller has left."""
@@ -231,6 +210,17 @@ class TransactionCalls:
 
     def abort(self, timeout_s: float) -> None:
         self._end("abort", time.monotonic() + timeout_s)
+
+    def give_up(self, timeout_s: float) -> "BlockSteps":
+        """Abort the open transaction of a producer that closes."""
+        core = self._core
+        if core.in_transaction:
+            core.set_in_transaction(False)
+            try:
+                yield ThreadCall(lambda: self.abort(timeout_s), timeout_s)
+            except Exception as error:
+                log.warning("the open transaction was not aborted: %s", error)
+            core.serve()
 
     def abort_if_open(self, timeout_s: float) -> None:
         """Abort a transaction whose begin was interrupted."""
@@ -339,3 +329,96 @@ class TransactionCalls:
             again = reported.retriable() and not reported.txn_requires_abort()
             return failure, again and not reported.fatal()
         return None, False
+
+
+class ThreadCall(NamedTuple):
+    """A blocking call of librdkafka, and its time limit."""
+
+    call: Callable[[], None]
+    limit_s: float
+
+
+class Flush(NamedTuple):
+    """Producer.flush() within a time."""
+
+    limit_s: float
+
+
+BlockSteps: TypeAlias = Generator[ThreadCall | Flush, None, None]
+
+
+class TransactionBlock:
+    """One transaction of a producer."""
+
+    def __init__(
+        self, core: ProducerCore, calls: TransactionCalls, timeout_s: float | None
+    ) -> None:
+        self._core = core
+        self._calls = calls
+        self._timeout_s = core.block_s if timeout_s is None else timeout_s
+        self._ended = False
+        # From then on only the commit's result tells the outcome.
+        self.commit_begun = False
+
+    def end(self, error: BaseException | None) -> BlockSteps:
+        """Commit, or abort after an error of the block."""
+        if self._ended:
+            return
+        if self._core.in_transaction:
+            yield from self._commit() if error is None else self._abort_after(error)
+        elif error is None:
+            raise ClientClosed("the producer was closed, and its transaction aborted")
+
+    def abort_now(self) -> BlockSteps:
+        if not self._ended:
+            self._ended = True
+            yield from self._abort()
+
+    def _commit(self) -> BlockSteps:
+        """Flush, then commit; abort if a record failed or the time is over."""
+        core, calls, timeout_s = self._core, self._calls, self._timeout_s
+        try:
+            yield from self._flush()
+            failed = core.undelivered(unawaited=True)
+            if failed is not None:  # librdkafka does not say which record
+                raise failed
+        except BaseException as error:
+            yield from self._abort_after(error)
+            raise
+        core.set_in_transaction(False)
+        self.commit_begun = True
+        yield ThreadCall(lambda: calls.commit(timeout_s), timeout_s)
+        core.serve()
+
+    def _flush(self) -> BlockSteps:
+        """Wait for reports, a moment at a time: after a failure librdkafka sends nothing more of
+        the transaction."""
+        until, look_s = time.monotonic() + self._timeout_s, REPORTS_SECONDS_FIRST
+        while True:
+            try:
+                yield Flush(min(look_s, max(0.0, until - time.monotonic())))
+                return
+            except TimedOut as late:
+                left_s = max(0.0, until - time.monotonic())
+                if not left_s or self._core.has_failures:
+                    raise TimedOut(
+                        "records of the transaction are still under way after "
+                        f"{self._timeout_s - left_s:.3g} s"
+                    ) from late
+            yield ThreadCall(partial(self._calls.check_state, left_s), left_s)
+            look_s = min(2 * look_s, REPORTS_SECONDS)
+
+    def _abort_after(self, error: BaseException) -> BlockSteps:
+        try:
+            yield from self._abort()
+        except Exception as second:
+            error.add_note(f"The transaction could not be aborted: {second}")
+
+    def _abort(self) -> BlockSteps:
+        core, calls, timeout_s = self._core, self._calls, self._timeout_s
+        core.set_in_transaction(False)
+        core.drop_waiting(ClientError("the transaction was aborted"))
+        yield ThreadCall(lambda: calls.abort(timeout_s), timeout_s)
+        core.serve()
+        # Records of an aborted transaction are not missing.
+        core.undelivered(unawaited=True)

@@ -3,9 +3,10 @@
 `rest` changes by replay alone. A rejected record leaves it as it was.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic.generation import (
     CONSUMER_PROTOCOL,
     NO_GENERATION,
@@ -16,8 +17,8 @@ from penstock.coordinator.groups.classic.generation import (
     OfferedProtocol,
     WaitingRequest,
 )
-from penstock.coordinator.groups.classic.timers import ClassicTimer
-from penstock.coordinator.groups.group import Kind
+from penstock.coordinator.groups.group import IdPartitions, Kind
+from penstock.coordinator.groups.timers import ClassicTimer
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import (
     FencedInstanceId,
@@ -26,6 +27,7 @@ from penstock.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from penstock.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from penstock.wire.records.group import GroupMetadataKey
 
 _NONE_WAIT: Final[Mapping[str, WaitingRequest]] = {}
@@ -83,16 +85,14 @@ class ClassicGroup:
 
     def check_commit(
         self,
-        member_id: str,
-        instance_id: str | None,
+        call: GroupRequest,
         epoch: int,
-        version: int,  # noqa: ARG002
-        *,
-        in_txn: bool,
-        partitions: Iterable[tuple[bytes, int]] | None = None,  # noqa: ARG002
+        partitions: IdPartitions | None = None,  # noqa: ARG002
     ) -> None:
         if epoch < 0 and self.is_empty:
             return  # an administrator, or a consumer that assigns its partitions itself
+        member_id, instance_id = call.message.member_id, call.message.group_instance_id
+        in_txn = isinstance(call.message, TxnOffsetCommitRequest)
         if epoch >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id)
             self.check_generation(epoch)

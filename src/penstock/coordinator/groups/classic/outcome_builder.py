@@ -9,7 +9,7 @@ from penstock.coordinator.groups.classic.generation import (
 )
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.classic.replies import NO_MEMBER_ID, join_error, sync_error
-from penstock.coordinator.groups.classic.timers import (
+from penstock.coordinator.groups.timers import (
     AssignmentRejected,
     ClassicTimer,
     GroupRecordRejected,

@@ -12,8 +12,8 @@ from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.classic.group_record import record_of
 from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.replies import joined
-from penstock.coordinator.groups.classic.timers import InitialDelayExpired
 from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.timers import InitialDelayExpired
 from penstock.errors import RebalanceInProgress, UnknownMemberId
 
 # Silent static members may ask for no time to rejoin. Without this limit the rebalance would be

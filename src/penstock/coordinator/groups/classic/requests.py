@@ -17,7 +17,9 @@ from penstock.coordinator.groups.classic.outcome_builder import (
 )
 from penstock.coordinator.groups.classic.replies import join_error, sync_error
 from penstock.coordinator.groups.classic.syncing import sync
-from penstock.coordinator.groups.classic.timers import (
+from penstock.coordinator.groups.group import GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.timers import (
     AssignmentRejected,
     ClassicEvent,
     ClassicTimer,
@@ -27,8 +29,6 @@ from penstock.coordinator.groups.classic.timers import (
     SessionExpired,
     SyncExpired,
 )
-from penstock.coordinator.groups.group import GroupCoordinatorState
-from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.effects import Outcome
 from penstock.errors import NONE, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId

@@ -60,6 +60,7 @@ from penstock.wire.records.consumer_protocol import ConsumerProtocolSubscription
 
 MANY_LEAVE_FROM = 3
 MEMBER_ID_REQUIRED_FROM = 4
+SUBSCRIPTION_BYTES_MAX = 1024 * 1024  # of all protocols: as much as a record holds by default
 
 
 class ClassicMembers:
@@ -245,6 +246,8 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
     Each is read, because a downgrade may choose any of them.
     """
+    if sum(len(each.metadata) for each in request.protocols) > SUBSCRIPTION_BYTES_MAX:
+        raise InconsistentGroupProtocol("the subscription is too long")
     try:
         first, *_others = [subscription_in(each.metadata) for each in request.protocols]
     except Malformed as error:

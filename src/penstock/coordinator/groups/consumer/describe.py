@@ -11,6 +11,7 @@ from penstock.coordinator.groups.group import CoordinatedGroup
 from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.errors import GroupIdNotFound
 from penstock.wire.messages import k69_consumer_group_describe as messages
+from penstock.wire.structures import NamedTopicIdPartitions
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
@@ -70,7 +71,7 @@ def _listed(partitions: Mapping[bytes, Iterable[int]], cluster: ClusterView) -> 
     """Return partitions by topic, without deleted topics, which have no name."""
     return messages.Assignment(
         topic_partitions=[
-            messages.TopicPartitions(
+            NamedTopicIdPartitions(
                 topic_id=topic_id,
                 topic_name=topic.name,
                 partitions=sorted(partitions[topic_id]),

@@ -5,13 +5,14 @@ never passes the group's; a partition has one owner at most; an instance id belo
 the group.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
 from penstock.coordinator.groups.consumer.member import ConsumerMember, Owned
 from penstock.coordinator.groups.consumer.records import member_tombstones, regex_tombstone
-from penstock.coordinator.groups.group import Kind
+from penstock.coordinator.groups.group import IdPartitions, Kind
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.errors import (
     IllegalGeneration,
@@ -20,6 +21,7 @@ from penstock.errors import (
     UnknownMemberId,
     UnsupportedVersion,
 )
+from penstock.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from penstock.wire.records.group import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
@@ -89,22 +91,17 @@ class ConsumerGroup:
         return None  # in no record; offsets expire by the time of their commit
 
     def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        epoch: int,
-        version: int,
-        *,
-        in_txn: bool,
-        partitions: Iterable[tuple[bytes, int]] | None = None,
+        self, call: GroupRequest, epoch: int, partitions: IdPartitions | None = None
     ) -> None:
         """Accept a past epoch for partitions that the member has had since then (KIP-1251)."""
         if epoch < 0 and not self.members:
             return  # an administrator, or a consumer that assigns its partitions itself
+        member_id, instance_id = call.message.member_id, call.message.group_instance_id
+        in_txn = isinstance(call.message, TxnOffsetCommitRequest)
         if in_txn and epoch == -1 and not member_id and instance_id is None:
             return  # old transactional producers name no member
         member = self.member(member_id)
-        if not in_txn and member.classic is None and version < MEMBER_EPOCH_FROM:
+        if not in_txn and member.classic is None and call.version < MEMBER_EPOCH_FROM:
             raise UnsupportedVersion(
                 f"members of the consumer protocol commit with v{MEMBER_EPOCH_FROM} or later"
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.coordinator.groups.consumer.member import ConsumerMember, MemberState
-from penstock.coordinator.groups.consumer.timers import (
+from penstock.coordinator.groups.timers import (
     ConsumerSessionExpired,
     ConsumerSyncExpired,
     ConsumerTimer,

@@ -26,9 +26,9 @@ from penstock.wire.records.group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TopicPartition,
     TopicPartitions,
 )
+from penstock.wire.structures import TopicIdPartitions
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
@@ -127,7 +127,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Coor
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
-                TopicPartition(topic_id=topic_id, partitions=sorted(assignment[topic_id]))
+                TopicIdPartitions(topic_id=topic_id, partitions=sorted(assignment[topic_id]))
                 for topic_id in sorted(assignment)
             ]
         ),

@@ -32,15 +32,15 @@ from penstock.coordinator.groups.consumer.outcome_builder import (
 )
 from penstock.coordinator.groups.consumer.replay import replay
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
-from penstock.coordinator.groups.consumer.timers import (
+from penstock.coordinator.groups.consumer.update_member import MemberUpdater
+from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
+from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.timers import (
     REJECTED_RETRY_MS,
     ConsumerTimer,
     RegexUnresolved,
     RevocationExpired,
 )
-from penstock.coordinator.groups.consumer.update_member import MemberUpdater
-from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
-from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.effects import CancelTimer, Failure, Outcome, SetTimer
 from penstock.errors import GroupIdNotFound, UnknownMemberId

@@ -6,8 +6,9 @@ among its own subscribers, until nothing gets better or enough rounds have been 
 leaves a choice, members get partitions with a replica in their rack (racks.py).
 """
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.coordinator.groups.consumer.assignors.racks import (
     hand_out,
@@ -19,6 +20,8 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
     Subscriber,
     Subscribers,
 )
+
+Given: TypeAlias = dict[bytes, set[int]]  # partitions by topic
 
 # Subscriptions that overlap in a chain need many rounds; each about halves what is uneven.
 ROUNDS_MAX: Final = 16
@@ -42,9 +45,7 @@ assign: Final = prefer_local(_assign_plain, _assign_local)
 def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
     members = group.members
     topics = sorted(members[0].topics)
-    free = {topic: set(range(group.partitions[topic])) for topic in topics}
-    kept = [_keep(member, free) for member in members]
-    sizes = [sum(len(each) for each in given.values()) for given in kept]
+    free, kept, sizes = _beginning(group, topics)
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
     quotas = [share] * len(members)
     # A member with more than the share keeps one more.
@@ -62,19 +63,14 @@ def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
         for topic, partition in more:
             kept[place].setdefault(topic, set()).add(partition)
     assert used == len(spare), "quotas add up to all partitions"
-    return {
-        member.member_id: _frozen(member, given)
-        for member, given in zip(members, kept, strict=True)
-    }
+    return _frozen(members, kept)
 
 
 def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
     """Members of the same sizes that keep as much, with what is near them as far as that goes."""
     members = group.members
     topics = sorted(members[0].topics)
-    free = {topic: set(range(group.partitions[topic])) for topic in topics}
-    kept = [_keep(member, free) for member in members]
-    sizes = [sum(len(each) for each in given.values()) for given in kept]
+    free, kept, sizes = _beginning(group, topics)
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
     # A member with more than the share keeps one more; the rest of the larger shares may go to
     # any member.
@@ -107,21 +103,25 @@ def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
             give(place, each)
         del left[:room]
     assert not left and not more, "shares add up to all partitions"
-    return {
-        member.member_id: _frozen(member, given)
-        for member, given in zip(members, kept, strict=True)
-    }
+    return _frozen(members, kept)
 
 
-def _take(given: dict[bytes, set[int]], topic: bytes, partition: int) -> None:
+def _take(given: Given, topic: bytes, partition: int) -> None:
     given[topic].remove(partition)
     if not given[topic]:
         del given[topic]
 
 
-def _keep(member: Subscriber, free: dict[bytes, set[int]]) -> dict[bytes, set[int]]:
+def _beginning(group: Subscribers, topics: list[bytes]) -> tuple[Given, list[Given], list[int]]:
+    """Return the free partitions, and what each member keeps of its own, and how much that is."""
+    free = {topic: set(range(group.partitions[topic])) for topic in topics}
+    kept = [_keep(member, free) for member in group.members]
+    return free, kept, [sum(len(each) for each in given.values()) for given in kept]
+
+
+def _keep(member: Subscriber, free: Given) -> Given:
     """Return the partitions that a member has and may keep; no other member gets them."""
-    kept: dict[bytes, set[int]] = {}
+    kept: Given = {}
     for topic, partitions in member.assigned.items():
         if topic not in member.topics:
             continue
@@ -132,7 +132,7 @@ def _keep(member: Subscriber, free: dict[bytes, set[int]]) -> dict[bytes, set[in
     return kept
 
 
-def _give_back(given: dict[bytes, set[int]], count: int, free: dict[bytes, set[int]]) -> None:
+def _give_back(given: Given, count: int, free: Given) -> None:
     for topic in sorted(given, reverse=True):
         for partition in sorted(given[topic], reverse=True)[:count]:
             given[topic].remove(partition)
@@ -144,11 +144,14 @@ def _give_back(given: dict[bytes, set[int]], count: int, free: dict[bytes, set[i
             return
 
 
-def _frozen(member: Subscriber, given: dict[bytes, set[int]]) -> Assignment:
-    """The assignment itself if it is the old one: most of a group's are."""
-    if given == member.assigned:
-        return member.assigned
-    return {topic: frozenset(given[topic]) for topic in sorted(given)}
+def _frozen(members: Sequence[Subscriber], kept: Sequence[Given]) -> dict[str, Assignment]:
+    """Return the old assignment itself to a member that keeps it: most of a group do."""
+    return {
+        member.member_id: member.assigned
+        if given == member.assigned
+        else {topic: frozenset(given[topic]) for topic in sorted(given)}
+        for member, given in zip(members, kept, strict=True)
+    }
 
 
 class _Mixed:
@@ -163,9 +166,7 @@ class _Mixed:
             for topic in member.topics:
                 self._subscribers.setdefault(topic, []).append(place)
         self._topics = sorted(self._subscribers, key=self._urgency)
-        self._free = {topic: set(range(group.partitions[topic])) for topic in self._topics}
-        self._given = [_keep(member, self._free) for member in group.members]
-        self._sizes = [sum(len(each) for each in given.values()) for given in self._given]
+        self._free, self._given, self._sizes = _beginning(group, self._topics)
 
     def _urgency(self, topic: bytes) -> tuple[float, int, bytes]:
         """Topics whose subscribers have the least choice come first."""
@@ -179,10 +180,7 @@ class _Mixed:
             moved = [self._even_out(topic) for topic in self._topics]
             if not any(moved):
                 break
-        return {
-            member.member_id: _frozen(member, given)
-            for member, given in zip(self._members, self._given, strict=True)
-        }
+        return _frozen(self._members, self._given)
 
     def _give_out(self, topic: bytes) -> None:
         """Give the free partitions to the members with the fewest."""
