@@ -86,8 +86,9 @@ class SinkOptions:
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options. Raise BadOption with the wrong one and its values."""
     bag = OptionBag(options)
-    pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
+    # First: an address without its prefix is an error, and no option without effect.
     properties = client_properties(bag, WRITER)
+    pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
     delivery = DeliveryGuarantee(
         bag.choice("delivery.guarantee", tuple(DeliveryGuarantee), DeliveryGuarantee.EXACTLY_ONCE)
     )
