@@ -157,14 +157,21 @@ class ProducerCore:
         self.closing = True
         self.review()
 
-    def is_unreachable(self, timeout_s: float) -> bool:
+    def is_unreachable(self, timeout_s: float, *, interrupted: bool) -> bool:
         """Return whether a close waits in vain: no broker has ever answered, and nothing listens.
+        For an interrupted program the missing answer is enough.
 
         Serves reports meanwhile and blocks for the network. In doubt the records stay: a cluster
         that has answered once may come back.
         """
-        never_answered = self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy)
-        return never_answered and self.finds_no_listener()
+        if not self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy):
+            return False
+        if self.finds_no_listener():
+            return True
+        if interrupted:
+            # Without an answer to ApiVersions librdkafka has sent no record.
+            self.fail_permanently(AllBrokersDown(f"no broker at {self.address} has ever answered"))
+        return interrupted
 
     def finds_no_listener(self) -> bool:
         """Return whether no broker is known to have answered and every bootstrap address refuses
@@ -175,12 +182,21 @@ class ProducerCore:
         from penstock.client.transport.diagnosis import nothing_listens
 
         try:
-            told = nothing_listens(parse_bootstrap(str(self.settings.rdkafka["bootstrap.servers"])))
+            told = nothing_listens(parse_bootstrap(self.address))
         except ValueError:
             return False  # librdkafka knows more ways to write addresses
         if told:
             self.fail_permanently(AllBrokersDown(told))
         return bool(told)
+
+    def log_interrupted_close(self) -> None:
+        """Log the records that an interrupted close leaves behind."""
+        if self.open_count:
+            log.error(
+                "the close was interrupted: %d records in flight to %s may be lost",
+                self.open_count,
+                self.address,
+            )
 
     def end(self) -> "Future[None]":
         """Free librdkafka on the client's thread, which ends then."""
@@ -197,6 +213,11 @@ class ProducerCore:
             self.end()
 
     # -- state
+
+    @property
+    def address(self) -> str:
+        """The bootstrap addresses, for texts."""
+        return str(self.settings.rdkafka.get("bootstrap.servers", ""))
 
     @property
     def fatal(self) -> Exception | None:
@@ -408,3 +429,8 @@ class ProducerCore:
         if self.fatal is None or not isinstance(failed.error, PurgedInQueue):
             return failed
         return replace(failed, error=self.fatal)
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Return whether a `with` block ends by a cancellation, Ctrl-C or an exit of the program."""
+    return error is not None and not isinstance(error, Exception)
