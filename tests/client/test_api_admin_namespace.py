@@ -33,8 +33,8 @@ SPACE = Namespace(DEV)
 @pytest.fixture
 def both(penstock_cluster: Cluster) -> "tuple[Admin, Admin]":
     return (
-        Admin(penstock_cluster.bootstrap, namespace=DEV),
-        Admin(penstock_cluster.bootstrap, namespace=STAGING),
+        Admin(bootstrap=penstock_cluster.bootstrap, namespace=DEV),
+        Admin(bootstrap=penstock_cluster.bootstrap, namespace=STAGING),
     )
 
 
@@ -46,7 +46,7 @@ def test_in_a_namespace_it_holds_too_that(
     penstock_cluster: Cluster, fact: Fact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def in_namespace(bootstrap: str) -> Admin:
-        return Admin(bootstrap, namespace=f"{unused_name('space')}.")
+        return Admin(bootstrap=bootstrap, namespace=f"{unused_name('space')}.")
 
     monkeypatch.setitem(fact.__globals__, "Admin", in_namespace)
     fact(penstock_cluster.bootstrap)
@@ -54,7 +54,7 @@ def test_in_a_namespace_it_holds_too_that(
 
 def test_topics_of_others_are_hidden(both: tuple[Admin, Admin], penstock_cluster: Cluster) -> None:
     dev, staging = both
-    with dev, staging, Admin(penstock_cluster.bootstrap) as plain:
+    with dev, staging, Admin(bootstrap=penstock_cluster.bootstrap) as plain:
         mine = new_topic(dev)
         theirs = new_topic(staging)
         seen = [topic.name for topic in dev.list_topics()]
@@ -151,7 +151,7 @@ def test_an_election_of_all_names_only_own_partitions() -> None:
     answer = k43.ElectLeadersResponse()
     topics = ("dev.a", "staging.b", "c")
     with AdminServer({43: lambda _: answer}, topics=topics) as server:
-        with Admin(server.bootstrap, namespace=DEV) as admin:
+        with Admin(bootstrap=server.bootstrap, namespace=DEV) as admin:
             admin.elect_leaders()
         [asked] = server.requests(43)
         assert [each.topic for each in asked.topic_partitions] == ["dev.a"]
