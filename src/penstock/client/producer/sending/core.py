@@ -7,6 +7,7 @@ reason.
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -64,7 +65,7 @@ class ProducerPartition(NamedTuple):
     in_sync: tuple[int, ...]
 
 
-class ProducerCore:
+class ProducerCore(ABC):
     """One producer without its face; `start` makes librdkafka's part."""
 
     # Whether an event loop encodes records, and must not wait for a registry.
@@ -252,9 +253,9 @@ class ProducerCore:
     def drop_waiting(self, error: Exception) -> None:
         """Fail the records that librdkafka has not taken yet."""
 
+    @abstractmethod
     def serve(self) -> None:
         """Poll once without waiting, and wake waiters."""
-        raise NotImplementedError
 
     def check_life(self) -> None:
         if self.is_forked:
@@ -420,9 +421,9 @@ class ProducerCore:
             raise undelivered
 
     @property
+    @abstractmethod
     def open_count(self) -> int:
         """The number of records and batches in flight."""
-        raise NotImplementedError
 
     def _because(self, failed: FailedRecord) -> FailedRecord:
         """Give records that librdkafka dropped at the end the reason of the end."""
