@@ -247,9 +247,11 @@ class ProducerCore(ABC):
         """Return whether no record waits before the next one."""
         return True
 
+    @abstractmethod
     def _close_hot_path(self) -> None:
         """Send every record on the slow path from now on."""
 
+    @abstractmethod
     def drop_waiting(self, error: Exception) -> None:
         """Fail the records that librdkafka has not taken yet."""
 
