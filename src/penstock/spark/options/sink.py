@@ -76,7 +76,7 @@ class SinkOptions:
     def connect(self) -> Admin:
         """Connect to the cluster; the caller closes the client."""
         return Admin(
-            self.bootstrap,
+            bootstrap=self.bootstrap,
             client_id=self.client_id,
             timeout_s=self.request_timeout_ms / 1000,
             security=Security.from_properties(self.properties),

@@ -98,7 +98,7 @@ class SourceOptions:
     def connect(self, timeout_ms: int | None = None) -> Admin:
         """Connect to the cluster; the caller closes the client."""
         return Admin(
-            self.bootstrap,
+            bootstrap=self.bootstrap,
             client_id=self.client_id,
             timeout_s=(timeout_ms or self.timeout_ms) / 1000,
             security=Security.from_properties(self.properties),
