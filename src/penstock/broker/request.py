@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
 from penstock.wire.apis import APIS
@@ -149,6 +150,9 @@ class ClientRequest:
             failed(self.connection, self.api_key, self.api_version, error)
         finally:
             self.connection.release()
+        held = [response]
+        del response
+        yield from free_in_slices(held)
 
     def _unwritable(self, problem: UnencodableValue) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)

@@ -16,6 +16,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
+from penstock.broker.message_release import free_in_slices
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
@@ -120,9 +121,15 @@ def _read_and_handle(
     key, version = request.api_key, request.api_version
     message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
     cut = piece_rule_for(key, message)
+    response: Any
     if cut is not None:
-        return (yield from answer_in_pieces(request, message, cut, partial(_handled, broker)))
-    return (yield from _handled(broker, request, message))
+        response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
+    else:
+        response = yield from _handled(broker, request, message)
+    held = [message]
+    del message
+    yield from free_in_slices(held)
+    return response
 
 
 def _handled(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:

@@ -1,6 +1,6 @@
 """The topics that a group is subscribed to, and a hash that shows when they change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from typing import Final
 
@@ -29,9 +29,12 @@ def all_topics(
     return frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
 
 
-def existing_topics(names: Iterable[str], cluster: ClusterView) -> list[TopicView]:
+def existing_topics(names: Collection[str], cluster: ClusterView) -> list[TopicView]:
     """Return the topics that exist, in the order of their names."""
-    found = [view for name in names if (view := cluster.topic(name)) is not None]
+    every = cluster.topic_names()
+    # A member may subscribe to many names that do not exist: walk over the shorter list.
+    few = names if len(names) <= len(every) else [name for name in every if name in names]
+    found = [view for name in few if (view := cluster.topic(name)) is not None]
     return sorted(found, key=lambda view: view.name)
 
 
@@ -43,7 +46,7 @@ class MetadataHash:
         self._cluster = cluster
         self._by_topic: dict[str, tuple[TopicView, bytes]] = {}
 
-    def of(self, names: Iterable[str]) -> int:
+    def of(self, names: Collection[str]) -> int:
         parts = [self._of_topic(view) for view in existing_topics(names, self._cluster)]
         if not parts:
             return NO_TOPICS_HASH
