@@ -144,15 +144,15 @@ class ClientRequest:
                     request_metrics.failed(self.api_key, code)
                 yield None
             self._finish(frame)
+            held = [response]
+            del response
+            yield from free_in_slices(held)
         except UnencodableValue as problem:
             self._unwritable(problem)
         except Exception as error:
             failed(self.connection, self.api_key, self.api_version, error)
         finally:
             self.connection.release()
-        held = [response]
-        del response
-        yield from free_in_slices(held)
 
     def _unwritable(self, problem: UnencodableValue) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)
