@@ -24,6 +24,7 @@ from penstock.errors import CorruptMessage
 from penstock.log.directory import (
     DAMAGE_FILE,
     DELETED,
+    HOLES_FILE,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
@@ -184,6 +185,19 @@ def test_a_log_of_unknown_past_may_have_holes_for_ever() -> None:
     """Apache Kafka stopped cleanly; the first kill comes later."""
     _log, disk, _sizes = closed()
     opened = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, compacted=True)
+    _, second, *_ = sorted(opened.sizes())
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(second, suffix))
+    assert reopen(disk, clean=False).end_offset == opened.end_offset
+
+
+def test_a_mark_that_met_a_full_disk_is_written_later() -> None:
+    _log, disk, _sizes = closed()
+    disk.fail_write(0, full=True, within=f"{DIRECTORY}/{HOLES_FILE}")
+    opened = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, compacted=True)
+    settle(opened)
+    opened.chores.retry()
+    settle(opened)
     _, second, *_ = sorted(opened.sizes())
     for suffix in SEGMENT_SUFFIXES:
         disk.remove_now(path(second, suffix))

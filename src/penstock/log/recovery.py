@@ -46,6 +46,7 @@ from penstock.log.opening import (
     Opening,
     all_damaged,
     listed_damage,
+    queue_hole_mark,
     queue_unwritten_files,
     sync_now,
     write_closed_segment,
@@ -147,6 +148,8 @@ def open_log(
     log.metadata_unsynced = not clean and METADATA_FILE in opening.names
     if opening.owes:
         queue_unwritten_files(opening, log, recovery_point)
+    if opening.owes_mark:
+        queue_hole_mark(log)
     return log
 
 
