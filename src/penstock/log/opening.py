@@ -170,6 +170,14 @@ def sync_now(file: File) -> None:
 
 
 def queue_unwritten_files(opening: Opening, log: Log, recovery_point: int) -> None:
+    """Queue the files that a full disk rejected."""
+    if opening.owes:
+        _queue_recovered_files(opening, log, recovery_point)
+    if opening.owes_mark:
+        _queue_hole_mark(log)
+
+
+def _queue_recovered_files(opening: Opening, log: Log, recovery_point: int) -> None:
     """Queue the unwritten files in the order of the segments, as after a roll. Segments come first:
     retention may delete them, which frees room for the rest."""
     log.recovery_point_max = recovery_point
@@ -185,7 +193,7 @@ def queue_unwritten_files(opening: Opening, log: Log, recovery_point: int) -> No
     log.chores.then(log.free_recovery_point)
 
 
-def queue_hole_mark(log: Log) -> None:
+def _queue_hole_mark(log: Log) -> None:
     """Queue the mark that a full disk rejected. A kill before takes a log with holes offline."""
 
     def marked() -> None:
