@@ -21,21 +21,27 @@ def topics_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> f
 
 
 def all_topics(
-    members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]
+    members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex], cluster: ClusterView
 ) -> frozenset[str]:
-    """Return the names that a group is subscribed to."""
+    """Return the existing topics that a group is subscribed to."""
     # Members of a group are mostly alike: each subscription is looked at once.
     subscriptions = {(member.topics, member.regex): member for member in members}
-    return frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
+    return frozenset[str]().union(
+        *(_existing_names(topics_of(each, regexes), cluster) for each in subscriptions.values())
+    )
 
 
 def existing_topics(names: Collection[str], cluster: ClusterView) -> list[TopicView]:
     """Return the topics that exist, in the order of their names."""
+    found = (cluster.topic(name) for name in _existing_names(names, cluster))
+    return sorted((view for view in found if view is not None), key=lambda view: view.name)
+
+
+def _existing_names(names: Collection[str], cluster: ClusterView) -> Collection[str]:
+    """Return the names without those that surely do not exist. A member may subscribe to many
+    names, so the shorter list is walked over."""
     every = cluster.topic_names()
-    # A member may subscribe to many names that do not exist: walk over the shorter list.
-    few = names if len(names) <= len(every) else [name for name in every if name in names]
-    found = [view for name in few if (view := cluster.topic(name)) is not None]
-    return sorted(found, key=lambda view: view.name)
+    return names if len(names) <= len(every) else [name for name in every if name in names]
 
 
 class MetadataHash:
