@@ -4,7 +4,7 @@ The log is a list of batches in Kafka's own encoding; a restart reads them back.
 the story says so, and timers go off in order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,7 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> TopicView | None:
         return next((each for each in self._topics.values() if each.topic_id == topic_id), None)
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         return self._topics
 
     def consumer_assignment_interval_ms(self) -> int:

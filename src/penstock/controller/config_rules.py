@@ -18,7 +18,6 @@ from penstock.config import (
     validate_client_metrics,
     validate_group_default,
     validate_group_overrides,
-    validate_topic_config,
     validate_topic_overrides,
 )
 from penstock.config.values import to_text
@@ -51,11 +50,9 @@ class TableRules:
         """Raise what is wrong with the changes, alone and beside what is set."""
         new = {name: value for name, value in changes.items() if value is not None}
         if resource.kind == TOPIC:
-            for name, value in new.items():
-                validate_topic_config(name, value)
             # A key set by an older or newer release must not prevent other changes.
             known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
-            validate_topic_overrides(known, self._broker)
+            validate_topic_overrides({**new, **known}, self._broker)
         elif resource.kind == BROKER:
             self._validate_broker(resource, changes, new, after)
         elif resource.kind == GROUP:

@@ -10,6 +10,7 @@ from uuid import UUID
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic.generation import (
     CONSUMER_PROTOCOL,
+    SUBSCRIPTION_BYTES_READ_MAX,
     ClassicGeneration,
     ClassicMember,
     ClassicState,
@@ -283,10 +284,15 @@ def _fits(
     if generation.protocol_type != CONSUMER_PROTOCOL:
         return True
     was, is_now = (
-        next(topics_in(each.metadata) for each in offers if each.name == generation.protocol_name)
+        next(each.metadata for each in offers if each.name == generation.protocol_name)
         for offers in (before, now)
     )
-    return is_now is None or sorted(is_now) == sorted(was or ())
+    if was == is_now:
+        return True
+    if max(len(was), len(is_now)) > SUBSCRIPTION_BYTES_READ_MAX:
+        return False  # another rebalance is safe, and shorter than a comparison
+    topics, topics_now = topics_in(was), topics_in(is_now)
+    return topics_now is None or sorted(topics_now.names) == sorted(topics.names if topics else ())
 
 
 def _offered(message: JoinGroupRequest) -> tuple[OfferedProtocol, ...]:

@@ -130,7 +130,7 @@ class MemberUpdater:
         bump = bump or _leaves_a_place(group, update)
         if not bump and not group.stale:
             return group.epoch
-        topics = all_topics(after.membership.members.values(), after.regexes)
+        topics = all_topics(after.membership.members.values(), after.regexes, self._cluster)
         metadata_hash = self._hashes.of(topics)
         if not bump and metadata_hash == group.metadata_hash:
             group.stale = False
@@ -183,7 +183,7 @@ class MemberUpdater:
             if not _others_use(group, regex, away):
                 del regexes[regex]
                 builder.write(regex_tombstone(group.group_id, regex))
-        metadata_hash = self._hashes.of(all_topics(staying, regexes))
+        metadata_hash = self._hashes.of(all_topics(staying, regexes, self._cluster))
         builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
 
     def topics_changed(
@@ -196,7 +196,9 @@ class MemberUpdater:
             regexes = {**group.regexes, **changed}
             for regex, resolved in changed.items():
                 builder.write(_regex_record(group, regex, resolved))
-            metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
+            metadata_hash = self._hashes.of(
+                all_topics(group.members.values(), regexes, self._cluster)
+            )
             builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
         elif not group.stale:
             group.stale = any(group.is_subscribed_to(name) for name in names)
@@ -210,14 +212,14 @@ class MemberUpdater:
         for regex, resolved in found.items():
             builder.write(_regex_record(group, regex, resolved))
         regexes = {**group.regexes, **found}
-        metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
+        metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes, self._cluster))
         # The hash differs, too, if the expression before this one had topics.
         if metadata_hash != group.metadata_hash or any(each.topics for each in found.values()):
             builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
 
     def hash_of(self, members: Iterable[ConsumerMember]) -> int:
         """Return the hash of the topics of members without expressions."""
-        return self._hashes.of(all_topics(members, {}))
+        return self._hashes.of(all_topics(members, {}, self._cluster))
 
 
 class _GroupAfter:
