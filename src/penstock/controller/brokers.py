@@ -60,7 +60,8 @@ class BrokerWork:
         self._next_offset = next_offset
 
     def register(self, request: k62.BrokerRegistrationRequest) -> Outcome:
-        """A new incarnation gets the offset of its registration as epoch, and starts fenced."""
+        """Register a broker. A new incarnation starts fenced; its epoch is the offset of its
+        registration."""
         self._check_registration(request)
         existing = self._image.brokers.get(request.broker_id)
         record = self._registration(request)

@@ -136,7 +136,8 @@ class Controller:
             self._stepped(Step(self.image, delta))
 
     def _fold(self) -> Delta:
-        """Make what was replayed since the last time part of the image."""
+        """Build the next image from the records replayed since the last one, and return its
+        delta."""
         self.image, delta = self._builder.build(*self._last_batch)
         self._builder = ImageBuilder(self.image)
         self._check_metadata_version()
@@ -153,7 +154,8 @@ class Controller:
         )
 
     def loaded(self, _now_ms: int) -> Outcome:
-        """Activation: an empty log gets its first records, an open transaction is aborted."""
+        """Activate the controller: write the first records of an empty log, abort an open
+        transaction."""
         self._loading = False
         records: list[Any] = []
         if self._in_transaction:
@@ -173,12 +175,13 @@ class Controller:
         return Outcome(records)
 
     def recover(self, event: Any, problem: Exception, _now_ms: int) -> Outcome:
-        """A request changes nothing but by its records, so one that failed has changed nothing."""
+        """Report a request that failed. Only records change the state, so the request has changed
+        nothing."""
         subject = f"{type(event.message).__name__} to the controller"
         return Outcome(failures=[Failure(subject, problem, "It has changed nothing.")])
 
     def set_aside(self, _record: Any, problem: Exception) -> Failure:
-        """Metadata is one whole: a record that cannot be replayed is never passed over."""
+        """Raise the problem: metadata is one whole, and no record of it may be passed over."""
         raise problem
 
     # Requests

@@ -21,7 +21,7 @@ class _Ring:
         self._round = 0
 
     def take(self, round_number: int) -> int | None:
-        """The next broker that was not yet taken in this round."""
+        """Return the next broker that was not yet taken in this round; None if all were."""
         if not self.brokers:
             return None
         if round_number != self._round:
@@ -51,7 +51,7 @@ def place(
     replication_factor: int,
     chance: SeededRandom,
 ) -> list[list[int]]:
-    """The replicas of each new partition, the preferred leader first."""
+    """Return the replicas of each new partition, the preferred leader first."""
     known = sorted(brokers, key=lambda broker: broker.broker_id)
     unfenced_count = sum(not broker.fenced for broker in known)
     _check(replication_factor, len(known), unfenced_count)

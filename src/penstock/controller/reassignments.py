@@ -1,7 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments: partitions that change their brokers.
 
-A reassignment begins by adding the new replicas to those that are there, and is done when all that
-shall stay are in sync (elections.complete_reassignment): at once where none is new.
+A reassignment begins by adding the new replicas to the present ones. The reassignment ends when all
+replicas that stay are in sync (elections.complete_reassignment).
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,7 +103,8 @@ class ReassignmentWork:
                 raise InvalidReplicaAssignment(f"{what} the broker {broker_id} more than once.")
 
     def _cancel(self, topic: Topic, partition: PartitionImage) -> Any:
-        """Back to the replicas there were, without those that were being added."""
+        """Return the record that removes the added replicas again; raise if no reassignment is
+        under way."""
         if not partition.adding and not partition.removing:
             raise NoReassignmentInProgress
         replicas = tuple(each for each in partition.replicas if each not in partition.adding)
@@ -130,7 +131,7 @@ class ReassignmentWork:
     # ListPartitionReassignments
 
     def list_all(self, request: k46.ListPartitionReassignmentsRequest) -> Outcome:
-        """Those under way: partitions that have replicas to add or to remove."""
+        """Return the partitions that have replicas to add or to remove."""
         wanted: Mapping[str, Sequence[int]]
         if request.topics is None:
             wanted = {name: tuple(topic.partitions) for name, topic in self._image.topics.items()}

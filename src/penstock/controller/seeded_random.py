@@ -22,7 +22,7 @@ class SeededRandom:
         return blake2b(self._seed, digest_size=16, key=key).digest()
 
     def uuid(self) -> bytes:
-        """A version-4 UUID that is none of Kafka's reserved ids and is easy to type."""
+        """Return a version-4 UUID that is none of Kafka's reserved ids and is easy to type."""
         while True:
             value = bytearray(self._draw())
             value[6] = value[6] & 0x0F | 0x40

@@ -285,7 +285,7 @@ class TopicWork:
         return Outcome(records, k20.DeleteTopicsResponse(responses=results))
 
     def _meant(self, state: k20.DeleteTopicState) -> tuple[str | None, bytes]:
-        """The same for one topic, whether a request calls it by its name or by its id."""
+        """Return one key per topic, whether a request gives its name or its id."""
         if state.name is None:
             topic = self._image.topic(state.topic_id)
             return (None, state.topic_id) if topic is None else (topic.name, ZERO_ID)

@@ -39,7 +39,7 @@ _NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
 def value_version(value: object) -> int:
-    """The version in which a value is written."""
+    """Return the version in which a value is written."""
     if isinstance(value, group.OffsetCommitValue) and value.expire_timestamp != NO_EXPIRY:
         return _OFFSET_WITH_EXPIRY
     return _VERSIONS.get(type(value), 0)
@@ -48,7 +48,7 @@ def value_version(value: object) -> int:
 def encode(
     records: Sequence[CoordinatorRecord | PendingOffset], now_ms: int, compression: int = 0
 ) -> bytes:
-    """One batch. Pending records are all of one producer."""
+    """Return one batch with the records. Pending records are all of one producer."""
     body = write_quickly(records)
     if body is None:
         body = encode_plainly(records)
@@ -68,7 +68,7 @@ def encode(
 
 
 def encode_plainly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes:
-    """The records of a batch, all of one moment, by the general codec."""
+    """Return the records of a batch as the general codec writes them, all with one timestamp."""
     body = bytearray()
     for number, record in enumerate(records):
         batches.write_record(body, 0, number, *write_record(record.key, record.value))
@@ -76,7 +76,7 @@ def encode_plainly(records: Sequence[CoordinatorRecord | PendingOffset]) -> byte
 
 
 def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None]:
-    """A key and its value as they are stored."""
+    """Return a key and its value as they are stored."""
     return write_coordinator_key(key), (
         None if value is None else write_coordinator_value(value, value_version(value))
     )

@@ -1,7 +1,7 @@
 """The records of a coordinator partition.
 
-The log holds three kinds of batches: plain ones, offsets committed by a transactional producer, and
-the markers that end a transaction.
+The log holds three kinds of batches: plain ones, offsets of transactional producers, and the
+markers that end transactions.
 """
 
 from typing import NamedTuple

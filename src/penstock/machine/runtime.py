@@ -3,11 +3,11 @@
 A record is replayed right after its append, so the next event sees it. A reply leaves once all
 records that the machine had seen by then are committed. Replies leave in the order of their
 decisions. A request is answered at once, or parked under a ticket until the machine answers it.
-After a lost leadership or a failed disk the machine is dropped; when this node leads again, the
+After a lost leadership or a failed disk the machine is dropped. When this node leads again, the
 machine is rebuilt from the log.
 
-An exception that is no KafkaError costs its subject: the request gets UNKNOWN_SERVER_ERROR, the
-machine brings the subject back to its records or sets it aside, and the log names it once.
+An exception that is no KafkaError costs its subject alone. The request gets UNKNOWN_SERVER_ERROR.
+The machine brings the subject back to its records or sets it aside, and the log names it once.
 """
 
 import logging
@@ -90,9 +90,9 @@ class _Large:
 class Runtime(Generic[M]):
     """One machine, one log.
 
-    `make` returns a machine without state; `before_release` gets every commit before the replies
-    that waited for it leave; `send` performs what a machine sends; `unreadable` gets the problem of
-    a log that cannot be loaded, which is raised without a listener; `begin` begins a batch that is
+    `make` returns a machine without state. `before_release` gets every commit before the replies
+    that waited for it leave. `send` performs what a machine sends. `unreadable` gets the problem of
+    a log that cannot be loaded; without it the problem is raised. `begin` begins a batch that is
     encoded in pieces, and later events wait for its end.
     """
 
@@ -303,7 +303,7 @@ class Runtime(Generic[M]):
         self._release()
 
     def _writable(self, records: Sequence[Record], write: Callable[[], T]) -> T:
-        """Turn an encoding error into a KafkaError: the values came with a request of a peer, and
+        """Turn an encoding error into a KafkaError. The values came with a request of a peer, and
         must not stop the node."""
         try:
             return write()

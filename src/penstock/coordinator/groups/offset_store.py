@@ -1,11 +1,11 @@
 """The committed offsets of one coordinator partition, and those that wait for a transaction.
 
-A partition may hold a million of them: an offset is a plain tuple whose places are named below
-(the garbage collector stops looking at exact tuples of plain values, a named one it visits for
-ever), and names, ids and times that many offsets share are kept once.
+A partition may hold a million of them, so an offset is a plain tuple with the indexes named below.
+The garbage collector stops visiting exact tuples of plain values, but never named tuples. Names,
+ids and times that many offsets share are kept once.
 
-Invariants: no dictionary in here is empty but the outermost ones, and a place is in `_open` for
-exactly those producers that hold an offset for it. Replay alone changes anything.
+Invariants: no inner dictionary is empty. A topic partition is in `_open` for exactly those
+producers that have a pending offset for it. Replay alone changes anything.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ def _share(shared: dict[T, T], value: T) -> T:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The record that makes replay forget an offset, committed or held."""
+    """Return the record that removes an offset at replay, committed or pending."""
     return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
@@ -83,7 +83,7 @@ class OffsetStore:
         return self.of_topic(group_id, topic).get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Stored]]:
-        """The committed offsets of a group; to be looked at, not kept."""
+        """Return the committed offsets of a group, as a view."""
         return self._committed.get(group_id, _NOTHING)
 
     def of_topic(self, group_id: str, topic: str) -> Mapping[int, Stored]:
@@ -91,22 +91,22 @@ class OffsetStore:
         return found
 
     def groups(self) -> list[str]:
-        """The groups that have committed offsets."""
+        """Return the groups that have committed offsets."""
         return list(self._committed)
 
     def topics_of(self, group_id: str) -> list[str]:
-        """The topics of which a group has committed offsets."""
+        """Return the topics of which a group has committed offsets."""
         return list(self.of_group(group_id))
 
     def count(self, group_id: str) -> int:
-        """How many offsets a group has committed."""
+        """Return the number of offsets that a group has committed."""
         return sum(map(len, self.of_group(group_id).values()))
 
     def has_offsets(self, group_id: str) -> bool:
         return group_id in self._committed
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether an open transaction holds offsets of this group."""
+        """Return whether an open transaction has pending offsets of this group."""
         return group_id in self._open
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
@@ -114,13 +114,13 @@ class OffsetStore:
         return places is not None and (topic, partition) in places
 
     def held(self) -> Iterator[tuple[str, str, int]]:
-        """Where open transactions hold offsets: group, topic and partition."""
+        """Yield group, topic and partition of each pending offset."""
         for group_id, places in self._open.items():
             for topic, partition in places:
                 yield group_id, topic, partition
 
     def at(self, group_id: str, topic: str, partition: int) -> Iterator[Stored]:
-        """The committed offset of a place, and those that open transactions hold for it."""
+        """Yield the committed offset of a topic partition, and its pending offsets."""
         committed = self.get(group_id, topic, partition)
         if committed is not None:
             yield committed
@@ -145,7 +145,7 @@ class OffsetStore:
     # Replay
 
     def stored(self, value: OffsetCommitValue | LegacyOffsetCommitValue) -> Stored:
-        """A value as it is kept here."""
+        """Return the value as the tuple that the store keeps."""
         committed_ms = value.commit_timestamp
         if committed_ms == self._last_ms:
             committed_ms = self._last_ms  # one object for the many offsets of one commit

@@ -1,8 +1,8 @@
 """Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry.
 
 The first commit of an unknown group makes a group without members. A commit inside a transaction
-counts once the transaction is committed. The caller checks which topics exist: here a topic is a
-name, and an id that tells it from the next topic of that name.
+counts once the transaction is committed. The caller checks which topics exist. Here a topic is a
+name, with an id that tells it from the next topic of that name.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ class OffsetRequests:
     # Commits
 
     def commit(self, call: GroupRequest, now_ms: int) -> Outcome:
-        """OffsetCommit. Its topics have a name, and their id where it is known."""
+        """Handle OffsetCommit. Its topics have a name, and their id where it is known."""
         message: OffsetCommitRequest = call.message
         epoch = message.generation_id_or_member_epoch
         group = self._state.groups.get(message.group_id)
@@ -157,7 +157,7 @@ class OffsetRequests:
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
     def commit_in_transaction(self, call: GroupRequest, now_ms: int) -> Outcome:
-        """TxnOffsetCommit: as a commit, but it counts when the producer's transaction does."""
+        """Handle TxnOffsetCommit: a commit that counts when the producer's transaction commits."""
         message: TxnOffsetCommitRequest = call.message
         ids = {topic.name: self._id_of(topic.name) for topic in message.topics}
         self._check_in_transaction(call, ids)
@@ -202,7 +202,8 @@ class OffsetRequests:
         return ZERO_ID if known is None else known.topic_id
 
     def _metadata_error(self, committed: CommittedPartition) -> int:
-        """Kafka counts UTF-16 units here: one or two per character."""
+        """Return the error code for a commit's metadata. Kafka counts UTF-16 units: one or two per
+        character."""
         metadata = committed.committed_metadata or ""
         units = len(metadata)
         if not metadata.isascii():
@@ -213,7 +214,7 @@ class OffsetRequests:
     # Questions
 
     def fetch(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
-        """OffsetFetch, in the form of v8: groups, each with topics that have names."""
+        """Handle OffsetFetch in the form of v8: groups, each with topics that have names."""
         message: OffsetFetchRequest = call.message
         stable = message.require_stable
         told = [tell_group(self._state, each, require_stable=stable) for each in message.groups]
@@ -298,8 +299,8 @@ class OffsetRequests:
         return SetTimer(CHECK_TIMER, self._settings.offsets_check_interval_ms, CheckOffsets())
 
     def _check(self) -> Outcome:
-        """Writes nothing itself: the timers of an outcome are lost if the log refuses its records,
-        and this one keeps all the others going."""
+        """Start a sweep, and write no record: timers are lost if the log rejects the records of
+        their outcome."""
         self._expiry = ExpirySweep(self._state, self._settings.offsets_retention_ms)
         timers = [self._check_later(), SetTimer(EXPIRY_TIMER, 0, ExpireMore())]
         if not self._deletion.is_over:
@@ -318,8 +319,8 @@ class OffsetRequests:
     # Replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """A commit, or the tombstone of one. A load calls this a million times: the machine has
-        looked at the type of the key already, and nothing here is looked at twice."""
+        """Replay a commit or its tombstone. Hot path: a load replays a million of them. The machine
+        has checked the key's type already."""
         key: Any
         value: Any
         key, value = record
@@ -332,7 +333,7 @@ class OffsetRequests:
         self._store.put(group_id, key.topic, key.partition, self._store.stored(value))
 
     def replay_pending(self, record: PendingOffset) -> None:
-        """A commit that counts when the transaction of its producer does."""
+        """Replay a commit that counts when the transaction of its producer commits."""
         key, value = record.key, record.value
         if not isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             return  # transactions hold offsets only
@@ -380,9 +381,10 @@ def _value(
 
 
 def _still_there(group: CoordinatedGroup | None, member_id: str) -> list[SetTimer]:
-    """A classic member that commits need not say that it lives; in a consumer group it does.
+    """Return the renewed session timer of a classic member that commits.
 
-    The timer gets the event that it has: if the log refuses the commit, the old timer is as good.
+    The timer keeps its event: if the log rejects the commit, the old timer serves as well. A
+    consumer group's members send heartbeats instead.
     """
     if not isinstance(group, ClassicGroup) or group.state not in LISTENING:
         return []

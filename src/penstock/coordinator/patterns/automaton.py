@@ -1,8 +1,8 @@
 """Matches whole names against a regular expression, one character after the other.
 
-All ways through the expression are followed at once: a set of nodes, kept as the bits of a
-number. Sets that came up before are remembered, so that most characters cost one look-up. The
-work for a name is bounded by its length times the number of nodes, whatever the expression.
+All ways through the expression are followed at once: a set of nodes, kept as the bits of a number.
+Sets that came up before are remembered, so that most characters cost one look-up. The work for a
+name is bounded by its length times the number of nodes, for every expression.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ from penstock.errors import InvalidRegularExpression
 NODES_MAX: Final = REPEAT_MAX + 100
 REMEMBERED_MAX: Final = 1000
 # Of one search, in looks at eight nodes: some tens of milliseconds. Expressions that people write
-# take a few thousand, whatever the number of names, since nearly all steps are remembered.
+# take a few thousand for any number of names, since nearly all steps are remembered.
 EFFORT_MAX: Final = 200_000
 
 _ACCEPT: Final = 0  # the node that every way through the expression ends in
@@ -75,7 +75,7 @@ class _Nodes:
         return len(self.takes) - 1
 
     def _add(self, tree: Node, then: int) -> int:
-        """The node where this part of the expression begins, if `then` follows it."""
+        """Return the node where this part of the expression begins, if `then` follows it."""
         match tree:
             case Characters(bits):
                 # No character at all: a way that leads nowhere.
@@ -188,7 +188,8 @@ class NamePattern:
         return bool(self._after(state, around) & (1 << _ACCEPT))
 
     def _after(self, state: _State, around: _Around) -> int:
-        """The nodes that may take the next character; _ACCEPT among them: it may be over."""
+        """Return the nodes that may take the next character; _ACCEPT among them if the text may
+        end."""
         if state.begin:
             return self._closure(self._first, around)
         followers = self._followers.get(around)
@@ -210,7 +211,7 @@ class NamePattern:
         return result
 
     def _closure(self, node: int, around: _Around) -> int:
-        """The nodes that take a character, and the last one, reached from here without any."""
+        """Return the nodes that take a character, and _ACCEPT, that are reached without one."""
         known = self._reached.get((node, around))
         if known is not None:
             return known

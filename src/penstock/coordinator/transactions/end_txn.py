@@ -1,8 +1,8 @@
 """EndTxn: the decision, the markers for its partitions, and the completion.
 
-The answer leaves when the decision is stored. With transactions v2 each end bumps the epoch: an
-equal epoch then means the next transaction, one epoch less a repetition of the last end. Anything
-later cannot end what it does not know (KAFKA-17754).
+The answer leaves when the decision is stored. With transactions v2 each end bumps the epoch. An
+equal epoch then means the next transaction; one epoch less means a repetition of the last end.
+Anything later cannot end what it does not know (KAFKA-17754).
 """
 
 from penstock.coordinator.transactions.events import (
@@ -112,7 +112,7 @@ class EndTxnRequests:
         )
 
     def complete(self, event: MarkersWritten, now_ms: int) -> Outcome:
-        """The last step. Markers that were sent twice are reported twice: the second is late."""
+        """Complete the transaction. Ignore late markers: those sent twice are reported twice."""
         known = self._transactions.find(event.transactional_id)
         told = TxnProducerIdentity(event.producer_id, event.producer_epoch)
         if known is None or not known.prepared or known.producer != told:
@@ -144,8 +144,9 @@ def _completion(event: EndTransaction) -> TxnStatus:
 
 
 def _is_repeated(asked: TxnProducerIdentity, known: TransactionMetadata) -> bool:
-    """Whether the client did not hear of its last end: it was moved on by one epoch since, or to
-    epoch 0 of a new producer id. One that was fenced at the last epoch is moved nowhere."""
+    """Return whether the client repeats an end whose answer was lost. Since that end its epoch grew
+    by one, or its producer id is new with epoch 0. A producer fenced at the last epoch does not
+    match."""
     client = known.client
     if client.producer_id == asked.producer_id:
         return client.epoch == asked.epoch + 1 and client.epoch < EPOCH_MAX

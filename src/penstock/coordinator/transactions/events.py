@@ -1,7 +1,7 @@
 """The events of a transaction coordinator, its answers and its sends.
 
 Plain values instead of requests: leaders of partitions ask the same questions as clients do.
-`transactions_v2` says how the client speaks: with version 2 (KIP-890) every end of a transaction
+`transactions_v2` is the protocol of the client. With version 2 (KIP-890) every end of a transaction
 bumps the epoch, so that late requests are recognised.
 """
 

@@ -1,6 +1,6 @@
 """InitProducerId: gives a producer the right to write under a transactional id.
 
-A producer without a previous identity takes the id over: an open transaction is aborted first, and
+A producer without a previous identity takes the id over. An open transaction is aborted first, and
 the answer is CONCURRENT_TRANSACTIONS until then. A producer with a previous identity continues if
 no other has taken the id over since. With keep_prepared (KIP-939) the open transaction stays, and
 the new owner may only end it.
@@ -96,7 +96,8 @@ class InitProducerIdRequests:
         timeout_ms: int,
         now_ms: int,
     ) -> Outcome:
-        """Nothing is open: the next epoch, or a new producer id when the epochs are used up."""
+        """Give the next epoch, or a new producer id when the epochs are used up. No transaction is
+        open."""
         current, name = known.producer, known.transactional_id
         if expected is not None and self._transactions.was_moved(known, expected.epoch):
             return _begun(_emptied(known, current, timeout_ms, now_ms))
@@ -118,8 +119,8 @@ class InitProducerIdRequests:
         return _begun(_emptied(moved, given, timeout_ms, now_ms))
 
     def _keep(self, event: InitProducer, known: TransactionMetadata, now_ms: int) -> Outcome:
-        """A new owner for what is open. Those before it are fenced: they neither end it nor
-        write in it."""
+        """Give the open transaction to a new owner. Former owners are fenced: they can neither end
+        it nor write in it."""
         client = known.client
         if client.exhausted:
             if event.drawn is None:
@@ -147,8 +148,8 @@ def _expected(event: InitProducer) -> TxnProducerIdentity | None:
 
 
 def _may_be(expected: TxnProducerIdentity, known: TransactionMetadata) -> bool:
-    """Whether the id is the producer's own, or the one it had before its epochs were used up. A
-    kept transaction belongs to its owner: earlier producers may not touch it."""
+    """Return whether the id is the current one, or the one before its epochs were used up. Only its
+    owner may use a kept transaction."""
     if known.kept:
         return expected == known.client
     if expected.producer_id == known.producer.producer_id:

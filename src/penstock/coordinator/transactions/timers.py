@@ -1,6 +1,6 @@
 """The timers of a transaction coordinator, and their events.
 
-An expired timer is set again at once, and the work is a second event: if the log rejects its
+An expired timer is set again at once, and the work is a second event. If the log rejects its
 record, the timer is running already.
 """
 
@@ -50,7 +50,8 @@ def abort_name(transactional_id: str) -> str:
 
 
 def timeout(transaction: TransactionMetadata, now_ms: int) -> SetTimer | CancelTimer:
-    """The timer of a transaction as it is now: none unless it is open and has a time limit."""
+    """Return the timer of a transaction, or its cancellation unless the transaction is open with a
+    time limit."""
     name = timeout_name(transaction.transactional_id)
     if transaction.status is not TxnStatus.ONGOING or transaction.timeless:
         return CancelTimer(name)

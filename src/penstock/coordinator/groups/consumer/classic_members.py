@@ -1,8 +1,8 @@
 """Members of the classic protocol inside a consumer group, while it migrates.
 
-JoinGroup takes such a member one step on, as a heartbeat does for others; SyncGroup returns its
-assignment; Heartbeat asks the member to rejoin when there is another step to take. The member's
-generation is its epoch. No such member is a leader, since the coordinator assigns.
+JoinGroup takes such a member one step on, as a heartbeat does for others. SyncGroup returns its
+assignment. Heartbeat asks the member to rejoin when another step is due. The member's generation is
+its epoch. No such member is a leader, since the coordinator assigns.
 """
 
 from dataclasses import replace

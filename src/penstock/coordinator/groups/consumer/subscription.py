@@ -36,8 +36,8 @@ def existing_topics(names: Iterable[str], cluster: ClusterView) -> list[TopicVie
 
 
 class MetadataHash:
-    """A number that changes when a topic is created, deleted or created again, gets more
-    partitions, or its replicas move to other racks. The same after every start."""
+    """A number that changes with the id of a topic, its partitions, or the racks of its replicas.
+    The same after every start."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster

@@ -1,8 +1,8 @@
 """Updates a group after the request of one of its members.
 
-In this order: the member's own fields; a new epoch for the group, if its subscription or the topics
-have changed; a target for that epoch, if the last one is old enough; one step of this member
-towards its target. All records become one batch.
+First the member's own fields change. If its subscription or the topics have changed, the group gets
+a new epoch. If the last target is old enough, a target for that epoch is made. Last, this member
+goes one step towards its target. All records become one batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

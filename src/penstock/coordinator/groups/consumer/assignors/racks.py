@@ -1,7 +1,7 @@
 """Of two equally good assignments, the one in which more members read from a replica nearby.
 
 Apache Kafka hands racks to its assignors, but its own two do not look at them. Here an assignor
-makes its plain assignment, and beside it one of the same balance that prefers members in the
+makes its plain assignment, and a second one of the same balance. The second prefers members in the
 racks of the replicas. That one is taken if it moves no more and if more of it is local.
 """
 
@@ -24,7 +24,7 @@ DETOURS_MAX: Final = 1000
 
 
 def prefer_local(plain: Assignor, local: Assignor) -> Assignor:
-    """The two ways of one assignor as one."""
+    """Return an assignor that chooses between the plain and the local result."""
 
     def assign(group: Subscribers) -> dict[str, Assignment]:
         first = plain(group)
@@ -39,14 +39,14 @@ def prefer_local(plain: Assignor, local: Assignor) -> Assignor:
 
 
 def knows_racks(group: Subscribers) -> bool:
-    """Whether racks can make a difference."""
+    """Return whether a member and a partition have a rack."""
     return any(member.rack_id is not None for member in group.members) and any(
         any(racks) for racks in group.racks.values()
     )
 
 
 def local_count(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
-    """How many partitions have a replica in the rack of their member."""
+    """Return the number of partitions with a replica in the rack of their member."""
     return sum(
         member.rack_id in group.racks_of(topic, partition)
         for member in group.members
@@ -56,7 +56,7 @@ def local_count(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
 
 
 def _moved(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
-    """How many partitions their members lose, in all."""
+    """Return the number of partitions that members lose, in all."""
     return sum(
         len(partitions - targets[member.member_id].get(topic, frozenset()))
         for member in group.members
@@ -71,8 +71,9 @@ def hand_out(
     give: Callable[[int, Partition], None],
     limit: int | None = None,
 ) -> list[Partition]:
-    """Give partitions to members nearby: `rooms` has the free room of each member and is
-    updated, `limit` is the number in all. Return the partitions that fit nowhere."""
+    """Give partitions to members in the rack of a replica. `rooms` has the free room of each member
+    and is updated; `limit` bounds the number of partitions. Return the partitions that fit
+    nowhere."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(group.members):
         if member.rack_id is not None and rooms[place] > 0:
@@ -158,8 +159,8 @@ class _Flow:
 def remote_last(
     group: Subscribers, member: Subscriber, given: Mapping[bytes, Iterable[int]]
 ) -> Sequence[Partition]:
-    """Return the partitions of a member, the ones to give back last: those not near it, and of
-    these the ones near others."""
+    """Return the partitions of a member, those to give back last. Those are the ones without a
+    local replica, and of these the ones local to other members."""
     others = Counter(each.rack_id for each in group.members if each.rack_id != member.rack_id)
 
     def rank(each: Partition) -> tuple[bool, bool, Partition]:

@@ -1,9 +1,9 @@
 """Each topic is cut into ranges, one for each of its subscribers, in the order of their ids.
 
-Topics with as many partitions and the same subscribers are cut alike, so that a member gets the
-same partitions of each, as joins of streams need. Static members come first and are ordered
-by their instance ids, so that a restart moves nothing. Members may change places with others that
-get as many, if that brings them nearer to the replicas (racks.py).
+Topics with as many partitions and the same subscribers are cut alike. A member then gets the same
+partitions of each, as joins of streams need. Static members come first and are ordered by their
+instance ids, so that a restart moves nothing. Members may change places with others that get as
+many, if that brings them nearer to the replicas (racks.py).
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class _Cut(NamedTuple):
         return range(first, first + share + (1 if number < extra else 0))
 
     def larger(self) -> int:
-        """How many pieces have one more than the others; they are the first."""
+        """Return the number of pieces with one partition more; they are the first pieces."""
         return self.partitions % len(self.subscribers)
 
 
@@ -71,8 +71,8 @@ def _assign(group: Subscribers, *, local: bool) -> dict[str, Assignment]:
 def _nearest(
     group: Subscribers, members: Sequence[Subscriber], cut: _Cut, topics: list[bytes]
 ) -> list[int]:
-    """The subscribers in the order of their pieces. Each piece goes to the rack that has most of
-    it; larger pieces stay with those who had larger ones."""
+    """Return the subscribers in the order of their pieces. Each piece goes to the rack with most of
+    its replicas; larger pieces stay with members that had larger ones."""
     larger = cut.larger()
     order: list[int] = []
     for first, after in ((0, larger), (larger, len(cut.subscribers))):

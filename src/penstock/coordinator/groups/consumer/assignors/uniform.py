@@ -1,9 +1,9 @@
 """Members get equal numbers of partitions, and keep theirs as far as possible.
 
-With equal subscriptions the result is exact: sizes differ by one at most, and no assignment of
-such sizes moves fewer partitions. With different subscriptions topic after topic is evened out
-among its own subscribers, until nothing gets better or enough rounds have been made. Where that
-leaves a choice, members get partitions with a replica in their rack (racks.py).
+With equal subscriptions the result is exact. Sizes differ by one at most, and no assignment of such
+sizes moves fewer partitions. With different subscriptions each topic is balanced among its own
+subscribers. That ends when a round improves nothing, or after a bounded number of rounds. Where
+that leaves a choice, members get partitions with a replica in their rack (racks.py).
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,8 @@ def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
 
 
 def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
-    """Members of the same sizes that keep as much, with what is near them as far as that goes."""
+    """Return assignments of the same sizes that keep as many partitions, with local replicas where
+    possible."""
     members = group.members
     topics = sorted(members[0].topics)
     free, kept, sizes = _beginning(group, topics)
@@ -169,7 +170,8 @@ class _Mixed:
         self._free, self._given, self._sizes = _beginning(group, self._topics)
 
     def _urgency(self, topic: bytes) -> tuple[float, int, bytes]:
-        """Topics whose subscribers have the least choice come first."""
+        """Return the sort key of a topic: topics whose subscribers have the least choice come
+        first."""
         subscribers = len(self._subscribers[topic])
         return -self._partitions[topic] / subscribers, subscribers, topic
 
@@ -199,7 +201,8 @@ class _Mixed:
         free.clear()
 
     def _hand_over(self, topic: bytes, takers: list[int]) -> None:
-        """Those partitions to these members, each as often as it is named."""
+        """Assign the free partitions of a topic to these members, one for each time a member is
+        listed."""
         for partition, place in zip(sorted(self._free[topic]), takers, strict=True):
             self._given[place].setdefault(topic, set()).add(partition)
 
