@@ -51,7 +51,7 @@ def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> Broke
     return broker
 
 
-class BrokerWork:
+class BrokerRequests:
     """Decides about registrations; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings, next_offset: int) -> None:

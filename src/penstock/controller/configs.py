@@ -66,7 +66,7 @@ class _Resource(Protocol[C]):
     configs: list[C]
 
 
-class ConfigWork:
+class ConfigRequests:
     """Decides about settings; holds no state but what it was given."""
 
     def __init__(self, image: Image, rules: ConfigRules) -> None:

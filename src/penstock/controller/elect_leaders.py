@@ -25,7 +25,7 @@ from penstock.wire.messages import k43_elect_leaders as k43
 ELECTIONS: Final = {0: LeaderElection.PREFERRED, 1: LeaderElection.UNCLEAN}
 
 
-class ElectLeadersWork:
+class ElectLeadersRequests:
     """Decides about elections; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:

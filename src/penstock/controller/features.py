@@ -20,7 +20,7 @@ _ALL_FAILED = "The update failed for all features since the following feature ha
 _METADATA_UNCHANGED = frozenset({2, 4, 9, 10, 12, 16, 18, 19, 20, 21, 22, 24, 25, 26, 27, 28, 29})
 
 
-class FeatureWork:
+class FeatureRequests:
     """Decides about feature levels; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:

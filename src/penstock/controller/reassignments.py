@@ -24,7 +24,7 @@ from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 
 
-class ReassignmentWork:
+class ReassignmentRequests:
     """Decides about reassignments; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:

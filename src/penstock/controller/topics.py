@@ -51,7 +51,7 @@ from penstock.wire.records.metadata import (
 DEFAULT = -1
 
 
-class TopicWork:
+class TopicRequests:
     """Decides about topics; holds no state but what it was given."""
 
     def __init__(

@@ -5,7 +5,7 @@ Records of types that we do not know are passed over: a newer server may have wr
 
 from collections.abc import Sequence
 
-from penstock.coordinator.offset_batches import NO_EXPIRY, Pair, read_quickly, write_quickly
+from penstock.coordinator.offset_batches import NO_EXPIRY, KeyAndValue, read_quickly, write_quickly
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire import batch as batches
@@ -35,7 +35,7 @@ _VERSIONS: dict[type, int] = {
     transaction.TransactionLogValue: 1,
 }
 _OFFSET_WITH_EXPIRY = 1
-_NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
 def value_version(value: object) -> int:
@@ -52,7 +52,7 @@ def encode(
     body = write_quickly(records)
     if body is None:
         body = encode_plainly(records)
-    attributes, producer = compression, _NOBODY
+    attributes, producer = compression, _NO_PRODUCER
     first = records[0]
     if isinstance(first, PendingOffset):
         attributes |= TRANSACTIONAL
@@ -108,9 +108,9 @@ def decode(
     return [make(CoordinatorRecord, pair) for pair in pairs]
 
 
-def read_plainly(family: Family, batch: Buffer) -> list[Pair]:
+def read_plainly(family: Family, batch: Buffer) -> list[KeyAndValue]:
     """Return the keys and values of any batch, by the general codec."""
-    pairs: list[Pair] = []
+    pairs: list[KeyAndValue] = []
     for raw in batches.read_records(batch):
         if raw.key is None:
             continue

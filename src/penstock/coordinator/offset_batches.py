@@ -23,7 +23,7 @@ from penstock.wire.records.coordinator import (
 )
 from penstock.wire.records.group import OffsetCommitKey, OffsetCommitValue
 
-Pair = tuple[object, object | None]
+KeyAndValue = tuple[object, object | None]
 
 # A group's records come in runs: the names of the last few groups and topics are kept.
 NAMES_MAX: Final = 16_384
@@ -45,12 +45,12 @@ _NO_TIME_SINCE: Final = bytes(2)
 _REST_BYTES: Final = len(_NO_TIME_SINCE) + _REST.size
 
 
-def read_quickly(data: bytes, count: int) -> list[Pair] | None:
+def read_quickly(data: bytes, count: int) -> list[KeyAndValue] | None:
     """Return the keys and values of the uncompressed records of a batch. Skip records of an unknown
     type. Return None if only the general codec can read the batch."""
     if count < 0:
         return None
-    pairs: list[Pair] = []
+    pairs: list[KeyAndValue] = []
     position = 0
     try:
         for _ in range(count):
@@ -62,7 +62,7 @@ def read_quickly(data: bytes, count: int) -> list[Pair] | None:
     return pairs if position == len(data) else None
 
 
-def _read_record(data: bytes, position: int, pairs: list[Pair]) -> int:
+def _read_record(data: bytes, position: int, pairs: list[KeyAndValue]) -> int:
     """Append one record to the pairs and return the next position; -1 if the record is unusual.
 
     Lengths are zigzag varints: one byte below 64, two below 8192, odd if negative.
@@ -231,7 +231,7 @@ def _key_head(group: str, topic: str) -> bytes:
     return bytes(out + key[: -_PARTITION.size])
 
 
-def _read_other(raw_key: bytes, raw_value: bytes | None, pairs: list[Pair]) -> None:
+def _read_other(raw_key: bytes, raw_value: bytes | None, pairs: list[KeyAndValue]) -> None:
     try:
         key = read_coordinator_key(GROUP_RECORDS, raw_key)
     except UnknownRecord:

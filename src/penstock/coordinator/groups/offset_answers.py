@@ -27,7 +27,7 @@ from penstock.wire.messages.k09_offset_fetch import (
 NO_OFFSET: Final = -1
 
 
-def tell_group(
+def group_offsets(
     state: GroupCoordinatorState, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """Return the offsets that a group asks for; all its offsets if the request has no topics."""

@@ -176,8 +176,8 @@ class LeftoverSearch:
     def _walk(self) -> Iterator[tuple[str, bytes]]:
         """Yield the topic of each offset and its id. Each list is copied when it is reached."""
         store = self._store
-        for group_id, topic, partition in list(store.held()):
-            for stored in list(store.at(group_id, topic, partition)):
+        for group_id, topic, partition in list(store.pending_partitions()):
+            for stored in list(store.committed_and_pending(group_id, topic, partition)):
                 yield topic, stored[TOPIC_ID]
         for group_id in store.groups():
             for topic in store.topics_of(group_id):
@@ -227,13 +227,15 @@ class DeletionSweep:
 
     def _walk(self) -> Iterator[_Step]:
         store = self._store
-        held = dict.fromkeys(place for place in store.held() if place[1] in self._deleted)
-        for group_id, topic, partition in held:
+        pending = dict.fromkeys(
+            each for each in store.pending_partitions() if each[1] in self._deleted
+        )
+        for group_id, topic, partition in pending:
             yield _Step(group_id, topic, partition)
         for group_id in store.groups():
             for topic in list(self._deleted):
                 for partition in list(store.of_topic(group_id, topic)):
-                    if (group_id, topic, partition) not in held:
+                    if (group_id, topic, partition) not in pending:
                         yield _Step(group_id, topic, partition)
             yield _Step(group_id)
 
@@ -241,5 +243,6 @@ class DeletionSweep:
         """Return whether the offset is of a deleted topic, not of a younger one with that name."""
         deleted = self._deleted[topic]
         return any(
-            stored[TOPIC_ID] in deleted for stored in self._store.at(group_id, topic, partition)
+            stored[TOPIC_ID] in deleted
+            for stored in self._store.committed_and_pending(group_id, topic, partition)
         )

@@ -16,7 +16,7 @@ from penstock.coordinator.groups.classic.generation import CONSUMER_PROTOCOL, Cl
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
-from penstock.coordinator.groups.offset_answers import tell_group
+from penstock.coordinator.groups.offset_answers import group_offsets
 from penstock.coordinator.groups.offset_expiry import (
     DeletionSweep,
     ExpirySweep,
@@ -213,16 +213,16 @@ class OffsetRequests:
 
     # Questions
 
-    def fetch(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def fetch(self, call: GroupRequest) -> Outcome:
         """Handle OffsetFetch in the form of v8: groups, each with topics that have names."""
         message: OffsetFetchRequest = call.message
         stable = message.require_stable
-        told = [tell_group(self._state, each, require_stable=stable) for each in message.groups]
+        told = [group_offsets(self._state, each, require_stable=stable) for each in message.groups]
         return Outcome(reply=OffsetFetchResponse(groups=told))
 
     # Deletion
 
-    def delete(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def delete(self, call: GroupRequest) -> Outcome:
         """Handle OffsetDelete. Offsets of subscribed topics stay."""
         message: OffsetDeleteRequest = call.message
         group = self._state.groups.get(message.group_id)
@@ -241,10 +241,11 @@ class OffsetRequests:
             answers = [_answer(each, error_code) for each in partitions]
             response.topics.append(TopicErrors(name=topic.name, partitions=answers))
             if not used:
+                group_id, name, offsets = message.group_id, topic.name, self._store
                 records += [
-                    tombstone(message.group_id, topic.name, partition)
+                    tombstone(group_id, name, partition)
                     for partition in dict.fromkeys(partitions)
-                    if any(self._store.at(message.group_id, topic.name, partition))
+                    if any(offsets.committed_and_pending(group_id, name, partition))
                 ]
         return Outcome(records, response)
 
@@ -272,10 +273,10 @@ class OffsetRequests:
 
     # Timers
 
-    def loaded(self, now_ms: int) -> Outcome:  # noqa: ARG002
+    def loaded(self) -> Outcome:
         return Outcome(timers=[self._check_later(), *self._search_more()])
 
-    def woken(self, event: object, now_ms: int) -> Outcome | None:
+    def handle_timer(self, event: object, now_ms: int) -> Outcome | None:
         match event:
             case CheckOffsets():
                 return self._check()
@@ -344,7 +345,7 @@ class OffsetRequests:
             self._state.groups[key.group] = ClassicGroup(key.group)
         assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue), "an offset"
         stored = self._store.stored(value)
-        self._store.hold(record.producer_id, key.group, key.topic, key.partition, stored)
+        self._store.add_pending(record.producer_id, key.group, key.topic, key.partition, stored)
 
     def replay_end(self, marker: EndMarker) -> None:
         self._store.end(marker.producer_id, committed=marker.committed)

@@ -75,12 +75,12 @@ class EndTxnRequests:
             raise _another_epoch(known, event.producer_epoch)
         if known.status is not TxnStatus.ONGOING and event.committed:
             raise _cannot_end(event, known)
-        if asked.exhausted and event.drawn is None:
+        if asked.exhausted and event.new_producer_id is None:
             return Outcome(reply=NeedsProducerId())
-        rotated = event.drawn if asked.exhausted else None
+        rotated = event.new_producer_id if asked.exhausted else None
         decided = known.prepared_v2(_decision(event), now_ms, rotated)
         completed = decided.completed(now_ms)
-        self._transactions.moved(known.transactional_id, asked.epoch, completed.producer)
+        self._transactions.note_bump(known.transactional_id, asked.epoch, completed.producer)
         reply = ProducerIdAndEpoch(*completed.producer)
         if known.status is not TxnStatus.ONGOING:
             # A client may abort before it has written anything; no partition has to hear of it.
@@ -93,9 +93,9 @@ class EndTxnRequests:
         name, fenced = known.transactional_id, known.fenced(now_ms)
         given = fenced.completed(now_ms).producer
         if given.epoch <= CLIENT_EPOCH_MAX:
-            self._transactions.moved(name, known.client.epoch, given)
+            self._transactions.note_bump(name, known.client.epoch, given)
         else:
-            self._transactions.taken_over(name)
+            self._transactions.forget_bump(name)
         return self._decided(fenced, reply, now_ms)
 
     def _decided(
@@ -125,7 +125,7 @@ class EndTxnRequests:
             timers=[
                 timeout(each, now_ms)
                 for each in self._transactions
-                if each.status is TxnStatus.ONGOING and not each.timeless
+                if each.status is TxnStatus.ONGOING and not each.has_no_timeout
             ],
             sends=[
                 each.markers(self._coordinator_epoch)

@@ -79,7 +79,7 @@ class TransactionExpiry:
         if (
             known is None
             or known.status is not TxnStatus.ONGOING
-            or known.timeless
+            or known.has_no_timeout
             or (known.producer, known.started_ms) != (event.producer, event.started_ms)
         ):
             return None

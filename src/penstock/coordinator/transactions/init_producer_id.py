@@ -78,11 +78,11 @@ class InitProducerIdRequests:
         return event.timeout_ms
 
     def _new(self, event: InitProducer, timeout_ms: int, now_ms: int) -> Outcome:
-        if event.drawn is None:
+        if event.new_producer_id is None:
             return Outcome(reply=NeedsProducerId())
         begun = TransactionMetadata(
             event.transactional_id,
-            TxnProducerIdentity(event.drawn, 0),
+            TxnProducerIdentity(event.new_producer_id, 0),
             timeout_ms,
             updated_ms=now_ms,
         )
@@ -99,22 +99,22 @@ class InitProducerIdRequests:
         """Give the next epoch, or a new producer id when the epochs are used up. No transaction is
         open."""
         current, name = known.producer, known.transactional_id
-        if expected is not None and self._transactions.was_moved(known, expected.epoch):
+        if expected is not None and self._transactions.is_repeated_bump(known, expected.epoch):
             return _begun(_emptied(known, current, timeout_ms, now_ms))
         if expected is not None and expected.epoch != current.epoch:
             raise ProducerFenced(
                 f"{name!r} came with epoch {expected.epoch}, its producer has {current.epoch}"
             )
         if current.exhausted:
-            if event.drawn is None:
+            if event.new_producer_id is None:
                 return Outcome(reply=NeedsProducerId())
-            given = TxnProducerIdentity(event.drawn, 0)
+            given = TxnProducerIdentity(event.new_producer_id, 0)
         else:
             given = TxnProducerIdentity(current.producer_id, current.epoch + 1)
         if expected is None:
-            self._transactions.taken_over(name)
+            self._transactions.forget_bump(name)
         else:
-            self._transactions.moved(name, expected.epoch, given)
+            self._transactions.note_bump(name, expected.epoch, given)
         moved = replace(known, previous_producer_id=current.producer_id)
         return _begun(_emptied(moved, given, timeout_ms, now_ms))
 
@@ -123,12 +123,12 @@ class InitProducerIdRequests:
         it nor write in it."""
         client = known.client
         if client.exhausted:
-            if event.drawn is None:
+            if event.new_producer_id is None:
                 return Outcome(reply=NeedsProducerId())
-            owner = TxnProducerIdentity(event.drawn, 0)
+            owner = TxnProducerIdentity(event.new_producer_id, 0)
         else:
             owner = TxnProducerIdentity(client.producer_id, client.epoch + 1)
-        self._transactions.taken_over(known.transactional_id)
+        self._transactions.forget_bump(known.transactional_id)
         timeout_ms = NO_TIMEOUT_MS if event.two_phase_commit else known.timeout_ms
         kept = replace(known, next=owner, timeout_ms=timeout_ms, updated_ms=now_ms)
         return Outcome(

@@ -67,7 +67,7 @@ class TxnProducerIdentity(NamedTuple):
         return self.epoch >= CLIENT_EPOCH_MAX
 
 
-NOBODY = TxnProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER = TxnProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TransactionMetadata:
     # The id before a rotation: a client that did not hear of it asks again under this one.
     previous_producer_id: int = NO_PRODUCER_ID
     # With an epoch: the owner of a kept transaction. Without one: the id after a rotation.
-    next: TxnProducerIdentity = NOBODY
+    next: TxnProducerIdentity = NO_PRODUCER
 
     @property
     def kept(self) -> bool:
@@ -105,7 +105,7 @@ class TransactionMetadata:
         return ConcurrentTransactions(f"the markers of {self.transactional_id!r} are being written")
 
     @property
-    def timeless(self) -> bool:
+    def has_no_timeout(self) -> bool:
         return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
@@ -172,7 +172,7 @@ class TransactionMetadata:
             self,
             status=TxnStatus.COMPLETE_COMMIT if committed else TxnStatus.COMPLETE_ABORT,
             producer=producer,
-            next=NOBODY,
+            next=NO_PRODUCER,
             partitions=frozenset(),
             updated_ms=now_ms,
         )
@@ -323,15 +323,17 @@ class TransactionStore:
 
     # ---- repeated questions
 
-    def moved(self, transactional_id: str, expected_epoch: int, given: TxnProducerIdentity) -> None:
+    def note_bump(
+        self, transactional_id: str, expected_epoch: int, given: TxnProducerIdentity
+    ) -> None:
         """Note that the client with the expected epoch has the given identity now."""
         self._bumps[transactional_id] = EpochBump(expected_epoch, given)
 
-    def taken_over(self, transactional_id: str) -> None:
+    def forget_bump(self, transactional_id: str) -> None:
         """Forget the bump of a producer that another one has replaced."""
         self._bumps.pop(transactional_id, None)
 
-    def was_moved(self, transaction: TransactionMetadata, expected_epoch: int) -> bool:
+    def is_repeated_bump(self, transaction: TransactionMetadata, expected_epoch: int) -> bool:
         """Return whether a client with this epoch repeats its request. A bump whose record the log
         rejected names an identity that the transaction does not have."""
         bump = self._bumps.get(transaction.transactional_id)

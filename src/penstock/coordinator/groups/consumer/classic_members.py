@@ -10,7 +10,7 @@ from dataclasses import replace
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic.generation import OfferedProtocol
-from penstock.coordinator.groups.classic.joining import rebalance_timeout_ms_of
+from penstock.coordinator.groups.classic.join_group import rebalance_timeout_ms_of
 from penstock.coordinator.groups.classic.replies import join_error
 from penstock.coordinator.groups.consumer.consumer_protocol import (
     assignment_for,
@@ -18,7 +18,12 @@ from penstock.coordinator.groups.consumer.consumer_protocol import (
     subscription_in,
 )
 from penstock.coordinator.groups.consumer.group import CONSUMER_PROTOCOL, ConsumerGroup
-from penstock.coordinator.groups.consumer.joining import (
+from penstock.coordinator.groups.consumer.member import (
+    ClassicSide,
+    ConsumerMember,
+    MemberState,
+)
+from penstock.coordinator.groups.consumer.member_resolution import (
     ResolvedMember,
     check_room,
     join,
@@ -27,14 +32,9 @@ from penstock.coordinator.groups.consumer.joining import (
     new_member_id,
     replacement_records,
 )
-from penstock.coordinator.groups.consumer.member import (
-    ClassicSide,
-    ConsumerMember,
-    MemberState,
-)
+from penstock.coordinator.groups.consumer.member_update import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.consumer.migration import Migration
 from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
-from penstock.coordinator.groups.consumer.update_member import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import (
     NONE,

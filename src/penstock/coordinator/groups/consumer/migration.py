@@ -20,7 +20,7 @@ from penstock.coordinator.groups.classic import (
 )
 from penstock.coordinator.groups.classic.generation import ClassicGeneration, NextGeneration
 from penstock.coordinator.groups.classic.group_record import record_of
-from penstock.coordinator.groups.classic.joining import ClassicJoin
+from penstock.coordinator.groups.classic.join_group import ClassicJoin
 from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.rebalance import prepare
 from penstock.coordinator.groups.classic.replies import join_error, sync_error
@@ -40,6 +40,7 @@ from penstock.coordinator.groups.consumer.member import (
     ConsumerMember,
     without_epochs,
 )
+from penstock.coordinator.groups.consumer.member_update import MemberUpdater
 from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
 from penstock.coordinator.groups.consumer.records import (
     current_record,
@@ -49,7 +50,6 @@ from penstock.coordinator.groups.consumer.records import (
     target_record,
 )
 from penstock.coordinator.groups.consumer.replay import apply
-from penstock.coordinator.groups.consumer.update_member import MemberUpdater
 from penstock.coordinator.groups.group import GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.records import CoordinatorRecord

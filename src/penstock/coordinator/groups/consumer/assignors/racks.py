@@ -16,7 +16,7 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
     Subscribers,
 )
 
-Partition: TypeAlias = tuple[bytes, int]
+TopicIdAndPartition: TypeAlias = tuple[bytes, int]
 
 # A partition that only fits into a full rack may be fitted in by moving others on to theirs; so
 # often this is tried. Few sets of racks need that at all, however many partitions there are.
@@ -66,11 +66,11 @@ def _moved(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
 
 def hand_out(
     group: Subscribers,
-    loose: Iterable[Partition],
+    loose: Iterable[TopicIdAndPartition],
     rooms: list[int],
-    give: Callable[[int, Partition], None],
+    give: Callable[[int, TopicIdAndPartition], None],
     limit: int | None = None,
-) -> list[Partition]:
+) -> list[TopicIdAndPartition]:
     """Give partitions to members in the rack of a replica. `rooms` has the free room of each member
     and is updated; `limit` bounds the number of partitions. Return the partitions that fit
     nowhere."""
@@ -78,8 +78,8 @@ def hand_out(
     for place, member in enumerate(group.members):
         if member.rack_id is not None and rooms[place] > 0:
             places.setdefault(member.rack_id, []).append(place)
-    by_racks: dict[tuple[str, ...], list[Partition]] = {}
-    rest: list[Partition] = []
+    by_racks: dict[tuple[str, ...], list[TopicIdAndPartition]] = {}
+    rest: list[TopicIdAndPartition] = []
     for each in loose:
         racks = tuple(sorted(rack for rack in group.racks_of(*each) if rack in places))
         (by_racks.setdefault(racks, []) if racks else rest).append(each)
@@ -158,12 +158,12 @@ class _Flow:
 
 def remote_last(
     group: Subscribers, member: Subscriber, given: Mapping[bytes, Iterable[int]]
-) -> Sequence[Partition]:
+) -> Sequence[TopicIdAndPartition]:
     """Return the partitions of a member, those to give back last. Those are the ones without a
     local replica, and of these the ones local to other members."""
     others = Counter(each.rack_id for each in group.members if each.rack_id != member.rack_id)
 
-    def rank(each: Partition) -> tuple[bool, bool, Partition]:
+    def rank(each: TopicIdAndPartition) -> tuple[bool, bool, TopicIdAndPartition]:
         racks = group.racks_of(*each)
         return member.rack_id not in racks, any(rack in others for rack in racks), each
 
