@@ -4,14 +4,12 @@ The numbers in ratchets.py only go down: a room has exactly as many exceptions a
 """
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 from ratchets import PRONOUNS_LEFT, VERBLESS_DOCSTRINGS_LEFT, compare
-from source_tree import IN_SOURCE, name_of, room_of, text_of, tree_of
+from source_tree import IN_SOURCE, comments, docstrings, name_of, room_of, text_of, tree_of
 
 SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+")
 PERSON = re.compile(
@@ -24,22 +22,6 @@ NO_VERB = re.compile(
     r"`|(?:The|An?|Whether|Where|How|As|Like|All|Every|One|Those|Names|Members|From|Without"
     r"|Nothing|None|No|There|Done|Back|What|On|Out)\b"
 )
-
-
-def comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a file, each with its line."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string.lstrip("# ")
-
-
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of a file, each with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield node.body[0].lineno, text
 
 
 def pronouns(prose: str) -> list[str]:

@@ -99,7 +99,7 @@ class ConfigRequests:
         return [
             _record(resource, name, value)
             for name, value in changes.items()
-            # A broker reloads files it names (key stores) when told the same value again.
+            # A broker reloads files it names (key stores) when the same value is set again.
             if value != current.get(name) or resource.kind == BROKER
         ]
 
@@ -226,18 +226,18 @@ def _for_each(
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     for wanted in resources:
         resource = ConfigResourceId(wanted.resource_type, wanted.resource_name)
-        refusal: KafkaError | None = None
+        rejection: KafkaError | None = None
         try:
             _check_once(named[resource], [config.name for config in wanted.configs])
             made = decide(resource, wanted.configs)
             _check_size(len(records) + len(made))
             records += made
         except KafkaError as error:
-            refusal = error
+            rejection = error
         responses.append(
             AlterConfigsResourceResponse(
-                error_code=refusal.code if refusal else 0,
-                error_message=refusal.message if refusal else None,
+                error_code=rejection.code if rejection else 0,
+                error_message=rejection.message if rejection else None,
                 resource_type=resource.kind,
                 resource_name=resource.name,
             )

@@ -1,4 +1,4 @@
-"""Answers that only look: the quorum, and who clients are told is the controller."""
+"""The state of the quorum, and the broker that clients use as the controller."""
 
 from penstock.controller.image import Image
 from penstock.errors import UnknownTopicOrPartition

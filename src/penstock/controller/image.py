@@ -1,6 +1,6 @@
 """The cluster as the committed metadata records describe it: immutable, one value per version.
 
-A new image shares every unchanged part with the old one. Only the tables that a batch touched are
+A new image shares with the old one every unchanged part. Only the tables that a batch touched are
 copied. `delta.py` makes one from the other. The mappings are never written to after the image is
 made.
 """

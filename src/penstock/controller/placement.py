@@ -45,7 +45,7 @@ class _Rack:
         return self.fenced.take(round_number) if found is None else found
 
 
-def place(
+def assign_replicas(
     brokers: Iterable[BrokerImage],
     partition_count: int,
     replication_factor: int,
@@ -73,13 +73,13 @@ def place(
                 chance.shuffle(rack.unfenced.brokers)
                 chance.shuffle(rack.fenced.brokers)
             round_number = 0
-        placed.append(_place_one(racks, offset % len(racks), replication_factor, round_number))
+        placed.append(_assign_one(racks, offset % len(racks), replication_factor, round_number))
         round_number += 1
         offset += 1
     return placed
 
 
-def _place_one(racks: list[_Rack], offset: int, count: int, round_number: int) -> list[int]:
+def _assign_one(racks: list[_Rack], offset: int, count: int, round_number: int) -> list[int]:
     leader_rack = offset
     while (leader := racks[leader_rack].unfenced.take(round_number)) is None:
         leader_rack = (leader_rack + 1) % len(racks)

@@ -40,13 +40,13 @@ class ReassignmentRequests:
             allow_replication_factor_change=request.allow_replication_factor_change,
         )
         for topic in request.topics:
-            told = k45.ReassignableTopicResponse(name=topic.name)
-            reply.responses.append(told)
+            topic_response = k45.ReassignableTopicResponse(name=topic.name)
+            reply.responses.append(topic_response)
             for wanted in topic.partitions:
                 result = k45.ReassignablePartitionResponse(
                     partition_index=wanted.partition_index, error_message=None
                 )
-                told.partitions.append(result)
+                topic_response.partitions.append(result)
                 try:
                     record = self._alter_one(topic.name, wanted, request)
                     if record is not None:

@@ -1,6 +1,6 @@
 """Chance for a machine that may not roll dice: everything follows from the event's seed.
 
-The shell draws the seed; the same event decides the same way wherever it is handled.
+The shell draws the seed; the same event leads to the same decision on every node.
 """
 
 from hashlib import blake2b

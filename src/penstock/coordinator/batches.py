@@ -49,16 +49,16 @@ def encode(
     records: Sequence[CoordinatorRecord | PendingOffset], now_ms: int, compression: int = 0
 ) -> bytes:
     """Return one batch with the records. Pending records are all of one producer."""
-    body = write_quickly(records)
-    if body is None:
-        body = encode_plainly(records)
+    payload = write_quickly(records)
+    if payload is None:
+        payload = encode_plainly(records)
     attributes, producer = compression, _NO_PRODUCER
     first = records[0]
     if isinstance(first, PendingOffset):
         attributes |= TRANSACTIONAL
         producer = (first.producer_id, first.producer_epoch, NO_SEQUENCE)
     return batches.seal_batch(
-        compress(compression, body),
+        compress(compression, payload),
         attributes,
         len(records),
         last_delta=len(records) - 1,
@@ -69,10 +69,10 @@ def encode(
 
 def encode_plainly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes:
     """Return the records of a batch as the general codec writes them, all with one timestamp."""
-    body = bytearray()
+    payload = bytearray()
     for number, record in enumerate(records):
-        batches.write_record(body, 0, number, *write_record(record.key, record.value))
-    return bytes(body)
+        batches.write_record(payload, 0, number, *write_record(record.key, record.value))
+    return bytes(payload)
 
 
 def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None]:

@@ -68,7 +68,7 @@ class _Parked:
 class _Large:
     """An outcome whose records are encoded, written and replayed over several turns."""
 
-    __slots__ = ("batch", "done", "outcome", "place", "writing")
+    __slots__ = ("batch", "done", "outcome", "position", "writing")
 
     def __init__(
         self, outcome: Outcome, done: ReplyCallback | None, writing: MachineBatchWriter
@@ -76,17 +76,17 @@ class _Large:
         self.outcome = outcome
         self.done = done
         self.writing = writing
-        self.place = 0  # of the next record to encode, then to replay
+        self.position = 0  # of the next record to encode, then to replay
         self.batch: MachineBatch | None = None  # once it is written
 
     def some(self) -> Sequence[MachineRecord]:
-        first = self.place
-        self.place = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
-        return self.outcome.records[first : self.place]
+        first = self.position
+        self.position = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
+        return self.outcome.records[first : self.position]
 
     @property
     def through(self) -> bool:
-        return self.place == len(self.outcome.records)
+        return self.position == len(self.outcome.records)
 
 
 class Runtime(Generic[M]):
@@ -221,7 +221,7 @@ class Runtime(Generic[M]):
         self._writable(records, lambda: large.writing.add(records))
         if large.through:
             large.batch = large.writing.finish()
-            large.place = 0
+            large.position = 0
 
     def _end_large(self) -> None:
         self._large = None

@@ -52,12 +52,12 @@ class AdminRequests:
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
         group = self._state.groups.get(group_id)
         if isinstance(group, SetAsideGroup):
-            refusal = group.refusal
+            rejection = group.rejection
             return DescribedGroup(
                 group_id=group_id,
                 group_state=group.state_name,
-                error_code=refusal.code,
-                error_message=refusal.message,
+                error_code=rejection.code,
+                error_message=rejection.message,
             )
         if not isinstance(group, ClassicGroup):
             missing = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)

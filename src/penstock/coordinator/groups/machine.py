@@ -97,7 +97,7 @@ class GroupCoordinator:
     def _call(self, call: GroupRequest, now_ms: int) -> GroupOutcome:
         for before in self._before:
             if isinstance(before.group, SetAsideGroup):
-                raise before.group.refusal
+                raise before.group.rejection
         match call.message:
             case OffsetCommitRequest():
                 return self._offsets.commit(call, now_ms)

@@ -188,7 +188,7 @@ class LeftoverSearch:
 class DeletionSweep:
     """Forgets the offsets of deleted topics, again and again until there are none.
 
-    A slice may be refused by the log. The walk is over only when it has found nothing to remove,
+    The log may reject a slice. The walk is over only when it has found nothing to remove,
     and `begin` starts it again. So a rejected append leaves no offset behind for the next topic of
     that name.
     """

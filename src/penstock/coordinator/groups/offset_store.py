@@ -30,7 +30,7 @@ EXPIRES_MS: Final = 4
 TOPIC_ID: Final = 5
 
 NO_EXPIRY: Final = -1
-# Names and ids that are kept once; with more of them some offsets have copies of their own.
+# Names and ids that are kept once; beyond this number some offsets have objects of their own.
 SHARED_MAX: Final = 10_000
 _NEWEST: Final = 2**63
 

@@ -70,7 +70,7 @@ NO_RETENTION: Final = -1
 LATEST_MS: Final = 2**63 - 1  # that a record can say
 # From here on clients know that a group may not exist.
 GROUP_ID_NOT_FOUND_FROM: Final = 9
-PLACES_MAX: Final = 16_384
+CACHED_PARTITIONS_MAX: Final = 16_384
 LAST_OF_ONE_UNIT: Final = "\uffff"
 # In the other states a commit is rejected, or there are no members.
 LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
@@ -144,7 +144,7 @@ class OffsetRequests:
         for topic in message.topics:
             answers = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
             response.topics.append(answers)
-            # A record with a time of expiry is of a version that has no place for the id.
+            # A record with a time of expiry has a version without the id.
             topic_id = topic.topic_id if expires_ms == NO_EXPIRY else ZERO_ID
             for each in topic.partitions:
                 index = each.partition_index
@@ -216,9 +216,9 @@ class OffsetRequests:
     def fetch(self, call: GroupRequest) -> Outcome:
         """Handle OffsetFetch in the form of v8: groups, each with topics that have names."""
         message: OffsetFetchRequest = call.message
-        stable = message.require_stable
-        told = [group_offsets(self._state, each, require_stable=stable) for each in message.groups]
-        return Outcome(reply=OffsetFetchResponse(groups=told))
+        state, stable = self._state, message.require_stable
+        groups = [group_offsets(state, each, require_stable=stable) for each in message.groups]
+        return Outcome(reply=OffsetFetchResponse(groups=groups))
 
     # Deletion
 
@@ -250,7 +250,7 @@ class OffsetRequests:
         return Outcome(records, response)
 
     def topics_deleted(self, event: TopicsChanged) -> Outcome:
-        """Forget the offsets of deleted topics: the next topic of that name begins anew."""
+        """Start to remove the offsets of deleted topics. The next topic of that name has none."""
         if not event.deleted:
             return Outcome()
         # Offsets without an id are older than the next topic of that name, or as good as that.
@@ -290,7 +290,7 @@ class OffsetRequests:
                 return None
 
     def recover(self, event: object) -> Outcome | None:
-        """Give up the slice that failed: the next check begins anew. None if it is none of ours."""
+        """Give up a slice that failed, until the next check. Return None for any other event."""
         if not isinstance(event, CheckOffsets | ExpireMore | SearchMore | ForgetMore):
             return None
         self._expiry = None
@@ -355,12 +355,12 @@ class OffsetRequests:
 # made once, and never changed.
 
 
-@lru_cache(maxsize=PLACES_MAX)
+@lru_cache(maxsize=CACHED_PARTITIONS_MAX)
 def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
 
 
-@lru_cache(maxsize=PLACES_MAX)
+@lru_cache(maxsize=CACHED_PARTITIONS_MAX)
 def _answer(partition: int, error_code: int) -> PartitionError:
     return PartitionError(partition_index=partition, error_code=error_code)
 

@@ -55,20 +55,20 @@ class SetAsideGroup:
         return None
 
     @property
-    def refusal(self) -> UnknownServerError:
+    def rejection(self) -> UnknownServerError:
         return UnknownServerError(
             f"The group {self.group_id!r} was set aside: {self._problem}. {NEXT_STEP}"
         )
 
     def check_commit(self, *_: Any, **__: Any) -> None:
-        raise self.refusal
+        raise self.rejection
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is not None or member_epoch >= 0:
-            raise self.refusal
+            raise self.rejection
 
     def check_delete(self) -> None:
-        pass  # deleting it is the way out
+        pass  # a delete frees its name
 
     def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002
         return True

@@ -12,7 +12,7 @@ OTHER: Final = "\ufffd"  # stands for every character that is not named below
 _ASCII: Final = string.ascii_letters + string.digits + string.punctuation + " "
 CHARACTERS: Final = _ASCII + OTHER
 EVERY: Final = (1 << len(CHARACTERS)) - 1
-BIT: Final = {character: 1 << place for place, character in enumerate(CHARACTERS)}
+BIT: Final = {character: 1 << index for index, character in enumerate(CHARACTERS)}
 WORD_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_")
 
 # Regardless of case, RE2 takes the long s for an s and the sign of Kelvin for a k.

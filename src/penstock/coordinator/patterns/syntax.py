@@ -29,7 +29,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class PositionAssertion:
-    """Nothing but a place: the beginning, the end, an edge of a word or none."""
+    """A position without a character: the beginning, the end, an edge of a word or none."""
 
     where: Literal["begin", "end", "edge", "inside"]
 
@@ -244,17 +244,17 @@ class _Parser:
             return Characters(perl)
         match self._peek(2)[1:]:
             case "A":
-                place = PositionAssertion("begin")
+                assertion = PositionAssertion("begin")
             case "z":
-                place = PositionAssertion("end")
+                assertion = PositionAssertion("end")
             case "b":
-                place = PositionAssertion("edge")
+                assertion = PositionAssertion("edge")
             case "B":
-                place = PositionAssertion("inside")
+                assertion = PositionAssertion("inside")
             case _:
                 return self._literal(self._escaped_character())
         self._at += 2
-        return place
+        return assertion
 
     def _class_escape(self) -> int | None:
         r"""Return the characters of \d and its like, \pN or \p{Latin}; None, with no text consumed,

@@ -114,8 +114,8 @@ class EndTxnRequests:
     def complete(self, event: MarkersWritten, now_ms: int) -> Outcome:
         """Complete the transaction. Ignore late markers: those sent twice are reported twice."""
         known = self._transactions.find(event.transactional_id)
-        told = TxnProducerIdentity(event.producer_id, event.producer_epoch)
-        if known is None or not known.prepared or known.producer != told:
+        reported = TxnProducerIdentity(event.producer_id, event.producer_epoch)
+        if known is None or not known.prepared or known.producer != reported:
             return Outcome()
         return Outcome(records=[known.completed(now_ms).record()])
 

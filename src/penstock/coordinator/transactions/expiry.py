@@ -59,7 +59,7 @@ class TransactionExpiry:
     # ---- transactions
 
     def timed_out(self, event: TransactionTimedOut) -> Outcome:
-        """Ask for the abort, and again later in case the log refuses it."""
+        """Ask for the abort, and again later in case the log rejects it."""
         if self._still_open(event) is None:
             return Outcome()
         name = event.transactional_id

@@ -99,5 +99,5 @@ class TransactionCoordinator:
         return Failure(f"transactional id {name!r}, set aside", problem, next_step)
 
     def loaded(self, now_ms: int) -> TxnOutcome:
-        told, looked = self._ends.loaded(now_ms), self._expiry.loaded()
-        return Outcome(timers=[*told.timers, *looked.timers], sends=told.sends)
+        resumed, looked = self._ends.loaded(now_ms), self._expiry.loaded()
+        return Outcome(timers=[*resumed.timers, *looked.timers], sends=resumed.sends)

@@ -178,7 +178,7 @@ class TransactionMetadata:
         )
 
     def markers(self, coordinator_epoch: int) -> WriteMarkers:
-        assert self.prepared, "only what is decided is told to partitions"
+        assert self.prepared, "partitions get decided markers only"
         return WriteMarkers(
             self.transactional_id,
             self.producer.producer_id,
@@ -253,8 +253,8 @@ class TransactionStore:
 
     def __init__(self) -> None:
         self._known: dict[str, TransactionMetadata] = {}
-        # Soft: Kafka's record has no place for it. A repeated question after a restart is
-        # answered with PRODUCER_FENCED, and the producer begins anew.
+        # Volatile: Kafka's record does not hold it. A repeated request after a restart is
+        # answered with PRODUCER_FENCED, and the producer starts again.
         self._bumps: dict[str, EpochBump] = {}
         self._set_aside: dict[str, str] = {}  # ids whose record cannot be replayed, and why
 

@@ -290,12 +290,12 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def _check_protocol(classic: ClassicSide, request: SyncGroupRequest) -> None:
-    for said, is_so in (
+    for given, configured in (
         (request.protocol_type, CONSUMER_PROTOCOL),
         (request.protocol_name, classic.protocols[0].name),
     ):
-        if said is not None and said != is_so:
-            raise InconsistentGroupProtocol(f"the member uses {is_so!r}, not {said!r}")
+        if given is not None and given != configured:
+            raise InconsistentGroupProtocol(f"the member uses {configured!r}, not {given!r}")
 
 
 def _has_another_step(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -74,21 +74,21 @@ def hand_out(
     """Give partitions to members in the rack of a replica. `rooms` has the free room of each member
     and is updated; `limit` bounds the number of partitions. Return the partitions that fit
     nowhere."""
-    places: dict[str, list[int]] = {}
-    for place, member in enumerate(group.members):
-        if member.rack_id is not None and rooms[place] > 0:
-            places.setdefault(member.rack_id, []).append(place)
+    members_by_rack: dict[str, list[int]] = {}
+    for index, member in enumerate(group.members):
+        if member.rack_id is not None and rooms[index] > 0:
+            members_by_rack.setdefault(member.rack_id, []).append(index)
     by_racks: dict[tuple[str, ...], list[TopicIdAndPartition]] = {}
     rest: list[TopicIdAndPartition] = []
     for each in loose:
-        racks = tuple(sorted(rack for rack in group.racks_of(*each) if rack in places))
+        racks = tuple(sorted(rack for rack in group.racks_of(*each) if rack in members_by_rack))
         (by_racks.setdefault(racks, []) if racks else rest).append(each)
-    room = {rack: sum(rooms[place] for place in there) for rack, there in places.items()}
+    room = {rack: sum(rooms[index] for index in there) for rack, there in members_by_rack.items()}
     counts = {racks: len(partitions) for racks, partitions in by_racks.items()}
     for (racks, rack), amount in _Flow(counts, room, limit).amounts.items():
         partitions = by_racks[racks]
         for each in partitions[:amount]:
-            there = places[rack]
+            there = members_by_rack[rack]
             while rooms[there[-1]] == 0:
                 there.pop()
             # The emptiest first would be fairer; but who has how much is settled already.
