@@ -59,6 +59,7 @@ from penstock.wire.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
 )
 
 BOOTSTRAP_TRANSACTION = "Bootstrap records"
@@ -166,7 +167,11 @@ class Controller:
         if not self._records_seen or (self._in_transaction and not self.image.features):
             if not self._bootstrap:
                 raise MetadataCorrupt("an empty metadata log, and no bootstrap records for it")
-            features = {r.name for r in self._bootstrap if getattr(r, "feature_level", 0)}
+            features = {
+                each.name
+                for each in self._bootstrap
+                if isinstance(each, FeatureLevelRecord) and each.feature_level
+            }
             records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
             records += self._bootstrap
             if ELIGIBLE_LEADERS in features:
