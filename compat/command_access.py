@@ -17,14 +17,15 @@ def access_twins(at: tuple[str, ...]) -> Iterator[Twin]:
 
     who = ("--allow-principal", "User:alice", "--deny-principal", "User:bob", "--deny-host", "::1")
     topic = ("--topic", f"{WHO}-orders")
+    carol = f"User:{WHO}-carol"  # both sides share the cluster, of which she gets a right
     yield acls("--add", *topic, *who, "--operation", "Read", "--operation", "DescribeConfigs")
-    yield acls("--add", *topic, "--producer", "--idempotent", "--allow-principal", "User:carol")
+    yield acls("--add", *topic, "--producer", "--idempotent", "--allow-principal", carol)
     group = ("--group", f"{WHO}-group", "--resource-pattern-type", "prefixed")
     yield acls("--add", *topic, *group, "--consumer", "--allow-principal", "User:dave")
     yield acls("--list")
     yield acls("--list", *topic)
     yield acls("--list", *topic, "--resource-pattern-type", "match")
-    yield acls("--list", "--principal", "User:carol")
+    yield acls("--list", "--principal", carol)
     yield acls("--remove", *topic, "--force")
     yield acls("--list", *topic)
 

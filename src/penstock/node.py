@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
+from penstock.broker.coordinators.preload import preload_coordinators
 from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.metadata.storage_format import (
@@ -666,6 +667,7 @@ def run_node(
                 node.metrics_address,
             )
         )
+        preload_coordinators(world)
 
     try:
         node.start(ready, world.loop.stop)

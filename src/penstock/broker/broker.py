@@ -110,8 +110,8 @@ class Broker:
 
     @property
     def coordinators(self) -> "Coordinators":
-        """Return the coordinators, made on first use: a node without groups does not load their
-        code."""
+        """Return the coordinators, made on first use: preload.py has loaded their code by then, if
+        the node was ready for a moment."""
         if self._coordinators is None:
             from penstock.broker.coordinators.coordinators import Coordinators
 
