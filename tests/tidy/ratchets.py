@@ -50,7 +50,7 @@ GLOSSARY_WORDS_LEFT = {
     "observe": 6,
     "raft": 3,
     "retry": 24,
-    "spark": 42,
+    "spark": 41,
     "streams": 43,
     "testing": 36,
     "wire": 9,
