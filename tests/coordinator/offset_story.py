@@ -158,7 +158,7 @@ class Story:
         for batch in self.log:
             for record in decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch)):
                 self._replay(record)
-        self._perform(self.work.loaded(self.now_ms))
+        self._perform(self.work.loaded())
 
     @property
     def store(self) -> OffsetStore:
@@ -225,7 +225,7 @@ class Story:
                 break
             at_ms, name = min(due)
             self.now_ms = max(self.now_ms, int(at_ms))
-            self.perform(self.work.woken(self.timers.pop(name).event, self.now_ms))
+            self.perform(self.work.handle_timer(self.timers.pop(name).event, self.now_ms))
         self.now_ms = int(end_ms)
 
     # Who takes part
@@ -359,7 +359,7 @@ class Story:
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
             require_stable=stable,
         )
-        reply = self._perform(self.work.fetch(GroupRequest(message, 9), self.now_ms))
+        reply = self._perform(self.work.fetch(GroupRequest(message, 9)))
         (answer,) = reply.groups
         assert isinstance(answer, OffsetFetchResponseGroup)
         return answer
@@ -377,7 +377,7 @@ class Story:
                 for topic, partitions in _by_topic(places).items()
             ],
         )
-        reply = self._perform(self.work.delete(GroupRequest(message, 0), self.now_ms))
+        reply = self._perform(self.work.delete(GroupRequest(message, 0)))
         assert isinstance(reply, OffsetDeleteResponse) and reply.error_code == 0
         return _codes(reply)
 

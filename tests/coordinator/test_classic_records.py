@@ -113,7 +113,7 @@ def test_a_refused_append_is_the_end_of_the_machine() -> None:
     alice = Member(story, "alice")
     stable(story, alice)
     [expiry] = story.group.timers.values()
-    outcome = story.work.woken(expiry, story.now_ms)
+    outcome = story.work.handle_timer(expiry, story.now_ms)
     assert outcome is not None and outcome.records
     assert outcome.volatile
 

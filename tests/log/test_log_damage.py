@@ -68,7 +68,7 @@ def cut(disk: SimDisk, base: int, size: int) -> None:
 
 
 def reopened(disk: SimDisk, sizes: dict[int, int] | None, *, clean: bool = True) -> Log:
-    return Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=clean, sizes=sizes)
+    return open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=clean, sizes=sizes)
 
 
 def test_a_log_that_is_whole_opens_with_its_sizes() -> None:
@@ -288,7 +288,7 @@ def test_indexes_below_the_start_are_leftovers() -> None:
     log, disk, sizes = closed()
     first, second, *_ = sorted(sizes)
     disk.remove_now(path(first, LOG))
-    again = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, start_offset=second)
+    again = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, start_offset=second)
     assert (again.start_offset, again.end_offset) == (second, log.end_offset)
 
 

@@ -48,7 +48,6 @@ class ClientConnection(Protocol):
 
     active_at_ms: float
     client_id: str
-    client_software: tuple[str, str]
     on_closed: list[Callable[[], None]]
     on_drain: list[Callable[[], None]]
     produce_prefix: int

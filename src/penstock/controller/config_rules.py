@@ -47,7 +47,8 @@ class TableRules:
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
-        """Raise what is wrong with the changes, alone and beside what is set."""
+        """Raise InvalidConfig or InvalidRequest if the changes, or all values together, are not
+        legal."""
         new = {name: value for name, value in changes.items() if value is not None}
         if resource.kind == TOPIC:
             # A key set by an older or newer release must not prevent other changes.
@@ -68,7 +69,7 @@ class TableRules:
         new: Mapping[str, str],
         after: Mapping[str, str],
     ) -> None:
-        """Like Kafka, answer a bad value of a broker key with InvalidRequest (KAFKA-13609)."""
+        """Raise InvalidRequest for a bad value of a broker key, as Kafka does (KAFKA-13609)."""
         check_dynamic(new, cluster_wide=resource == EVERY_BROKER)
         own, every = ({}, after) if resource == EVERY_BROKER else (after, {})
         try:

@@ -104,10 +104,10 @@ def check_format(opening: Opening, file: File, position: int) -> None:
         file.read_now(position, _OLD_MESSAGE.size)
     )
     end = position + _OLD_LENGTH_OVERHEAD + length
-    body = position + _OLD_MESSAGE.size - 1  # the checksum covers it from the magic byte on
-    if magic not in (0, 1) or not body < end <= file.size:
+    summed = position + _OLD_MESSAGE.size - 1  # the checksum covers bytes from the magic on
+    if magic not in (0, 1) or not summed < end <= file.size:
         return
-    if zlib.crc32(file.read_now(body, end - body)) == checksum:
+    if zlib.crc32(file.read_now(summed, end - summed)) == checksum:
         raise LogCorrupted(
             f"{opening.disk.root}/{file.path}: the records at byte {position} are in message format"
             f" {magic}, and Penstock reads format 2. Nothing was changed. Start Apache Kafka with"

@@ -50,7 +50,6 @@ class BrokerConnection:
         "_takes_turn",
         "active_at_ms",
         "client_id",
-        "client_software",
         "closing",
         "listener",
         "long_request_bytes",
@@ -75,7 +74,6 @@ class BrokerConnection:
         self.active_at_ms = now_ms
         self.unsent_bytes_before = 0  # when the listener last looked for idle connections
         self.client_id = ""
-        self.client_software = ("", "")
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
         self.on_drain: list[Callable[[], None]] = []

@@ -217,7 +217,7 @@ class ProducerCore(ABC):
 
     @property
     def address(self) -> str:
-        """The bootstrap addresses, for texts."""
+        """Return the bootstrap addresses, for texts."""
         return str(self.settings.rdkafka.get("bootstrap.servers", ""))
 
     @property

@@ -2,7 +2,7 @@
 
 `ClassicGeneration` is a value: replay makes it, and no method changes it. `NextGeneration` is a
 copy that requests and timers change until a record holds it, and is lost with the coordinator.
-Invariants: an instance id belongs to one member; a generation with members has a leader; only
+Invariants: an instance id belongs to one member; a generation with members has a leader. Only
 members wait, each for at most one join and one sync.
 """
 
@@ -161,8 +161,8 @@ class ClassicGeneration:
 
     @cached_property
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics of all consumers; None if a subscription cannot be read, or if they are too
-        long to be read in one turn."""
+        """Return the topics of all consumers; None if a subscription cannot be read, or if
+        they are too long to be read in one turn."""
         return self._read_topics()
 
     def _read_topics(self) -> frozenset[str] | None:

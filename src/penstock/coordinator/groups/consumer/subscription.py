@@ -45,8 +45,8 @@ def _existing_names(names: Collection[str], cluster: ClusterView) -> Collection[
 
 
 class MetadataHash:
-    """A number that changes when a topic is created, deleted or created again, gets more
-    partitions, or its replicas move to other racks. The same after every start."""
+    """A number that changes with the id of a topic, its partitions, or the racks of its replicas.
+    The same after every start."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster

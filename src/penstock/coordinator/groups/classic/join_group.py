@@ -1,7 +1,7 @@
 """JoinGroup, v0-v9, for classic groups.
 
 v1: rebalance timeout of its own.  v4: a new dynamic member gets its id first and joins with it.
-v5: static members.  v9: a static leader that returns is told to skip the assignment.
+v5: static members.  v9: skip_assignment is set for a static leader that returns.
 """
 
 from dataclasses import replace
@@ -99,7 +99,7 @@ class ClassicJoin:
     # Limits
 
     def _has_room(self, group: ClassicGroup, message: JoinGroupRequest) -> bool:
-        # A static member that returns keeps its place, under any member id.
+        # A static member that returns stays a member, under any member id.
         known_id = group.static_ids.get(message.group_instance_id or "", message.member_id)
         match group.state:
             case ClassicState.PREPARING_REBALANCE:

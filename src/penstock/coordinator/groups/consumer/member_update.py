@@ -1,8 +1,8 @@
 """Updates a group after the request of one of its members.
 
-In this order: the member's own fields; a new epoch for the group, if its subscription or the topics
-have changed; a target for that epoch, if the last one is old enough; one step of this member
-towards its target. All records become one batch.
+First the member's own fields change. If its subscription or the topics have changed, the group gets
+a new epoch. If the last target is old enough, a target for that epoch is made. Last, this member
+goes one step towards its target. All records become one batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,7 +127,7 @@ class MemberUpdater:
         """Return the epoch of the group after this update."""
         bump = update.names_changed or _changes_topics(group, update)
         bump = bump or _others_resolved(group.regexes, after.regexes)
-        bump = bump or _leaves_a_place(group, update)
+        bump = bump or _replaces_another(group, update)
         if not bump and not group.stale:
             return group.epoch
         topics = all_topics(after.membership.members.values(), after.regexes, self._cluster)
@@ -273,8 +273,8 @@ def _changes_topics(group: ConsumerGroup, update: MemberUpdate) -> bool:
     )
 
 
-def _leaves_a_place(group: ConsumerGroup, update: MemberUpdate) -> bool:
-    """Return whether a member takes the place of another, so that its own becomes free."""
+def _replaces_another(group: ConsumerGroup, update: MemberUpdate) -> bool:
+    """Return whether a present member replaces another one."""
     member_id = update.member.member_id
     return update.replaced_id not in (None, member_id) and member_id in group.members
 
