@@ -28,7 +28,7 @@ class Plain(ClusterTestCase):
         topic = self.new_topic(2)
         assert topic not in SEEN
         SEEN.add(topic)
-        with Admin(self.cluster.bootstrap) as admin:
+        with Admin(bootstrap=self.cluster.bootstrap) as admin:
             assert len(admin.describe_topics([topic])[topic].partitions) == 2
 
 class Awaited(ClusterTestCase, unittest.IsolatedAsyncioTestCase):
