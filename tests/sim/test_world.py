@@ -54,7 +54,7 @@ class Pair:
             return self.near
 
         self.server.network.listen("server", 1, accept)
-        self.client.network.connect("server", 1, opened, lambda: None)
+        self.client.network.connect("server", 1, opened, lambda _reason: None)
         self.simulation.run_until(lambda: len(self.peers) == 2)
 
 

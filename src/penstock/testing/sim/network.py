@@ -13,7 +13,7 @@ from zlib import crc32
 from penstock.world import FileRange, Part, Peer, Receiver, Tuning
 
 if TYPE_CHECKING:
-    from penstock.testing.sim.world import Simulation, SimWorld
+    from penstock.testing.sim.world import SimTimer, Simulation, SimWorld
 
 WINDOW_BYTES = (
     4 * 1024,
@@ -23,6 +23,7 @@ WINDOW_BYTES = (
 )  # window sizes of a sender, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
+TIMEOUT_MS = 10_000.0
 FIRST_PORT = 40_000
 SCRIBBLE = 0xDD
 
@@ -52,13 +53,20 @@ class SimPeer:
     # -- sending
 
     def send(self, parts: Sequence[Part]) -> None:
-        if self.receiver is None:
-            return
+        if self.receiver is None and self.other is None:
+            return  # closed
         for part in parts:
             size = part.size if isinstance(part, FileRange) else len(part)
             self._unsent.append(part if isinstance(part, FileRange) else memoryview(bytes(part)))
             self.unsent_bytes += size
-        self.push()
+        if self.receiver is not None:
+            self.push()
+
+    def attach(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+        if self._unsent:
+            self.push()
+        self.expect()
 
     def push(self) -> None:
         """Put as many bytes on the wire as the window takes."""
@@ -231,6 +239,7 @@ class SimNetwork:
         self.simulation = simulation
         self.listening: dict[tuple[str, int], SimListening] = {}
         self.peers: dict[SimPeer, None] = {}
+        self.silent_hosts: set[str] = set()  # connects to these hang until their time limit
         self._next_port = FIRST_PORT
 
     def free_port(self) -> int:
@@ -290,27 +299,36 @@ class HostNetwork:
         return listening
 
     def connect(
-        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
-    ) -> None:
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+        timeout_ms: float = TIMEOUT_MS,
+    ) -> "SimTimer":
         def arrived() -> None:
             ends = self._network.connect(self._world, self._host, (host, port))
             if ends is None:
-                failed()
+                failed("nothing listens there")
                 return
             near, far, listening = ends
-            near.receiver = opened(near)
+            near.attach(opened(near))
             simulation.schedule(0.0, listening.world, lambda: accepted(far, listening), "accept")
 
         def accepted(far: SimPeer, listening: SimListening) -> None:
             if listening.paused:
                 listening.waiting.append(lambda: accepted(far, listening))
                 return
-            far.receiver = listening.accept(far)
-            far.expect()
+            far.attach(listening.accept(far))
+
+        def timed_out() -> None:
+            failed(f"no connection within {timeout_ms:.0f} ms")
 
         simulation = self._network.simulation
         delay_ms = simulation.chance.uniform(0.0, CONNECT_MS_MAX)
-        simulation.schedule(delay_ms, self._world, arrived, "connect")
+        if delay_ms > timeout_ms or host in self._network.silent_hosts:
+            return simulation.schedule(timeout_ms, self._world, timed_out, "connect")
+        return simulation.schedule(delay_ms, self._world, arrived, "connect")
 
     def lend(self, data: bytearray) -> None:
         """Lend bytes that a receiver may read until its turn ends."""
