@@ -76,7 +76,7 @@ def test_where_nothing_listens_the_request_fails_with_that_reason() -> None:
 
 def test_a_connection_that_hangs_ends_at_its_time_limit() -> None:
     worlds = LinkWorlds()
-    worlds.simulation.network.silent_hosts.add("far")
+    worlds.simulation.network.separate(["near"], ["far"])
     asked = worlds.ask(60_000)
     assert reason(asked.wait()) == "far:9092 cannot be reached: no connection within 500 ms"
 
@@ -90,7 +90,7 @@ def test_a_peer_that_does_not_tell_its_versions_is_given_up() -> None:
 
 def test_the_deadline_of_a_request_includes_the_wait_for_its_connection() -> None:
     worlds = LinkWorlds()
-    worlds.simulation.network.silent_hosts.add("far")
+    worlds.simulation.network.separate(["near"], ["far"])
     asked = worlds.ask(100)
     assert reason(asked.wait()) == "far:9092 gave no answer to DescribeCluster within 100 ms"
     assert asked.at_ms == pytest.approx(100, abs=1)
